@@ -1,0 +1,69 @@
+"""What does importing intertwine cost beyond importing torch?
+
+Each statement runs in fresh processes. The runs are interleaved and counted in CPU seconds, so that other work on
+the machine disturbs all of them alike; the figures are medians. Run as ``python benchmarks/import_time.py``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+STATEMENTS = {
+    "nothing": "pass",
+    "intertwine": "import intertwine",
+    "intertwine --help": "from intertwine.cli import main; main(['--help'])",
+    "torch": "import torch",
+    "torch and the mathematics": "import torch, intertwine.groups, intertwine.spaces, intertwine.kernels",
+}
+GOAL = 0.3
+
+
+def cpu_seconds(statement: str) -> float:
+    before = os.times()
+    subprocess.run([sys.executable, "-c", statement], check=True, stdout=subprocess.DEVNULL)
+    after = os.times()
+    return (after.children_user - before.children_user) + (after.children_system - before.children_system)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--repeats", type=int, default=9)
+    parser.add_argument("--json", type=Path, default=Path(__file__).parent / "results" / "import_time.json")
+    options = parser.parse_args()
+
+    for statement in STATEMENTS.values():  # fills the file cache and writes the bytecode
+        cpu_seconds(statement)
+    runs = [{name: cpu_seconds(text) for name, text in STATEMENTS.items()} for _ in range(options.repeats)]
+
+    medians = {name: statistics.median(run[name] for run in runs) for name in STATEMENTS}
+    pairs = [(run["torch"], run["torch and the mathematics"]) for run in runs]
+    ratio = statistics.median(with_it / without for without, with_it in pairs)
+    extra = statistics.median(with_it - without for without, with_it in pairs)
+
+    print(f"CPU seconds, median of {options.repeats} interleaved runs in fresh processes")
+    for name, seconds in medians.items():
+        print(f"  {name:<28}{seconds:6.3f}")
+    print(f"the mathematics beyond torch: {extra:+.3f} s, ratio {ratio:.2f} (goal: less than {GOAL} s)")
+
+    result = {
+        "question": __doc__.splitlines()[0],
+        "python": platform.python_version(),
+        "repeats": options.repeats,
+        "cpu_seconds": medians,
+        "beyond_torch_seconds": extra,
+        "beyond_torch_ratio": ratio,
+        "goal_seconds": GOAL,
+    }
+    options.json.parent.mkdir(parents=True, exist_ok=True)
+    options.json.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,37 @@
+"""Impose, relax, learn and measure symmetry in neural networks.
+
+A layer is a map between two field types, a field type is a homogeneous space with a representation, and every
+layer states a claim about its equivariance.
+
+>>> import intertwine as tw
+>>> tw.groups.Dihedral(4).order
+8
+
+Subpackages are imported when first used, so that ``import intertwine`` itself is immediate.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # type checkers and editors see what __getattr__ provides
+    from . import errors as errors
+    from . import groups as groups
+    from . import kernels as kernels
+    from . import spaces as spaces
+
+__version__ = "0.1.0"
+
+_ROOMS = ("errors", "groups", "kernels", "spaces")
+
+
+def __getattr__(name: str) -> ModuleType:
+    if name in _ROOMS:
+        return import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_ROOMS})

@@ -1,0 +1,81 @@
+"""Numerical ground shared by every floor: tolerances, the memory guard, and bases of ranges of projectors."""
+
+from __future__ import annotations
+
+import os
+
+import torch
+from torch import Tensor
+
+from .errors import SizeLimitError
+
+LAW_TOLERANCE = 1e-10
+"""Largest residual at which a law (homomorphism, cocycle, kernel constraint) still counts as satisfied."""
+
+RANK_TOLERANCE = 1e-6
+"""Squared length below which a projected unit vector counts as zero. Projectors have spectrum {0, 1}, so the
+squared lengths that occur are either of the size of rounding errors or far above this."""
+
+_UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30}
+
+
+def memory_limit() -> int:
+    """Largest single result in bytes: ``INTERTWINE_MEMORY_LIMIT`` (such as ``4G``), else half of the machine.
+
+    >>> memory_limit() > 0
+    True
+    """
+    text = os.environ.get("INTERTWINE_MEMORY_LIMIT", "").strip().upper().removesuffix("B")
+    if text:
+        unit = text[-1] if text[-1] in "KMG" else ""
+        return int(float(text.removesuffix(unit)) * _UNITS[unit])
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+    except (AttributeError, OSError, ValueError):  # Windows has no sysconf
+        return 8 * 2**30
+
+
+def require_memory(elements: int, *, who: str, what: str, fix: str, itemsize: int = 8) -> None:
+    """Refuse a result of ``elements`` numbers that would not fit, before anything is allocated."""
+    size, limit = elements * itemsize, memory_limit()
+    if size > limit:
+        raise SizeLimitError(
+            who,
+            expected=f"a result of at most {_readable(limit)}",
+            got=f"{what}, which needs {_readable(size)}",
+            fix=f"{fix} (INTERTWINE_MEMORY_LIMIT moves the limit.)",
+        )
+
+
+def _readable(size: int) -> str:
+    value = float(size)
+    for unit in ("B", "kB", "MB", "GB"):
+        if value < 1024:
+            return f"{value:.3g} {unit}"
+        value /= 1024
+    return f"{value:.3g} TB"
+
+
+def projector_range(projector: Tensor) -> Tensor:
+    """Orthonormal basis, as rows, of the range of an orthogonal projector.
+
+    The basis vectors are the projections of the coordinate vectors, taken in order and orthogonalized: a rule
+    without ties or arbitrary signs, so that two machines agree on the basis up to rounding. Subtracting a unit
+    vector of the range from a projector leaves a projector, whose diagonal holds the remaining squared lengths.
+
+    >>> projector_range(torch.full((2, 2), 0.5, dtype=torch.float64))
+    tensor([[0.7071, 0.7071]], dtype=torch.float64)
+    """
+    rest = projector.clone()
+    found: list[Tensor] = []
+    for k in range(rest.shape[0]):
+        if rest[k, k] <= RANK_TOLERANCE:
+            continue
+        v = rest[:, k].clone()
+        if found:  # a second pass keeps orthogonality at rounding level even after a short first vector
+            basis = torch.stack(found)
+            v -= basis.T @ (basis @ v)
+        v /= torch.linalg.vector_norm(v)
+        found.append(v)
+        rest -= torch.outer(v, v)
+    return torch.stack(found) if found else rest.new_zeros((0, rest.shape[0]))

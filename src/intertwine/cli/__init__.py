@@ -1,0 +1,3 @@
+"""The front door: parse, call, print; no mathematics."""
+
+from ._app import main as main

@@ -1,0 +1,70 @@
+"""Every error this package raises on purpose.
+
+Each message has four parts: who complains, what was expected, what came instead, and what to do about it.
+All of them descend from :class:`IntertwineError`, so one ``except`` clause catches the package and nothing else.
+"""
+
+from __future__ import annotations
+
+
+class IntertwineError(Exception):
+    """Root of all errors of this package.
+
+    Args:
+        who: the function, class or file that complains.
+        expected: what it needs.
+        got: what it was given.
+        fix: what the reader can do about it.
+    """
+
+    def __init__(self, who: str, *, expected: str, got: str, fix: str) -> None:
+        self.who, self.expected, self.got, self.fix = who, expected, got, fix
+        super().__init__(f"{who}: expected {expected}; got {got}. {fix}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Keyword-only arguments do not survive the default pickling of exceptions (multiprocessing, xdist).
+        return (_rebuild, (type(self), self.who, self.expected, self.got, self.fix))
+
+
+def _rebuild(kind: type[IntertwineError], who: str, expected: str, got: str, fix: str) -> IntertwineError:
+    return kind(who, expected=expected, got=got, fix=fix)
+
+
+class InputError(IntertwineError, ValueError):
+    """An argument has the wrong value."""
+
+
+class GroupLawError(InputError):
+    """A table or a set of generators does not define a group."""
+
+
+class SubgroupError(InputError):
+    """A set of elements is not a subgroup, or belongs to another group."""
+
+
+class RepresentationError(InputError):
+    """Matrices are not a representation, or two representations belong to different groups."""
+
+
+class TypeMismatchError(InputError):
+    """Two field types do not meet."""
+
+
+class EmptyKernelSpaceError(InputError):
+    """The only equivariant kernel is zero."""
+
+
+class ParseError(InputError):
+    """A name could not be understood."""
+
+
+class SizeLimitError(IntertwineError, MemoryError):
+    """The result would not fit in memory."""
+
+
+class NumericalError(IntertwineError, ArithmeticError):
+    """Two computations that must agree do not: a defect here or an ill-conditioned input, never passed over."""
+
+
+class MissingExtraError(IntertwineError, ImportError):
+    """An optional dependency is not installed."""

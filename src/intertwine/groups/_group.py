@@ -1,0 +1,70 @@
+"""What every group offers, finite or Lie."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from ._representation import Decomposition, Representation
+
+Element = int | Tensor
+"""An element, or a batch of elements: integers for a finite group, square matrices for a Lie group."""
+
+
+class Group(ABC):
+    """A group G, a value: two groups are equal when their digests are.
+
+    Attributes:
+        name: what people call it.
+        digest: identifies the group's content, independently of its name.
+    """
+
+    name: str
+    digest: str
+
+    @property
+    @abstractmethod
+    def identity(self) -> Element:
+        """The neutral element."""
+
+    @property
+    @abstractmethod
+    def elements(self) -> Tensor:
+        """All elements, for groups that have finitely many."""
+
+    @abstractmethod
+    def compose(self, a: Element, b: Element) -> Element:
+        """The product a·b, elementwise over broadcast batches."""
+
+    @abstractmethod
+    def inverse(self, g: Element) -> Element:
+        """The inverse of g."""
+
+    @property
+    @abstractmethod
+    def trivial(self) -> Representation:
+        """The one-dimensional representation in which nothing moves."""
+
+    @abstractmethod
+    def intertwining_number(self, rho1: Representation, rho2: Representation) -> int:
+        """The dimension of Hom_G(rho1, rho2), from characters alone."""
+
+    @abstractmethod
+    def decompose(self, rho: Representation) -> Decomposition:
+        """Irreducible summands of rho and the change of basis that shows them."""
+
+    @abstractmethod
+    def embed(self, subgroup: Group, h: Element) -> Element:
+        """The element of this group that the element ``h`` of ``subgroup`` is; an error if it is no subgroup."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Group) and self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    def __repr__(self) -> str:
+        return self.name

@@ -1,0 +1,63 @@
+"""Bases of Hom_S(rho1, rho2), the linear maps X with X rho1(h) = rho2(h) X for all h in a finite set S of elements.
+
+The set is a group's, given only by the matrices (or permutations) of its elements in the two representations, so
+that stabilizers never have to be built as groups of their own.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from .._numerics import projector_range, require_memory
+
+
+def intertwiners(rho1: Tensor, rho2: Tensor, *, orthogonal: bool) -> Tensor:
+    """Orthonormal basis ``(k, d2, d1)``.
+
+    Averaging rho2(h) X rho1(h)⁻¹ over the group projects onto the intertwiners. The projector is orthogonal when both
+    representations are; else its range is read off the singular vectors.
+
+    Args:
+        rho1: matrices ``(|S|, d1, d1)``.
+        rho2: matrices ``(|S|, d2, d2)``.
+        orthogonal: whether all of them are orthogonal.
+    """
+    d1, d2 = rho1.shape[-1], rho2.shape[-1]
+    if len(rho1) == 1:
+        return torch.eye(d1 * d2, dtype=rho1.dtype).reshape(-1, d2, d1)
+    require_memory(
+        2 * (d1 * d2) ** 2,
+        who="intertwiners",
+        what=f"a projector on {d2} x {d1} matrices",
+        fix="Write the representations as sums of smaller ones (rho.decompose()).",
+    )
+    inverse = rho1.mT if orthogonal else torch.linalg.inv(rho1)
+    projector = torch.einsum("hab,hdc->acbd", rho2, inverse).reshape(d1 * d2, d1 * d2) / len(rho1)
+    if orthogonal:
+        return projector_range((projector + projector.T) / 2).reshape(-1, d2, d1)
+    u, s, _ = torch.linalg.svd(projector)
+    return u[:, s > 0.5].T.reshape(-1, d2, d1)  # nonzero singular values of a projector are at least 1
+
+
+def permutation_intertwiners(table1: Tensor, table2: Tensor) -> Tensor:
+    """The same for permutation representations: one map for each orbit of pairs of basis vectors, without rounding.
+
+    Args:
+        table1: ``(|S|, d1)``, the places to which each element sends the basis vectors.
+        table2: ``(|S|, d2)``.
+    """
+    d1, d2 = table1.shape[1], table2.shape[1]
+    pairs = (table2[:, :, None] * d1 + table1[:, None, :]).flatten(1)
+    first = pairs.min(0).values  # the smallest pair in the orbit names it
+    names, orbit = torch.unique(first, return_inverse=True)
+    size = torch.bincount(orbit).to(torch.float64)
+    require_memory(
+        len(names) * d1 * d2,
+        who="intertwiners",
+        what=f"{len(names)} maps of size {d2} x {d1}",
+        fix="Write the representations as sums of smaller ones.",
+    )
+    basis = torch.zeros(len(names), d1 * d2, dtype=torch.float64)
+    basis[orbit, torch.arange(d1 * d2)] = size[orbit].rsqrt()
+    return basis.reshape(-1, d2, d1)

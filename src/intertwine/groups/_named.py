@@ -1,0 +1,143 @@
+"""The groups people know by name. Each is registered, so that ``parse`` and the law tests find it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import permutations, product
+
+import numpy as np
+import torch
+
+from ..errors import InputError
+from . import _tables
+from ._finite import FiniteGroup, cycles, snapped
+
+
+class Cyclic(FiniteGroup):
+    """C_n, the rotations of the plane by multiples of 2π/n; element k turns by 2πk/n."""
+
+    def __init__(self, n: int) -> None:
+        _require_count("Cyclic", n)
+        k = np.arange(n)
+        super().__init__(
+            (k[:, None] + k) % n,
+            name=f"C{n}",
+            labels=[_power("r", i) for i in k],
+            standard_matrices=_rotations(n),
+            validated=True,
+        )
+
+
+class Dihedral(FiniteGroup):
+    """D_n, of order 2n: element k < n turns by 2πk/n, element n + k first mirrors the y axis, then turns."""
+
+    def __init__(self, n: int) -> None:
+        _require_count("Dihedral", n)
+        k, flip = np.tile(np.arange(n), 2), np.repeat([0, 1], n)
+        turned = np.where(flip[:, None] == 0, k[:, None] + k, k[:, None] - k) % n
+        rotations = _rotations(n)
+        mirror = torch.tensor([[1.0, 0.0], [0.0, -1.0]], dtype=torch.float64)
+        super().__init__(
+            turned + n * (flip[:, None] ^ flip),
+            name=f"D{n}",
+            labels=[_power("r", i) for i in range(n)] + [f"{_power('r', i)} s" if i else "s" for i in range(n)],
+            standard_matrices=torch.cat([rotations, rotations @ mirror]),
+            validated=True,
+        )
+
+
+class Symmetric(FiniteGroup):
+    """S_n, all permutations of n points in lexicographic order."""
+
+    def __init__(self, n: int) -> None:
+        _require_count("Symmetric", n, most=7)
+        super().__init__(**_permutation_group(list(permutations(range(n)))), name=f"S{n}", validated=True)
+
+
+class Alternating(FiniteGroup):
+    """A_n, the even permutations of n points in lexicographic order."""
+
+    def __init__(self, n: int) -> None:
+        _require_count("Alternating", n, most=7)
+        even = [p for p in permutations(range(n)) if _is_even(p)]
+        super().__init__(**_permutation_group(even), name=f"A{n}", validated=True)
+
+
+class Quaternion(FiniteGroup):
+    """Q_8 = {1, -1, i, -i, j, -j, k, -k}, in this order."""
+
+    def __init__(self) -> None:
+        one, i = np.eye(2), np.array([[1j, 0], [0, -1j]])
+        j = np.array([[0, 1], [-1, 0]])
+        members = [sign * u for u in (one, i, j, i @ j) for sign in (1, -1)]
+        table = [[_nearest(a @ b, members) for b in members] for a in members]
+        super().__init__(table, name="Q8", labels=["1", "-1", "i", "-i", "j", "-j", "k", "-k"], validated=True)
+
+
+class Tetrahedral(FiniteGroup):
+    """T, the 12 rotations of the tetrahedron inside the cube."""
+
+    def __init__(self) -> None:
+        super().__init__(**_matrix_group([_axis_cycle(), np.diag([1.0, -1.0, -1.0])]), name="T", validated=True)
+
+
+class Octahedral(FiniteGroup):
+    """O, the 24 rotations of the cube; with reflections O_h, all 48 signed permutation matrices."""
+
+    def __init__(self, *, reflections: bool = False) -> None:
+        gens = [_axis_cycle(), np.array([[0.0, -1, 0], [1, 0, 0], [0, 0, 1]])]
+        gens += [-np.eye(3)] if reflections else []
+        super().__init__(**_matrix_group(gens), name="Oh" if reflections else "O", validated=True)
+
+
+class Icosahedral(FiniteGroup):
+    """I, the 60 rotations of the icosahedron with vertices at cyclic permutations of (0, ±1, ±φ); I_h has 120."""
+
+    def __init__(self, *, reflections: bool = False) -> None:
+        golden = (1 + 5**0.5) / 2
+        fifth = 0.5 * np.array([[golden - 1, -golden, 1], [golden, 1, golden - 1], [-1, golden - 1, golden]])
+        gens = [_axis_cycle(), np.diag([-1.0, -1.0, 1.0]), fifth]
+        gens += [-np.eye(3)] if reflections else []
+        super().__init__(**_matrix_group(gens), name="Ih" if reflections else "I", validated=True)
+
+
+def _rotations(n: int) -> torch.Tensor:
+    angle = 2 * np.pi * np.arange(n) / n
+    c, s = np.cos(angle), np.sin(angle)
+    return torch.from_numpy(snapped(np.stack([np.stack([c, -s], -1), np.stack([s, c], -1)], -2)))
+
+
+def _axis_cycle() -> np.ndarray:
+    return np.array([[0.0, 0, 1], [1, 0, 0], [0, 1, 0]])
+
+
+def _matrix_group(generators: Sequence[np.ndarray]) -> dict[str, object]:
+    found = _tables.enumerate_group(
+        list(generators), np.eye(3), lambda a, b: snapped(a @ b), lambda m: (m.round(6) + 0.0).tobytes(), who="motions"
+    )
+    return {"table": found.table, "standard_matrices": torch.from_numpy(np.stack(found.members))}
+
+
+def _permutation_group(members: list[tuple[int, ...]]) -> dict[str, object]:
+    perms = np.asarray(members, np.int64).reshape(len(members), -1)
+    weights = perms.shape[1] ** np.arange(perms.shape[1])[::-1]
+    codes = perms @ weights  # increasing, because the members come in lexicographic order
+    table = np.stack([np.searchsorted(codes, p[perms] @ weights) for p in perms])
+    return {"table": table, "labels": [cycles(p) for p in members]}
+
+
+def _is_even(p: Sequence[int]) -> bool:
+    return sum(p[i] > p[j] for i, j in product(range(len(p)), repeat=2) if i < j) % 2 == 0
+
+
+def _nearest(matrix: np.ndarray, members: list[np.ndarray]) -> int:
+    return int(np.argmin([np.abs(matrix - m).max() for m in members]))
+
+
+def _power(letter: str, k: int) -> str:
+    return "e" if k == 0 else letter if k == 1 else f"{letter}^{k}"
+
+
+def _require_count(who: str, n: int, *, most: int = 5040) -> None:
+    if not isinstance(n, int) or isinstance(n, bool) or not 1 <= n <= most:
+        raise InputError(who, expected=f"a whole number from 1 to {most}", got=repr(n), fix=f"For example {who}(4).")

@@ -1,0 +1,353 @@
+"""Representations as small values with an algebra: ``3 * G.trivial + 8 * G.regular``, ``rho1 @ rho2``.
+
+A representation is evaluated lazily: ``rho(g)`` makes the matrices that are asked for, so that a sum of many
+summands costs nothing until then. The combinators here know nothing about the kind of group.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from .._numerics import require_memory
+from ..errors import RepresentationError
+from ._group import Element, Group
+
+Kind = Literal["real", "complex", "quaternionic"]
+_KINDS: dict[int, Kind] = {1: "real", 2: "complex", 4: "quaternionic"}
+
+
+class Representation(ABC):
+    """A real, finite-dimensional representation rho: G → GL(V).
+
+    Attributes:
+        group: the group G.
+        dim: the dimension of V.
+        name: what people call it.
+    """
+
+    group: Group
+    dim: int
+    name: str
+
+    @abstractmethod
+    def __call__(self, g: Element) -> Tensor:
+        """The matrices rho(g), float64, of shape ``(*batch, dim, dim)``."""
+
+    @property
+    @abstractmethod
+    def digest(self) -> str:
+        """Identifies the content: same digest, same matrices."""
+
+    @property
+    @abstractmethod
+    def permutation_table(self) -> Tensor | None:
+        """For a permutation representation of a finite group ``p[g, i]``, the place to which g sends basis vector
+        i; else None."""
+
+    @property
+    @abstractmethod
+    def is_orthogonal(self) -> bool:
+        """Whether all matrices are orthogonal."""
+
+    @property
+    @abstractmethod
+    def atoms(self) -> tuple[Representation, ...]:
+        """The direct summands this was written as; the representation itself if it was not written as a sum."""
+
+    # -- facts -------------------------------------------------------------------------------------------------
+
+    @property
+    def is_permutation(self) -> bool:
+        """Whether every matrix permutes the basis, so that a function may act on each coordinate."""
+        return self.permutation_table is not None
+
+    @cached_property
+    def matrices(self) -> Tensor:
+        """All matrices of a finite group's representation, ``(order, dim, dim)``."""
+        elements = self.group.elements
+        require_memory(
+            len(elements) * self.dim**2,
+            who=f"matrices of {self.name}",
+            what=f"{len(elements)} matrices of size {self.dim} x {self.dim}",
+            fix="Work with the summands (rho.atoms) or with single elements (rho(g)).",
+        )
+        return self(elements)
+
+    def character(self, g: Element) -> Tensor:
+        """The trace of rho(g)."""
+        return torch.stack([torch.einsum("...ii->...", atom(g)) for atom in self.atoms]).sum(0)
+
+    @cached_property
+    def endomorphism_dim(self) -> int:
+        """The dimension of Hom_G(rho, rho)."""
+        return self.group.intertwining_number(self, self)
+
+    @property
+    def kind(self) -> Kind:
+        """The type of an irreducible: the algebra of its endomorphisms is R, C or H."""
+        decomposition = self.decompose()
+        if len(decomposition.irreps) != 1:
+            raise RepresentationError(
+                f"{self.name}.kind",
+                expected="an irreducible representation",
+                got=f"a sum of {len(decomposition.irreps)} irreducibles: {decomposition}",
+                fix="Ask its summands: [irrep.kind for irrep in rho.decompose().irreps].",
+            )
+        return _KINDS[self.endomorphism_dim]
+
+    def decompose(self) -> Decomposition:
+        """Irreducible summands and the change of basis Q with Q⁻¹ rho(g) Q block diagonal."""
+        return self.group.decompose(self)
+
+    # -- algebra -----------------------------------------------------------------------------------------------
+
+    def __add__(self, other: Representation) -> Representation:
+        return direct_sum((self, other))
+
+    def __mul__(self, times: int) -> Representation:
+        if not isinstance(times, int) or isinstance(times, bool) or times < 1:
+            raise RepresentationError(
+                f"n * {self.name}",
+                expected="a positive whole number of copies",
+                got=repr(times),
+                fix="Leave the summand out for zero copies; use rho1 @ rho2 for a tensor product.",
+            )
+        return direct_sum((self,) * times)
+
+    __rmul__ = __mul__
+
+    def __matmul__(self, other: Representation) -> Representation:
+        require_same_group("rho1 @ rho2", (self, other))
+        return TensorProduct(self, other)
+
+    def dual(self) -> Representation:
+        """The representation on linear forms, g ↦ rho(g⁻¹)ᵀ."""
+        return direct_sum(Dual(atom) for atom in self.atoms)
+
+    def restrict(self, subgroup: Group) -> Representation:
+        """The same matrices for the elements of a subgroup only."""
+        return direct_sum(Restriction(atom, subgroup) for atom in self.atoms)
+
+    # -- value -------------------------------------------------------------------------------------------------
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Representation) and self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    def __repr__(self) -> str:
+        return f"{self.group.name}: {self.name}"
+
+
+@dataclass(frozen=True)
+class Decomposition:
+    """``basis⁻¹ @ rho(g) @ basis`` is block diagonal with ``irreps`` on the diagonal, in this order.
+
+    For an orthogonal rho the basis is orthogonal.
+    """
+
+    irreps: tuple[Representation, ...]
+    basis: Tensor
+
+    def __str__(self) -> str:
+        return sum_name(self.irreps)
+
+
+def require_same_group(who: str, representations: Sequence[Representation]) -> Group:
+    """The common group of the representations, or an error that names both."""
+    first = representations[0].group
+    for rho in representations[1:]:
+        if rho.group != first:
+            raise RepresentationError(
+                who,
+                expected=f"representations of one group, {first.name} as for {representations[0].name}",
+                got=f"{rho.name} of {rho.group.name}",
+                fix="Restrict both to a common subgroup first: rho.restrict(H).",
+            )
+    return first
+
+
+def direct_sum(parts: Iterable[Representation]) -> Representation:
+    """The direct sum; sums within sums are flattened, a single part is returned as it is."""
+    atoms = tuple(atom for part in parts for atom in part.atoms)
+    if not atoms:
+        raise RepresentationError(
+            "direct_sum", expected="at least one summand", got="none", fix="Give a list of representations."
+        )
+    require_same_group("rho1 + rho2", atoms)
+    return atoms[0] if len(atoms) == 1 else DirectSum(atoms)
+
+
+def sum_name(parts: Sequence[Representation]) -> str:
+    """A readable name that counts equal neighbors: ``3 trivial + 8 regular``."""
+    counted: list[tuple[int, str]] = []
+    for part in parts:
+        if counted and counted[-1][1] == part.name:
+            counted[-1] = (counted[-1][0] + 1, part.name)
+        else:
+            counted.append((1, part.name))
+    return " + ".join(name if n == 1 else f"{n} {name}" for n, name in counted)
+
+
+def content_digest(*parts: object) -> str:
+    """A digest of strings, numbers and tensors; tensors count by shape, type and bytes."""
+    sha = hashlib.sha256()
+    for part in parts:
+        if isinstance(part, Tensor):
+            sha.update(f"{tuple(part.shape)}{part.dtype}".encode())
+            sha.update(part.detach().cpu().contiguous().numpy().tobytes())
+        else:
+            sha.update(repr(part).encode())
+        sha.update(b"\0")
+    return sha.hexdigest()
+
+
+class DirectSum(Representation):
+    """rho1 ⊕ rho2 ⊕ …, block diagonal."""
+
+    def __init__(self, atoms: tuple[Representation, ...]) -> None:
+        self._atoms = atoms
+        self.group = atoms[0].group
+        self.dim = sum(atom.dim for atom in atoms)
+        self.name = sum_name(atoms)
+
+    def __call__(self, g: Element) -> Tensor:
+        unique = {atom.digest: atom for atom in self._atoms}
+        values = {digest: atom(g) for digest, atom in unique.items()}
+        batch = values[self._atoms[0].digest].shape[:-2]
+        require_memory(
+            batch.numel() * self.dim**2,
+            who=f"({self.name})(g)",
+            what=f"{batch.numel()} matrices of size {self.dim} x {self.dim}",
+            fix="Evaluate the summands (rho.atoms) instead.",
+        )
+        out = values[self._atoms[0].digest].new_zeros(*batch, self.dim, self.dim)
+        at = 0
+        for atom in self._atoms:
+            out[..., at : at + atom.dim, at : at + atom.dim] = values[atom.digest]
+            at += atom.dim
+        return out
+
+    @cached_property
+    def digest(self) -> str:
+        return content_digest("sum", *(atom.digest for atom in self._atoms))
+
+    @cached_property
+    def permutation_table(self) -> Tensor | None:
+        tables, at = [], 0
+        for atom in self._atoms:
+            table = atom.permutation_table
+            if table is None:
+                return None
+            tables.append(table + at)
+            at += atom.dim
+        return torch.cat(tables, dim=1)
+
+    @property
+    def is_orthogonal(self) -> bool:
+        return all(atom.is_orthogonal for atom in self._atoms)
+
+    @property
+    def atoms(self) -> tuple[Representation, ...]:
+        return self._atoms
+
+
+class TensorProduct(Representation):
+    """rho1 ⊗ rho2 on V1 ⊗ V2, the index of V2 running fastest."""
+
+    def __init__(self, left: Representation, right: Representation) -> None:
+        self.left, self.right = left, right
+        self.group = left.group
+        self.dim = left.dim * right.dim
+        self.name = f"({left.name}) ⊗ ({right.name})"
+
+    def __call__(self, g: Element) -> Tensor:
+        a, b = self.left(g), self.right(g)
+        return torch.einsum("...ij,...kl->...ikjl", a, b).reshape(*a.shape[:-2], self.dim, self.dim)
+
+    @cached_property
+    def digest(self) -> str:
+        return content_digest("tensor", self.left.digest, self.right.digest)
+
+    @cached_property
+    def permutation_table(self) -> Tensor | None:
+        a, b = self.left.permutation_table, self.right.permutation_table
+        if a is None or b is None:
+            return None
+        return (a[:, :, None] * self.right.dim + b[:, None, :]).flatten(1)
+
+    @property
+    def is_orthogonal(self) -> bool:
+        return self.left.is_orthogonal and self.right.is_orthogonal
+
+    @property
+    def atoms(self) -> tuple[Representation, ...]:
+        return (self,)
+
+
+class Dual(Representation):
+    """g ↦ rho(g⁻¹)ᵀ."""
+
+    def __init__(self, rho: Representation) -> None:
+        self.rho = rho
+        self.group, self.dim, self.name = rho.group, rho.dim, f"dual of {rho.name}"
+
+    def __call__(self, g: Element) -> Tensor:
+        return self.rho(self.group.inverse(g)).mT
+
+    @cached_property
+    def digest(self) -> str:
+        return content_digest("dual", self.rho.digest)
+
+    @property
+    def permutation_table(self) -> Tensor | None:
+        return self.rho.permutation_table  # a permutation matrix is its own inverse transpose
+
+    @property
+    def is_orthogonal(self) -> bool:
+        return self.rho.is_orthogonal
+
+    @property
+    def atoms(self) -> tuple[Representation, ...]:
+        return (self,)
+
+
+class Restriction(Representation):
+    """rho seen by a subgroup: h ↦ rho(h)."""
+
+    def __init__(self, rho: Representation, subgroup: Group) -> None:
+        self.rho = rho
+        rho.group.embed(subgroup, subgroup.identity)  # raises if it is no subgroup
+        self.group, self.dim, self.name = subgroup, rho.dim, f"{rho.name} restricted"
+
+    def __call__(self, g: Element) -> Tensor:
+        return self.rho(self.rho.group.embed(self.group, g))
+
+    @cached_property
+    def digest(self) -> str:
+        return content_digest("restriction", self.rho.digest, self.group.digest)
+
+    @cached_property
+    def permutation_table(self) -> Tensor | None:
+        table = self.rho.permutation_table
+        if table is None:
+            return None
+        inside = self.rho.group.embed(self.group, self.group.elements)
+        return table[inside]
+
+    @property
+    def is_orthogonal(self) -> bool:
+        return self.rho.is_orthogonal
+
+    @property
+    def atoms(self) -> tuple[Representation, ...]:
+        return (self,)

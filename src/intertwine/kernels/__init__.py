@@ -1,0 +1,8 @@
+"""The linear spaces of equivariant kernels: solved once, checked against Mackey's formula, cached."""
+
+from ._basis import KernelBasis as KernelBasis
+from ._brute_force import brute_force as brute_force
+from ._lattice import LatticeKernelBasis as LatticeKernelBasis
+from ._orbit_kernels import DoubleCoset as DoubleCoset
+from ._orbit_kernels import OrbitKernels as OrbitKernels
+from ._solve import solve as solve

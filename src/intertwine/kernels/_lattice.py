@@ -1,0 +1,91 @@
+"""Filters on a lattice: kernels of Z^d ⋊ H with a finite H that maps the lattice to itself, on k^d taps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from ..errors import InputError, TypeMismatchError
+from ..groups import FiniteGroup
+from ..spaces import FieldType, Grid
+from ._orbit_kernels import OrbitKernels
+from ._orbits import OrbitProblem
+
+
+class LatticeKernelBasis(OrbitKernels):
+    """An orthonormal basis of the filters that commute with H, exact on the lattice.
+
+    The double cosets are the orbits of H on the taps: κ(rx) = ρ2(r) κ(x) ρ1(r)⁻¹. Taps whose orbit leaves the array
+    (the corners of a hexagonal filter) are zero.
+
+    Args:
+        in_type: fields on an exact grid.
+        out_type: fields on the same grid.
+        kernel_size: k, or one size for each axis.
+    """
+
+    def __init__(
+        self, in_type: FieldType, out_type: FieldType, kernel_size: int | Sequence[int], *, allow_empty: bool = False
+    ) -> None:
+        self.space, group = _exact_grid(in_type, out_type)
+        self.group = group
+        self.kernel_size = _sizes(kernel_size, self.space.dimension)
+        taps = self.space.coordinates(self.kernel_size).reshape(-1, self.space.dimension)
+        place = {tuple(tap): k for k, tap in enumerate(taps.tolist())}
+        moved = torch.einsum("hij,xj->hxi", self.space.matrices(group.elements), taps) + 0.0
+        image = torch.tensor([[place.get(tuple(tap), -1) for tap in row] for row in moved.tolist()])
+        self.taps = torch.nonzero((image >= 0).all(0)).flatten()
+        renumber = torch.full((len(taps),), -1)
+        renumber[self.taps] = torch.arange(len(self.taps))
+        self.coordinates = taps[self.taps]
+        twist = torch.arange(group.order)[:, None].expand(-1, len(self.taps))
+        problem = OrbitProblem(renumber[image[:, self.taps]], twist, group.generators)
+        super().__init__(in_type, out_type, problem, allow_empty=allow_empty)
+
+    def _representative(self, point: int) -> int | tuple[float, ...]:
+        return tuple(self.coordinates[point].tolist())
+
+    def on_group(self) -> Tensor:
+        """The basis on the motions (x, r) with x a tap, κ(x, r) = κ_C(x) ρ1(r): ``(dim, taps, |H|, d2, d1)``."""
+        self.require_room(self.dim * self.points * self.group.order, "on_group")
+        return torch.einsum("kxab,rbc->kxrac", self.on_cosets(), self.in_type.rho.matrices)
+
+    def filters(self, kappa: Tensor | None = None) -> Tensor:
+        """Kernels as convolution filters ``(..., d2, d1, *kernel_size)``; all basis kernels if none is given."""
+        kappa = self.on_cosets() if kappa is None else kappa
+        full = kappa.new_zeros(*kappa.shape[:-3], *kappa.shape[-2:], torch.Size(self.kernel_size).numel())
+        full[..., self.taps] = torch.einsum("...xab->...abx", kappa)
+        return full.unflatten(-1, self.kernel_size)
+
+
+def _exact_grid(in_type: FieldType, out_type: FieldType) -> tuple[Grid, FiniteGroup]:
+    space = in_type.space
+    if not isinstance(space, Grid) or out_type.space != space:
+        raise TypeMismatchError(
+            "kernels.solve",
+            expected="two field types on one grid",
+            got=f"{in_type} and {out_type}",
+            fix="Build both from the same Grid2d or Grid3d.",
+        )
+    if not space.exact or not isinstance(space.stabilizer, FiniteGroup):
+        raise TypeMismatchError(
+            "kernels.solve",
+            expected="a group that maps the lattice to itself (C1, C2, C4, D1, D2, D4; octahedral and its subgroups)",
+            got=f"{space.name}",
+            fix="Other groups have band-limited kernels: solve(..., method='steerable').",
+        )
+    return space, space.stabilizer
+
+
+def _sizes(kernel_size: int | Sequence[int], dimension: int) -> tuple[int, ...]:
+    sizes = (kernel_size,) * dimension if isinstance(kernel_size, int) else tuple(int(k) for k in kernel_size)
+    if len(sizes) != dimension or min(sizes) < 1:
+        raise InputError(
+            "kernels.solve",
+            expected=f"a positive kernel size, or {dimension} of them",
+            got=repr(kernel_size),
+            fix="For example kernel_size=5.",
+        )
+    return sizes

@@ -1,0 +1,13 @@
+"""Homogeneous spaces G/H, their sections and cocycles, and the fields on them."""
+
+from ._field import FieldType as FieldType
+from ._field import Frobenius as Frobenius
+from ._field import frobenius as frobenius
+from ._homogeneous import HomogeneousSpace as HomogeneousSpace
+from ._homogeneous import require_common_group as require_common_group
+from ._space import Space as Space
+from ._grid import Grid as Grid
+from ._grid import Grid2d as Grid2d
+from ._grid import Grid3d as Grid3d
+from ._grid import Motion as Motion
+from ._resample import resample as resample

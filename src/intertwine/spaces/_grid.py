@@ -1,0 +1,209 @@
+"""The plane and 3-space as homogeneous spaces Z^d ⋊ H / H and R^d ⋊ H / H."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+from ..errors import InputError, RepresentationError
+from ..groups import Element, FiniteGroup, Group, Representation, content_digest
+from ._resample import resample
+from ._space import Space
+
+Lattice = Literal["square", "hexagonal"]
+_HEXAGONAL = torch.tensor([[1.0, 0.5], [0.0, 0.75**0.5]], dtype=torch.float64)
+
+
+class Motion(NamedTuple):
+    """The element (t, r) of R^d ⋊ H: first the rotation or reflection r, then the translation t, x ↦ r x + t.
+
+    Attributes:
+        translation: ``(..., d)``, in units of the lattice.
+        rotation: an element of H.
+    """
+
+    translation: Tensor
+    rotation: Element
+
+
+class Grid(Space):
+    """R^d with its motions (t, r), r in H, and the lattice on which fields are sampled.
+
+    The section is s(x) = (x, identity), so the cocycle is h(x, (t, r)) = r, whatever the point.
+    A sampled field is ``(..., channels, *sizes)``; the origin lies at the center of the array, and rotations turn
+    about it. Where H maps the lattice to itself (``exact``), motions permute the samples of a periodic field and the
+    induced representation is exact; elsewhere the field is interpolated.
+
+    Args:
+        stabilizer: H, a group that acts on d-dimensional space.
+        action: the representation by which it acts; the group's standard one unless given.
+        lattice_basis: columns are the steps of the lattice along the array's coordinates.
+    """
+
+    dimension: int
+
+    def __init__(
+        self, stabilizer: Group, *, dimension: int, action: Representation | None, lattice_basis: Tensor, name: str
+    ) -> None:
+        standard = action if action is not None else getattr(stabilizer, "standard", None)
+        if standard is None or standard.dim != dimension or standard.group != stabilizer:
+            raise RepresentationError(
+                name,
+                expected=f"a group that acts on {dimension}-dimensional space",
+                got=f"{stabilizer.name} acting by {standard if standard is not None else 'nothing'}",
+                fix=f"Pass action=rho with rho a {dimension}-dimensional representation of {stabilizer.name}.",
+            )
+        self.stabilizer, self.dimension, self.action, self.lattice_basis = stabilizer, dimension, standard, lattice_basis
+        self.name = name
+        self.digest = content_digest("grid", dimension, standard.digest, lattice_basis)
+
+    # -- the space ---------------------------------------------------------------------------------------------
+
+    def motion(self, translation: Sequence[float] | Tensor, rotation: Element) -> Motion:
+        """The motion x ↦ rotation·x + translation."""
+        t = torch.as_tensor(translation, dtype=torch.float64)
+        if t.shape[-1:] != (self.dimension,):
+            raise InputError(
+                f"{self.name}.motion", expected=f"{self.dimension} coordinates", got=str(tuple(t.shape)), fix="Give (x, y, ...)."
+            )
+        return Motion(t, rotation)
+
+    def compose(self, a: Motion, b: Motion) -> Motion:
+        return Motion(self._turn(a.rotation, b.translation) + a.translation, self.stabilizer.compose(a.rotation, b.rotation))
+
+    def inverse(self, g: Motion) -> Motion:
+        back = self.stabilizer.inverse(g.rotation)
+        return Motion(-self._turn(back, g.translation), back)
+
+    def project(self, g: Motion) -> Tensor:
+        return g.translation
+
+    def section(self, x: Tensor) -> Motion:
+        return Motion(x, self.stabilizer.identity)
+
+    def act(self, g: Motion, x: Tensor) -> Tensor:
+        return self._turn(g.rotation, x) + g.translation
+
+    def as_stabilizer(self, g: Motion) -> Element:
+        return g.rotation
+
+    def _turn(self, rotation: Element, x: Tensor) -> Tensor:
+        return (self.matrices(rotation) @ x[..., None])[..., 0]
+
+    def matrices(self, rotation: Element) -> Tensor:
+        """The action of H in the lattice's coordinates: integers where H keeps the lattice."""
+        basis = self.lattice_basis
+        m = torch.linalg.inv(basis) @ self.action(rotation) @ basis
+        rounded = m.round()
+        return torch.where((m - rounded).abs() < 1e-9, rounded, m) + 0.0
+
+    @cached_property
+    def exact(self) -> bool:
+        """Whether H maps the lattice to itself."""
+        if not isinstance(self.stabilizer, FiniteGroup):
+            return False
+        m = self.matrices(self.stabilizer.elements)
+        return bool((m == m.round()).all())
+
+    # -- samples -----------------------------------------------------------------------------------------------
+
+    def coordinates(self, sizes: Sequence[int]) -> Tensor:
+        """Lattice coordinates of the samples of an array of these sizes, ``(*sizes, d)``, origin at the center.
+
+        In the plane x runs with the columns and y against the rows, so that a turn by 90° is ``torch.rot90``. In space
+        (x, y, z) run with the last, the middle and the first axis.
+        """
+        axes = [torch.arange(n, dtype=torch.float64) - (n - 1) / 2 for n in sizes]
+        mesh = torch.stack(torch.meshgrid(*axes, indexing="ij"), dim=-1)
+        return self._index_to_point(mesh)
+
+    def _index_to_point(self, index: Tensor) -> Tensor:
+        point = index.flip(-1)
+        if self.dimension == 2:
+            point = point * torch.tensor([1.0, -1.0], dtype=point.dtype)
+        return point
+
+    def _point_to_index(self, point: Tensor) -> Tensor:
+        if self.dimension == 2:
+            point = point * torch.tensor([1.0, -1.0], dtype=point.dtype)
+        return point.flip(-1)
+
+    def transform(self, rho: Representation, f: Tensor, g: Motion, *, padding: Literal["circular", "zeros"] = "circular") -> Tensor:
+        """(π(t, r)f)(x) = ρ(r) f(r⁻¹(x - t)) on samples ``(..., channels, *sizes)``.
+
+        Exact where the motion maps the lattice to itself; elsewhere by cubic interpolation. Fields are periodic unless
+        ``padding="zeros"``.
+        """
+        g = Motion(*g)
+        sizes = f.shape[-self.dimension :]
+        if f.ndim <= self.dimension or f.shape[-self.dimension - 1] != rho.dim:
+            raise InputError(
+                f"transform of a field on {self.name}",
+                expected=f"a tensor (..., {rho.dim} channels, {', '.join(['size'] * self.dimension)})",
+                got=f"shape {tuple(f.shape)}",
+                fix="Channels come before the spatial axes.",
+            )
+        source = self.act(self.inverse(Motion(torch.as_tensor(g.translation, dtype=torch.float64), g.rotation)), self.coordinates(sizes))
+        center = (torch.tensor(sizes, dtype=torch.float64) - 1) / 2
+        index = self._point_to_index(source) + center
+        nearest = index.round()
+        if bool((index - nearest).abs().max() < 1e-9):
+            moved = self._gather(f, nearest.long(), sizes, padding)
+        else:
+            moved = resample(f, index, circular=padding == "circular")
+        return torch.einsum("ij,...jp->...ip", rho(g.rotation).to(f.dtype), moved.flatten(-self.dimension)).unflatten(-1, sizes)
+
+    def _gather(self, f: Tensor, index: Tensor, sizes: Sequence[int], padding: str) -> Tensor:
+        extent = torch.tensor(list(sizes))
+        wrapped = index % extent
+        inside = (index == wrapped).all(-1)
+        flat = torch.zeros(index.shape[:-1], dtype=torch.int64)
+        for axis, n in enumerate(sizes):
+            flat = flat * n + wrapped[..., axis]
+        if padding == "circular" and len(torch.unique(flat)) != flat.numel():
+            raise InputError(
+                f"transform of a field on {self.name}",
+                expected="sizes that the rotation maps to themselves, such as equal ones",
+                got=f"sizes {tuple(sizes)}",
+                fix="Use a square array, or padding='zeros'.",
+            )
+        moved = f.flatten(-self.dimension)[..., flat.flatten()].unflatten(-1, tuple(sizes))
+        return moved if padding == "circular" else moved * inside.to(f.dtype)
+
+
+class Grid2d(Grid):
+    """The plane with the motions R² ⋊ H, H ≤ O(2), sampled on the square or the hexagonal lattice.
+
+    >>> from intertwine.groups import Cyclic
+    >>> C4 = Cyclic(4)
+    >>> plane = Grid2d(C4)
+    >>> f = torch.arange(9.0, dtype=torch.float64).reshape(1, 3, 3)
+    >>> quarter = plane.motion([0, 0], 1)
+    >>> torch.equal(plane.field(C4.trivial).transform(f, quarter), torch.rot90(f, 1, (-2, -1)))
+    True
+    """
+
+    def __init__(self, stabilizer: Group, *, action: Representation | None = None, lattice: Lattice = "square") -> None:
+        if lattice not in ("square", "hexagonal"):
+            raise InputError("Grid2d", expected="lattice 'square' or 'hexagonal'", got=repr(lattice), fix="Choose one.")
+        self.lattice = lattice
+        basis = torch.eye(2, dtype=torch.float64) if lattice == "square" else _HEXAGONAL
+        name = f"Grid2d({stabilizer.name})" if lattice == "square" else f"Grid2d({stabilizer.name}, hexagonal)"
+        super().__init__(stabilizer, dimension=2, action=action, lattice_basis=basis, name=name)
+
+
+class Grid3d(Grid):
+    """3-space with the motions R³ ⋊ H, H ≤ O(3), sampled on the cubic lattice."""
+
+    def __init__(self, stabilizer: Group, *, action: Representation | None = None) -> None:
+        super().__init__(
+            stabilizer,
+            dimension=3,
+            action=action,
+            lattice_basis=torch.eye(3, dtype=torch.float64),
+            name=f"Grid3d({stabilizer.name})",
+        )

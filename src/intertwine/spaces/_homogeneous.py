@@ -1,0 +1,117 @@
+"""Finite homogeneous spaces G/H as index tables."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from ..errors import InputError, SubgroupError
+from ..groups import Element, FiniteGroup, Group, Representation, content_digest
+from ._space import Space
+
+
+class HomogeneousSpace(Space):
+    """The cosets G/H of a finite group: points are the integers 0..[G:H]-1, point 0 the coset of the identity.
+
+    The section takes the smallest element of each coset.
+
+    >>> from intertwine.groups import Dihedral
+    >>> G = Dihedral(4)
+    >>> space = HomogeneousSpace(G, G.subgroup([4]))
+    >>> space.points, space.act(1, 0), space.section(1)
+    (4, 1, 1)
+    """
+
+    def __init__(self, group: Group, stabilizer: Group) -> None:
+        if not isinstance(group, FiniteGroup):
+            raise InputError(
+                "HomogeneousSpace",
+                expected="a finite group G",
+                got=group.name,
+                fix="Use Grid2d(H), Grid3d(H) or Sphere() for the continuous spaces.",
+            )
+        h = group.require_subgroup(stabilizer, who="HomogeneousSpace")
+        self.group, self.stabilizer, self.subgroup = group, h, h
+        self.points = h.index
+        self.name = f"{group.name}/{h.name}"
+        self.digest = content_digest("cosets", h.digest)
+
+    # -- the space, elementwise on integers and on integer tensors ----------------------------------------------
+
+    def compose(self, a: Element, b: Element) -> Element:
+        return self.group.compose(a, b)
+
+    def inverse(self, g: Element) -> Element:
+        return self.group.inverse(g)
+
+    def project(self, g: Element) -> Element:
+        return _like(self.subgroup.coset_of[g], g)
+
+    def section(self, x: Element) -> Element:
+        return _like(self.subgroup.coset_representatives[self._checked(x)], x)
+
+    def act(self, g: Element, x: Element) -> Element:
+        return _like(self.action[g, self._checked(x)], g, x)
+
+    def as_stabilizer(self, g: Element) -> Element:
+        return self.subgroup.from_parent(g)
+
+    @property
+    def action(self) -> Tensor:
+        """``[g, x]``: the point g·x."""
+        return self.subgroup.coset_action
+
+    @property
+    def cocycle_table(self) -> Tensor:
+        """``[g, x]``: h(x, g), as an element of H."""
+        return self.subgroup.coset_cocycle
+
+    @cached_property
+    def remainder(self) -> Tensor:
+        """h(g) = s(gH)⁻¹ g for every element g, as an element of H."""
+        g = self.group.elements
+        return torch.as_tensor(self.as_stabilizer(self.compose(self.inverse(self.section(self.project(g))), g)))
+
+    def _checked(self, x: Element) -> Element:
+        inside = 0 <= x < self.points if isinstance(x, int) else not x.numel() or (x.min() >= 0 and x.max() < self.points)
+        if not inside:
+            raise InputError(
+                self.name, expected=f"points 0..{self.points - 1}", got=str(x), fix="Points are numbered by coset."
+            )
+        return x
+
+    # -- fields ------------------------------------------------------------------------------------------------
+
+    def transform(self, rho: Representation, f: Tensor, g: Element) -> Tensor:
+        if not isinstance(g, int):
+            raise InputError(f"{self.name}.transform", expected="one element, an integer", got=str(g), fix="Loop over g.")
+        if f.shape[-2:] != (rho.dim, self.points):
+            raise InputError(
+                f"transform of a field on {self.name}",
+                expected=f"a tensor (..., {rho.dim} channels, {self.points} points)",
+                got=f"shape {tuple(f.shape)}",
+                fix="Put the channels before the points.",
+            )
+        # (π(g)f)(gx) = rho(h(x, g)) f(x), which is the definition with x and g⁻¹x exchanged.
+        turned = torch.einsum("xij,...jx->...ix", rho(self.cocycle_table[g]).to(f.dtype), f)
+        out = torch.empty_like(turned)
+        out[..., self.action[g]] = turned
+        return out
+
+
+def _like(value: Tensor, *arguments: Element) -> Element:
+    return int(value) if all(isinstance(a, int) for a in arguments) else value
+
+
+def require_common_group(a: HomogeneousSpace, b: HomogeneousSpace, *, who: str) -> FiniteGroup:
+    """The group on which both spaces are built, or an error that names both."""
+    if a.group != b.group:
+        raise SubgroupError(
+            who,
+            expected=f"two spaces of one group, {a.group.name} as for {a.name}",
+            got=f"{b.name} of {b.group.name}",
+            fix="Build both as HomogeneousSpace(G, H1) and HomogeneousSpace(G, H2) with the same G.",
+        )
+    return a.group

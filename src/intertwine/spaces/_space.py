@@ -1,0 +1,93 @@
+"""What every homogeneous space G/H offers, finite or not."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor
+
+from ..errors import RepresentationError
+from ..groups import FiniteGroup, Group, Representation, Subgroup
+
+if TYPE_CHECKING:
+    from ._field import FieldType
+
+
+class Space(ABC):
+    """A homogeneous space B = G/H with a section.
+
+    The projection is p(g) = gH, the section s satisfies p(s(x)) = x, and the cocycle h(x, g) in H is defined by
+    g s(x) = s(gx) h(x, g).
+
+    Attributes:
+        name: what people call it.
+        stabilizer: the group H, of which fields carry a representation.
+        digest: identifies the space's content.
+    """
+
+    name: str
+    stabilizer: Group
+    digest: str
+
+    @abstractmethod
+    def compose(self, a: Any, b: Any) -> Any:
+        """The product a·b in G."""
+
+    @abstractmethod
+    def inverse(self, g: Any) -> Any:
+        """The inverse in G."""
+
+    @abstractmethod
+    def project(self, g: Any) -> Any:
+        """The point p(g) = gH."""
+
+    @abstractmethod
+    def section(self, x: Any) -> Any:
+        """The chosen element s(x) of G over the point x."""
+
+    @abstractmethod
+    def act(self, g: Any, x: Any) -> Any:
+        """The point g·x."""
+
+    @abstractmethod
+    def as_stabilizer(self, g: Any) -> Any:
+        """An element of G that lies in H, as an element of the group ``stabilizer``."""
+
+    @abstractmethod
+    def transform(self, rho: Representation, f: Tensor, g: Any) -> Tensor:
+        """The induced representation on a sampled field; see :meth:`FieldType.transform`."""
+
+    def cocycle(self, x: Any, g: Any) -> Any:
+        """h(x, g) = s(gx)⁻¹ g s(x), an element of the stabilizer."""
+        moved = self.inverse(self.section(self.act(g, x)))
+        return self.as_stabilizer(self.compose(moved, self.compose(g, self.section(x))))
+
+    def field(self, rho: Representation) -> FieldType:
+        """The type of fields on this space with values in the representation space of rho."""
+        from ._field import FieldType
+
+        return FieldType(self, self._accepted(rho))
+
+    def _accepted(self, rho: Representation) -> Representation:
+        if rho.group == self.stabilizer:
+            return rho
+        h = self.stabilizer
+        if isinstance(h, Subgroup) and h.parent == rho.group and h.order == h.parent.order:
+            return rho.restrict(h)
+        inside = isinstance(rho.group, FiniteGroup) and isinstance(h, Subgroup) and h.parent == rho.group
+        raise RepresentationError(
+            f"{self.name}.field",
+            expected=f"a representation of the stabilizer {h.name}",
+            got=f"{rho.name} of {rho.group.name}",
+            fix="Use rho.restrict(H)." if inside else f"Build it from the group {h.name}, such as H.trivial or H.regular.",
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Space) and self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    def __repr__(self) -> str:
+        return self.name

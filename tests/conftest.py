@@ -1,0 +1,27 @@
+from __future__ import annotations
+
+import os
+import random
+import sys
+
+import pytest
+from hypothesis import settings
+
+# Before torch is imported anywhere: test workers share the cores, so each keeps to one thread.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("MKL_NUM_THREADS", "1")
+
+# A run is repeatable by default. HYPOTHESIS_PROFILE=explore looks further, with fresh random examples.
+settings.register_profile("repeatable", deadline=None, derandomize=True)
+settings.register_profile("explore", deadline=None, max_examples=1000, print_blob=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
+
+
+@pytest.fixture(autouse=True)
+def _seeded() -> None:
+    """Every test starts from the same random state, whatever ran before it in the worker."""
+    random.seed(0)
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed(0)
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(0)

@@ -1,0 +1,330 @@
+"""Reads every import in src/intertwine and reports those that break the floor plan of docs/architecture.md.
+
+All imports count, wherever they stand: at the top, inside a function, under ``if TYPE_CHECKING``, and
+``import_module("a.literal.name")``. Each rule is shown a planted violation that it must report.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+PACKAGE = "intertwine"
+SOURCE = Path(__file__).parents[1] / "src" / PACKAGE
+
+# From the ground up. A room is a folder or a file directly under src/intertwine; rooms of one tuple share a floor.
+# Rooms that are only planned are listed too, so that the first file in them already has its place.
+FLOORS: tuple[tuple[str, ...], ...] = (
+    ("errors", "_registry", "_numerics", "_typing"),
+    ("groups",),
+    ("spaces",),
+    ("kernels",),
+    ("nn", "relaxed", "topographic", "measure", "data"),
+    ("testing",),
+    ("models",),
+    ("train",),
+    ("experiments",),
+    ("report",),
+    ("cli",),
+    ("__init__", "__main__"),
+)
+FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
+MATHEMATICS = ("groups", "spaces", "kernels")
+
+# Rooms of one floor do not import each other, except the ground floor, which is one room in several files, and the
+# pairs (importer, imported) listed here. Each pair is a decision: give the reason beside it.
+SIDEWAYS: frozenset[tuple[str, str]] = frozenset()
+
+# Downward, and forbidden all the same: the training loop is written for any model and any dataset.
+BLIND: frozenset[tuple[str, str]] = frozenset({("train", "models"), ("train", "data")})
+
+
+@dataclass(frozen=True)
+class Import:
+    """One imported module, by its full name, and the names taken from it (empty for ``import module``)."""
+
+    line: int
+    module: str
+    names: tuple[str, ...] = ()
+    binds_root: bool = False
+
+
+def imports_of(tree: ast.Module, package: str) -> Iterator[Import]:
+    """Every import in a file of ``package``, relative names resolved."""
+    torch_names = {"torch"}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name == "torch" and alias.asname:
+                    torch_names.add(alias.asname)
+                yield Import(node.lineno, alias.name, binds_root=alias.asname is None)
+        elif isinstance(node, ast.ImportFrom):
+            module = absolute(package, node.level, node.module or "")
+            yield Import(node.lineno, module, tuple(alias.name for alias in node.names))
+        elif isinstance(node, ast.Call) and node.args and is_import_call(node.func):
+            name = node.args[0]
+            if isinstance(name, ast.Constant) and isinstance(name.value, str):
+                bare = name.value.lstrip(".")
+                yield Import(node.lineno, absolute(package, len(name.value) - len(bare), bare))
+    for node in ast.walk(tree):  # torch.nn reached through `import torch` is an import of torch.nn all the same
+        if (
+            isinstance(node, ast.Attribute)
+            and node.attr == "nn"
+            and isinstance(node.value, ast.Name)
+            and node.value.id in torch_names
+        ):
+            yield Import(node.lineno, "torch.nn")
+
+
+def is_import_call(function: ast.expr) -> bool:
+    name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+    return name in ("import_module", "__import__")
+
+
+def absolute(package: str, level: int, module: str) -> str:
+    if level == 0:
+        return module
+    parts = package.split(".")
+    return ".".join(parts[: len(parts) - level + 1] + ([module] if module else []))
+
+
+def violations(source: Path) -> list[str]:
+    """One line for each import below ``source`` that breaks a rule, naming file, line and both floors."""
+    found: list[str] = []
+    for file in sorted(source.rglob("*.py")):
+        parts = file.relative_to(source).with_suffix("").parts
+        room = parts[0]
+        where = (Path(source.name) / file.relative_to(source)).as_posix()
+        if room not in FLOOR:
+            found.append(f"{where}:1: {room} has no floor; give it one in FLOORS and in docs/architecture.md")
+            continue
+        package = ".".join((PACKAGE, *parts[:-1]))
+        tree = ast.parse(file.read_text(encoding="utf-8"), filename=str(file))
+        for item in sorted(imports_of(tree, package), key=lambda item: item.line):
+            found += [f"{where}:{item.line}: {message}" for message in faults(room, item)]
+    return found
+
+
+def floor(room: str, inner: str = "") -> str:
+    return f"{room}{inner} (floor {FLOOR[room]})"
+
+
+def faults(room: str, item: Import) -> Iterator[str]:
+    module, names = item.module, item.names
+    if module.split(".")[0] != PACKAGE:
+        if "*" in names:
+            yield f"{floor(room)} imports * from {module}: name what is used"
+        torch_nn = f"{module}.".startswith("torch.nn.") or (module == "torch" and "nn" in names)
+        if room in MATHEMATICS and torch_nn:
+            yield f"{floor(room)} imports torch.nn, which belongs to {floor('nn')}: mathematics has no layers"
+        return
+
+    inner = module.split(".")[1:]
+    if not inner and not names:
+        yield f"{floor(room)} imports {floor('__init__')}, from which every floor is reached: import a room of it"
+    elif not inner:  # from intertwine import groups, __version__
+        for name in names:
+            if name == "*":
+                yield f"{floor(room)} imports * from {floor('__init__')}: name what is used"
+            elif name in FLOOR:
+                yield from room_faults(room, name, Import(item.line, f"{PACKAGE}.{name}"))
+            elif not name.startswith("__"):  # __version__ and the like are plain values
+                yield f"{floor(room)} imports {name}, which has no floor"
+    else:
+        if item.binds_root:
+            yield (
+                f"{floor(room)} imports {module} and with it binds {floor('__init__')}, from which every floor is "
+                f"reached: write from {PACKAGE} import {inner[0]}"
+            )
+        yield from room_faults(room, inner[0], item)
+
+
+def room_faults(room: str, target: str, item: Import) -> Iterator[str]:
+    if target not in FLOOR:
+        yield f"{floor(room)} imports {target}, which has no floor"
+        return
+    if "*" in item.names:
+        yield f"{floor(room)} imports * from {floor(target)}: name what is used"
+    if room == target:
+        return
+    if FLOOR[target] > FLOOR[room]:
+        yield f"{floor(room)} imports {floor(target)}: imports go down only"
+    elif FLOOR[target] == FLOOR[room] != 0 and (room, target) not in SIDEWAYS:
+        yield f"{floor(room)} imports {floor(target)}: rooms of one floor do not import each other"
+    elif (room, target) in BLIND:
+        yield f"{floor(room)} imports {floor(target)}: it must work with any"
+    behind = item.module.split(".")[2:]
+    private = [name for name in item.names if name.startswith("_") and not name.startswith("__")]
+    for name in [".".join(behind)] if behind else private:
+        yield f"{floor(room)} imports {floor(target, '.' + name)} behind its face: import from {PACKAGE}.{target}"
+
+
+def test_the_package_keeps_to_its_floors() -> None:
+    assert len(list(SOURCE.rglob("*.py"))) > 5, "the checker must have something to read"
+    assert violations(SOURCE) == []
+
+
+def test_every_room_in_the_plan_is_documented() -> None:
+    page = (SOURCE.parents[1] / "docs" / "architecture.md").read_text(encoding="utf-8")
+    rooms = [room for rooms in FLOORS[:-1] for room in rooms]
+    assert [room for room in rooms if f"`{room}`" not in page] == []
+
+
+# The planted violations. The last line of each text is the one that must be reported.
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from intertwine.nn import Conv2d",
+        "import torch\nfrom ..nn import Conv2d",
+        "from .. import nn",
+        "from intertwine import errors, nn",
+        "import intertwine.nn as layers",
+        "def f():\n    from ..nn import Conv2d",
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from ..nn import Conv2d",
+        "import importlib\nimportlib.import_module('intertwine.nn')",
+        "from importlib import import_module\nimport_module('..nn', __package__)",
+    ],
+)
+def test_an_import_that_climbs_is_reported_however_it_is_written(tmp_path: Path, text: str) -> None:
+    check_planted(tmp_path, "spaces/_a.py", text, "spaces (floor 2) imports nn (floor 4): imports go down only")
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "floors"),
+    [
+        ("errors.py", "from ._numerics import X\nfrom .groups import Y", "errors (floor 0) imports groups (floor 1)"),
+        ("_numerics.py", "from . import groups", "_numerics (floor 0) imports groups (floor 1)"),
+        ("groups/__init__.py", "from ..kernels import X", "groups (floor 1) imports kernels (floor 3)"),
+        ("spaces/deep/_a.py", "from ...nn import X", "spaces (floor 2) imports nn (floor 4)"),
+        ("nn/_a.py", "from ..testing import X", "nn (floor 4) imports testing (floor 5)"),
+        ("testing.py", "from .models import X", "testing (floor 5) imports models (floor 6)"),
+        ("models/_a.py", "from ..train import X", "models (floor 6) imports train (floor 7)"),
+        ("report/_a.py", "from ..cli import X", "report (floor 9) imports cli (floor 10)"),
+    ],
+)
+def test_no_floor_imports_a_higher_one(tmp_path: Path, file: str, text: str, floors: str) -> None:
+    check_planted(tmp_path, file, text, f"{floors}: imports go down only")
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "floors"),
+    [
+        ("measure/_a.py", "from ..nn import X", "measure (floor 4) imports nn (floor 4)"),
+        ("measure/_a.py", "from ..relaxed import X", "measure (floor 4) imports relaxed (floor 4)"),
+        ("data/_a.py", "from ..topographic import X", "data (floor 4) imports topographic (floor 4)"),
+        ("nn/_a.py", "from ..relaxed import X", "nn (floor 4) imports relaxed (floor 4)"),
+    ],
+)
+def test_rooms_of_one_floor_do_not_import_each_other(tmp_path: Path, file: str, text: str, floors: str) -> None:
+    check_planted(tmp_path, file, text, f"{floors}: rooms of one floor do not import each other")
+
+
+def test_training_knows_no_model(tmp_path: Path) -> None:
+    message = "train (floor 7) imports models (floor 6): it must work with any"
+    check_planted(tmp_path, "train/_a.py", "from ..models import VGG11", message)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from intertwine.groups._finite import X",
+        "from ..groups._finite import X",
+        "from ..groups import FiniteGroup, _finite",
+        "import intertwine.groups._finite as finite",
+        "def f():\n    from ..groups._finite import X",
+    ],
+)
+def test_reaching_behind_a_face_is_reported(tmp_path: Path, text: str) -> None:
+    message = "spaces (floor 2) imports groups._finite (floor 1) behind its face: import from intertwine.groups"
+    check_planted(tmp_path, "spaces/_a.py", text, message)
+
+
+@pytest.mark.parametrize(
+    ("text", "source"),
+    [
+        ("from ._grid import *", "spaces (floor 2)"),
+        ("from ..groups import *", "groups (floor 1)"),
+        ("from math import *", "math"),
+    ],
+)
+def test_a_star_is_reported(tmp_path: Path, text: str, source: str) -> None:
+    check_planted(tmp_path, "spaces/_a.py", text, f"spaces (floor 2) imports * from {source}: name what is used")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import torch.nn as nn",
+        "from torch import Tensor, nn",
+        "from torch.nn.functional import pad",
+        "import torch as t\n\npad = t.nn.functional.pad",
+    ],
+)
+@pytest.mark.parametrize("room", MATHEMATICS)
+def test_layers_in_the_mathematics_are_reported(tmp_path: Path, room: str, text: str) -> None:
+    message = "imports torch.nn, which belongs to nn (floor 4): mathematics has no layers"
+    check_planted(tmp_path, f"{room}/_a.py", text, f"{room} (floor {FLOOR[room]}) {message}")
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("import intertwine as tw", "__init__ (floor 11), from which every floor is reached: import a room of it"),
+        (
+            "import intertwine.groups",
+            "intertwine.groups and with it binds __init__ (floor 11), from which every floor is reached: "
+            "write from intertwine import groups",
+        ),
+        ("from ..misc import X", "misc, which has no floor"),
+        ("from .. import misc", "misc, which has no floor"),
+    ],
+)
+def test_a_way_around_the_plan_is_reported(tmp_path: Path, text: str, what: str) -> None:
+    check_planted(tmp_path, "kernels/_a.py", text, f"kernels (floor 3) imports {what}")
+
+
+def test_a_room_outside_the_plan_is_reported(tmp_path: Path) -> None:
+    message = "misc has no floor; give it one in FLOORS and in docs/architecture.md"
+    check_planted(tmp_path, "misc/_a.py", "x = 1", message)
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("spaces/_a.py", "from ..groups import FiniteGroup\nfrom .. import groups"),
+        ("spaces/_a.py", "from intertwine.errors import InputError"),
+        ("spaces/_a.py", "from ._homogeneous import _private\nfrom . import _grid"),
+        ("groups/_a.py", "import torch\nfrom torch import Tensor\nfrom .._numerics import LAW_TOLERANCE"),
+        ("_numerics.py", "from .errors import SizeLimitError"),
+        ("nn/_a.py", "import torch.nn as nn\nimport torch\nx = torch.nn.Parameter\nfrom ..kernels import solve"),
+        ("cli/_app.py", "from .. import __version__\nfrom .. import report"),
+        ("testing/_laws.py", "from ..nn import Layer"),
+        ("__init__.py", "from . import groups as groups\nfrom . import cli as cli"),
+        ("__main__.py", "from .cli import main"),
+    ],
+)
+def test_what_is_allowed_passes(tmp_path: Path, file: str, text: str) -> None:
+    assert plant(tmp_path, file, text) == []
+
+
+def test_a_listed_pair_may_go_sideways_in_its_direction_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(globals(), "SIDEWAYS", frozenset({("relaxed", "nn")}))
+    assert plant(tmp_path, "relaxed/_a.py", "from ..nn import Layer") == []
+    assert len(plant(tmp_path, "nn/_a.py", "from ..relaxed import X")) == 1
+
+
+def check_planted(folder: Path, file: str, text: str, message: str) -> None:
+    assert plant(folder, file, text) == [f"{PACKAGE}/{file}:{text.count(chr(10)) + 1}: {message}"]
+
+
+def plant(folder: Path, file: str, text: str) -> list[str]:
+    path = folder / PACKAGE / file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return violations(folder / PACKAGE)

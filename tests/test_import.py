@@ -1,0 +1,159 @@
+"""What importing the package costs, what it offers, and what it declares to need."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from importlib.metadata import PackageNotFoundError, requires
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+import intertwine
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "intertwine"
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+HEAVY = ("torch", "numpy", "scipy", "matplotlib", "sympy", "safetensors", "typer", "rich", "e3nn", "hypothesis")
+
+
+def imported(statement: str, *, after: str = "pass") -> set[str]:
+    """The modules that ``statement`` imports in a fresh process that has already run ``after``."""
+    code = f"import sys; {after}; before = set(sys.modules); {statement}; import json; print(json.dumps([*sys.modules.keys() - before]))"  # noqa: E501
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return set(json.loads(done.stdout))
+
+
+def test_the_probe_sees_an_import() -> None:
+    assert {"json", "json.decoder"} <= imported("import json")
+    assert "json" not in imported("import json", after="import json")
+
+
+def test_importing_the_package_imports_nothing_heavy() -> None:
+    modules = imported("import intertwine")
+    assert "intertwine" in modules
+    assert [name for name in HEAVY if name in modules] == []
+    assert sorted(name for name in modules if name.startswith("intertwine.")) == []
+
+
+def test_the_mathematics_adds_nothing_heavy_to_torch() -> None:
+    modules = imported("import intertwine.groups, intertwine.spaces, intertwine.kernels", after="import torch")
+    assert "intertwine.kernels" in modules
+    assert [name for name in (*HEAVY, "torch._dynamo", "torch._inductor", "torch.onnx") if name in modules] == []
+
+
+def test_a_room_arrives_when_it_is_used() -> None:
+    modules = imported("import intertwine as tw; tw.groups")
+    assert "intertwine.groups" in modules
+    assert "intertwine.kernels" not in modules
+
+
+def test_every_room_is_offered_and_importable() -> None:
+    # The command line is a program, not an interface for Python; private files are not for users.
+    there = {path.stem for path in SOURCE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+    offered = {name for name in there if not name.startswith("_")} - {"cli"}
+    assert set(intertwine._ROOMS) == offered
+    assert offered <= set(dir(intertwine))
+    for name in offered:
+        assert getattr(intertwine, name).__name__ == f"intertwine.{name}"
+
+
+def test_type_checkers_see_the_same_rooms() -> None:
+    tree = ast.parse((SOURCE / "__init__.py").read_text(encoding="utf-8"))
+    block = next(node for node in tree.body if isinstance(node, ast.If))
+    names = [alias.asname for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names]
+    assert names == list(intertwine._ROOMS)
+
+
+def test_an_unknown_attribute_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="module 'intertwine' has no attribute 'nothing'"):
+        _ = intertwine.nothing
+
+
+def test_the_version_is_written_once_and_has_a_changelog_entry() -> None:
+    assert "version" not in PROJECT
+    assert "version" in PROJECT["dynamic"]
+    assert f"## [{intertwine.__version__}]" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+
+
+def third_party(folder: Path) -> set[str]:
+    """Top-level names of all packages that the files below ``folder`` import and that Python does not bring."""
+    found: set[str] = set()
+    for file in folder.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                found |= {alias.name.split(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+                found.add(node.module.split(".")[0])
+    return found - set(sys.stdlib_module_names) - {"intertwine"}
+
+
+def names(requirements: list[str]) -> set[str]:
+    return {canonicalize_name(Requirement(text).name) for text in requirements}
+
+
+def test_what_is_imported_is_declared_and_the_other_way_round() -> None:
+    # So far every distribution has the name of its import package.
+    core = names(PROJECT["dependencies"])
+    extras = names(
+        [text for extra, texts in PROJECT["optional-dependencies"].items() if extra != "dev" for text in texts]
+    )
+    used = third_party(SOURCE)
+    assert used - core - extras == set(), "imported, but declared neither in the core nor in an extra"
+    assert core - used == set(), "declared in the core, but imported nowhere"
+
+
+def test_the_reader_of_imports_finds_undeclared_ones(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("import os, torch.nn\ndef f():\n    from pandas.core import x\nfrom . import y\n")
+    assert third_party(tmp_path) == {"torch", "pandas"}
+
+
+def closure(requirements: list[str]) -> set[str]:
+    """Names of everything that installing ``requirements`` installs, read from what is installed here."""
+    found: set[str] = set()
+    todo = list(requirements)
+    while todo:
+        requirement = Requirement(todo.pop())
+        name = canonicalize_name(requirement.name)
+        if name in found or (requirement.marker and not requirement.marker.evaluate({"extra": ""})):
+            continue
+        try:
+            todo += requires(name) or []
+        except PackageNotFoundError:
+            continue  # an extra that is not installed here
+        found.add(name)
+    return found
+
+
+def test_the_tested_set_is_pinned_completely() -> None:
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    pins = [line for line in lines if line and not line.startswith("#")]
+    assert [line for line in pins if not re.fullmatch(r"[A-Za-z0-9._-]+==[0-9][A-Za-z0-9.]*", line)] == []
+    assert "torch==2.13.0" in pins
+    extras = [text for texts in PROJECT["optional-dependencies"].values() for text in texts]
+    wanted = closure([*PROJECT["dependencies"], *extras, "hatchling", "editables"])
+    assert "mpmath" in wanted, "an indirect requirement: the closure must reach it"
+    # What builds of torch for accelerators bring along is pinned by torch itself.
+    wanted = {name for name in wanted if not name.startswith(("cuda-", "nvidia-", "triton"))}
+    assert wanted - names(pins) == set()
+
+
+@pytest.mark.parametrize("page", ["README.md"])
+def test_the_samples_on_the_page_run_and_print_what_they_say(page: str) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL)
+    assert blocks
+    flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+    for number, block in enumerate(blocks):
+        test = doctest.DocTestParser().get_doctest(block, {}, f"{page}[{number}]", page, 0)
+        assert test.examples
+        assert doctest.DocTestRunner(optionflags=flags).run(test).failed == 0

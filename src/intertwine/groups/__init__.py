@@ -1,5 +1,9 @@
 """Groups and their representations: any finite group, and the Lie groups of the field."""
 
+from ._clebsch_gordan import clebsch_gordan as clebsch_gordan
+from ._euclidean import SE2 as SE2
+from ._euclidean import SE3 as SE3
+from ._euclidean import Translations as Translations
 from ._finite import FiniteGroup as FiniteGroup
 from ._finite import Subgroup as Subgroup
 from ._finite import SubgroupClass as SubgroupClass
@@ -9,6 +13,11 @@ from ._intertwiners import intertwiners as intertwiners
 from ._intertwiners import permutation_intertwiners as permutation_intertwiners
 from ._isomorphism import isomorphism as isomorphism
 from ._isomorphism import structure_name as structure_name
+from ._lie import O2 as O2
+from ._lie import O3 as O3
+from ._lie import SO2 as SO2
+from ._lie import SO3 as SO3
+from ._lie_group import LieGroup as LieGroup
 from ._matrix_representation import MatrixRepresentation as MatrixRepresentation
 from ._matrix_representation import PermutationRepresentation as PermutationRepresentation
 from ._named import Alternating as Alternating
@@ -19,6 +28,8 @@ from ._named import Octahedral as Octahedral
 from ._named import Quaternion as Quaternion
 from ._named import Symmetric as Symmetric
 from ._named import Tetrahedral as Tetrahedral
+from ._parse import parse as parse
+from ._parse import parse_finite as parse_finite
 from ._products import direct_product as direct_product
 from ._products import semidirect_product as semidirect_product
 from ._representation import Decomposition as Decomposition

@@ -7,13 +7,14 @@ once (Racah's formula); a sparse unitary matrix takes them to the real basis.
 from __future__ import annotations
 
 from fractions import Fraction
-from functools import lru_cache
+from functools import cache
 from math import factorial, isqrt
 
 import torch
 from torch import Tensor
 
 from ..errors import InputError
+from ._checks import require_whole
 
 
 def clebsch_gordan(l1: int, l2: int, l3: int) -> Tensor:
@@ -31,7 +32,8 @@ def clebsch_gordan(l1: int, l2: int, l3: int) -> Tensor:
     by -i. So (l, 0, l) and (0, l, l) are identity matrices, and (1, 1, 1) is the cross product over √2.
 
     Args:
-        l1, l2: degrees of the factors.
+        l1: degree of the first factor.
+        l2: degree of the second factor.
         l3: degree of the component, from ``abs(l1 - l2)`` to ``l1 + l2``.
 
     >>> e1, e2 = torch.eye(3, dtype=torch.float64)[:2]
@@ -39,7 +41,7 @@ def clebsch_gordan(l1: int, l2: int, l3: int) -> Tensor:
     tensor([0.0000, 0.0000, 0.7071], dtype=torch.float64)
     """
     for name, l in (("l1", l1), ("l2", l2), ("l3", l3)):
-        require_degree(l, who="clebsch_gordan", name=name)
+        require_whole(l, who="clebsch_gordan", name=name)
     if not abs(l1 - l2) <= l3 <= l1 + l2:
         raise InputError(
             "clebsch_gordan",
@@ -48,12 +50,6 @@ def clebsch_gordan(l1: int, l2: int, l3: int) -> Tensor:
             fix=f"The product of degrees {l1} and {l2} has no component of degree {l3}: there is nothing to compute.",
         )
     return _real(l1, l2, l3).clone()  # the cached tensor stays out of reach
-
-
-def require_degree(l: int, *, who: str, name: str = "l") -> None:
-    """Refuse anything but a whole number that is not negative."""
-    if not isinstance(l, int) or isinstance(l, bool) or l < 0:
-        raise InputError(who, expected=f"{name} a whole number 0, 1, 2, ...", got=repr(l), fix="Degrees count from 0.")
 
 
 def complex_to_real(l: int) -> Tensor:
@@ -74,7 +70,7 @@ def complex_to_real(l: int) -> Tensor:
     return u
 
 
-@lru_cache(maxsize=None)
+@cache
 def _real(l1: int, l2: int, l3: int) -> Tensor:
     c = torch.zeros(2 * l1 + 1, 2 * l2 + 1, 2 * l3 + 1, dtype=torch.complex128)
     for m1 in range(-l1, l1 + 1):

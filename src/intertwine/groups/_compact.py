@@ -10,10 +10,9 @@ from torch import Tensor
 
 from .._numerics import LAW_TOLERANCE, RANK_TOLERANCE, require_memory
 from ..errors import NumericalError
-from ._clebsch_gordan import require_degree
 from ._decompose import as_count
 from ._group import Element
-from ._lie import LieGroup
+from ._lie_group import LieGroup
 from ._lie_irreps import trivial
 from ._lie_representation import LieRepresentation, degree_of
 from ._representation import Decomposition, Representation, require_same_group
@@ -22,6 +21,7 @@ Quadrature = tuple[Tensor, Tensor]
 """Elements ``(n, matrix_dim, matrix_dim)`` and weights ``(n,)`` that add up to 1."""
 
 _PROBE = (0.7, -1.1, 0.4)  # Lie algebra coordinates of a generic element
+_ASK = "Is it a homomorphism, and its degree at least that of all its irreducibles?"
 
 
 class CompactLieGroup(LieGroup):
@@ -110,24 +110,23 @@ class CompactLieGroup(LieGroup):
         )
         g, weights = self.class_quadrature(2 * degree)
         weighted = weights * atom.character(g)
-        counts = []
-        for psi in irreps:
-            character = psi.character(g)
-            copies = (weighted * character).sum() / (weights * character**2).sum()
-            counts.append(as_count(copies, who=f"copies of {psi.name} in {atom.name}"))
-        found = [(k, psi) for k, psi in enumerate(irreps) if counts[k]]
+        found: list[tuple[int, LieRepresentation, int]] = []
+        for k, psi in enumerate(irreps):
+            if psi.degree <= degree:
+                character = psi.character(g)
+                copies = (weighted * character).sum() / (weights * character**2).sum()
+                count = as_count(copies, who=f"copies of {psi.name} in {atom.name}")
+                found += [(k, psi, count)] if count else []
         root, evaluate = self._orthogonalized(atom, degree)
-        candidates = self._candidates(evaluate, degree, [psi for _, psi in found])
+        candidates = self._candidates(evaluate, degree, [psi for _, psi, _ in found])
         pieces: list[tuple[int, Tensor]] = []
-        for (k, psi), spanning in zip(found, candidates, strict=True):
-            copies_found = _orthogonal_copies(spanning, counts[k], who=f"{self.name}.decompose", what=psi.name)
-            self._require_intertwining(evaluate, psi, copies_found, atom)
-            pieces += [(k, copy if root is None else torch.linalg.solve(root, copy)) for copy in copies_found]
+        for (k, psi, count), spanning in zip(found, candidates, strict=True):
+            isometries = _orthogonal_copies(spanning, count, who=f"{self.name}.decompose", what=psi.name)
+            self._require_intertwining(evaluate, psi, isometries, atom)
+            pieces += [(k, t if root is None else torch.linalg.solve(root, t)) for t in isometries]
         return pieces
 
-    def _orthogonalized(
-        self, atom: Representation, degree: int
-    ) -> tuple[Tensor | None, Callable[[Tensor], Tensor]]:
+    def _orthogonalized(self, atom: Representation, degree: int) -> tuple[Tensor | None, Callable[[Tensor], Tensor]]:
         """Coordinates in which the representation is orthogonal, and its matrices there."""
         if atom.is_orthogonal:
             return None, atom
@@ -153,24 +152,26 @@ class CompactLieGroup(LieGroup):
                 f"{self.name}.decompose",
                 expected=f"copies of {psi.name} in {atom.name} to {LAW_TOLERANCE:.0e}",
                 got=f"residual {error:.2g}",
-                fix="Is it a homomorphism, and its degree at least that of all its irreducibles?",
+                fix=_ASK,
             )
 
 
 def _orthogonal_copies(spanning: Tensor, count: int, *, who: str, what: str) -> list[Tensor]:
     """Isometries with orthogonal ranges among the linear combinations of intertwiners from an irreducible.
 
-    The spanning intertwiners are taken in order and orthogonalized. What remains of T intertwines too, so TᵀT commutes
-    with an irreducible and is symmetric: a multiple of the identity.
+    The spanning intertwiners are taken in order and orthogonalized; the short ones, which would have few digits, are
+    passed over, since others reach the same copies. What remains of T intertwines too, so TᵀT commutes with an
+    irreducible and is symmetric: a multiple of the identity.
     """
     found: list[Tensor] = []
-    for t in spanning:
-        for _ in range(2):
-            for copy in found:
-                t = t - copy @ (copy.T @ t)
-        size = (t * t).sum() / t.shape[1]
-        if float(size) > RANK_TOLERANCE:  # a shorter one would have few digits, and a later one touches the copy more
-            found.append(t / size.sqrt())
-        if len(found) == count:
-            return found
-    raise NumericalError(who, expected=f"{count} copies of {what}", got=str(len(found)), fix="Is it a homomorphism?")
+    for _ in range(count):
+        sizes = (spanning * spanning).sum((1, 2)) / spanning.shape[2]
+        if float(sizes.max()) < RANK_TOLERANCE:
+            raise NumericalError(who, expected=f"{count} copies of {what}", got=f"{len(found)}", fix=_ASK)
+        t = spanning[int((sizes >= sizes.mean() / 2).to(torch.int8).argmax())]
+        for copy in found:
+            t = t - copy @ (copy.T @ t)
+        t = t / ((t * t).sum() / t.shape[1]).sqrt()
+        found.append(t)
+        spanning = spanning - t @ (t.T @ spanning)
+    return found

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cache
 from math import pi
 
 import torch
 from torch import Tensor
 
-from ..errors import InputError
-from ._clebsch_gordan import require_degree
+from ._checks import require_vectors, require_whole
 
 
 def spherical_harmonics(lmax: int, x: Tensor, *, normalize: bool = True) -> Tensor:
@@ -32,7 +31,7 @@ def spherical_harmonics(lmax: int, x: Tensor, *, normalize: bool = True) -> Tens
     >>> spherical_harmonics(1, torch.tensor([0.0, 0.0, 2.0]))
     tensor([0.2821, 0.0000, 0.4886, 0.0000], dtype=torch.float64)
     """
-    require_degree(lmax, who="spherical_harmonics", name="lmax")
+    require_whole(lmax, who="spherical_harmonics", name="lmax")
     x = require_vectors(x, 3, who="spherical_harmonics")
     if normalize:
         length = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
@@ -60,7 +59,7 @@ def circular_harmonics(mmax: int, x: Tensor, *, normalize: bool = True) -> Tenso
     >>> circular_harmonics(2, torch.tensor([0.0, 1.0]))
     tensor([ 1.,  0.,  1., -1.,  0.], dtype=torch.float64)
     """
-    require_degree(mmax, who="circular_harmonics", name="mmax")
+    require_whole(mmax, who="circular_harmonics", name="mmax")
     x = require_vectors(x, 2, who="circular_harmonics")
     if normalize:
         length = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
@@ -103,22 +102,10 @@ def solid_harmonics(lmax: int, xyz: Tensor, square: Tensor | None, *, only: int 
             yield torch.cat([(q[1:] * sines[:l]).flip(0), q[:1], q[1:] * cosines[:l]])
 
 
-@lru_cache(maxsize=None)
+@cache
 def _legendre_steps(l: int, device: torch.device) -> tuple[Tensor, Tensor]:
     """Coefficients a_lm, b_lm for m = 0..l-2, as columns."""
     m = torch.arange(max(l - 1, 0), dtype=torch.float64)[:, None]
     a = ((4 * l**2 - 1) / (l**2 - m**2)).sqrt()
     b = (((l - 1) ** 2 - m**2) / (4 * (l - 1) ** 2 - 1)).sqrt() if l > 1 else m
     return a.to(device), b.to(device)
-
-
-def require_vectors(x: Tensor, dim: int, *, who: str) -> Tensor:
-    """The vectors as float64, or an error if they have another dimension."""
-    if not isinstance(x, Tensor) or x.ndim == 0 or x.shape[-1] != dim:
-        raise InputError(
-            who,
-            expected=f"a tensor of shape (..., {dim})",
-            got=f"shape {tuple(x.shape)}" if isinstance(x, Tensor) else type(x).__name__,
-            fix="The last dimension holds the coordinates.",
-        )
-    return x.to(torch.float64)

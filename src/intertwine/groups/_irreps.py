@@ -179,18 +179,28 @@ def _singled_out(m: Tensor, c: int, table: Table) -> Tensor:
     d = m.shape[1]
     if d == c:  # the endomorphisms move every vector to every other
         return torch.eye(d, dtype=m.dtype)[0]
-    for sign in (1, -1):
-        for g in range(1, len(table)):
-            fixed, power, k = torch.zeros(d, d, dtype=m.dtype), 0, 0
-            while power or not k:
-                fixed = fixed + float(sign) ** k * m[power]
-                power, k = int(table[power, g]), k + 1
-            if sign**k != 1:
-                continue
-            fixed = (fixed + fixed.T) / (2 * k)
-            if round(float(fixed.trace())) == c:
-                return projector_range(fixed)[0]
+    for projector in _lines(m, table):
+        if round(float(projector.trace())) == c:
+            return projector_range((projector + projector.T) / 2)[0]
     return torch.eye(d, dtype=m.dtype)[0]  # no such line: the basis then rests on the reproducible draws alone
+
+
+def _lines(m: Tensor, table: Table) -> Iterator[Tensor]:
+    """Projectors on the vectors that an element fixes, then negates, then that two elements fix."""
+    n = len(table)
+    for sign in (1.0, -1.0):
+        for g in range(1, n):
+            powers = [0]
+            while table[powers[-1], g]:
+                powers.append(int(table[powers[-1], g]))
+            if sign > 0 or len(powers) % 2 == 0:
+                signs = torch.tensor([sign**k for k in range(len(powers))], dtype=m.dtype)
+                yield torch.einsum("k,kab->ab", signs, m[powers]) / len(powers)
+    classes = _tables.conjugacy_classes(table)
+    firsts = [int(np.argmax(classes == k)) for k in range(1, int(classes.max()) + 1)]
+    for g in firsts:
+        for k in range(1, n):
+            yield m[torch.from_numpy(_tables.closure(table, [g, k]))].mean(0)
 
 
 def _require_complete(found: list[Tensor], table: Table) -> None:

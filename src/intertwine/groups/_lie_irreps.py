@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -9,17 +10,17 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
-from ._clebsch_gordan import require_degree
+from ._checks import require_whole
 from ._lie_representation import LieRepresentation
 from ._wigner import wigner_d
 
 if TYPE_CHECKING:
-    from ._lie import LieGroup
+    from ._lie_group import LieGroup
 
 
 def so2_irrep(group: LieGroup, m: int) -> LieRepresentation:
     """Rotation by mθ."""
-    require_degree(m, who=f"{group.name}.irrep", name="m")
+    require_whole(m, who=f"{group.name}.irrep", name="m")
     if m == 0:
         return trivial(group)
     return _irrep(group, partial(_turn, m), dim=2, degree=m, name=f"irrep({m})")
@@ -27,7 +28,7 @@ def so2_irrep(group: LieGroup, m: int) -> LieRepresentation:
 
 def o2_irrep(group: LieGroup, m: int, parity: int | None) -> LieRepresentation:
     """Rotation by mθ with mirror diag(1, -1); for m = 0 the trivial one or the determinant."""
-    require_degree(m, who=f"{group.name}.irrep", name="m")
+    require_whole(m, who=f"{group.name}.irrep", name="m")
     if m > 0:
         if parity is not None:
             raise InputError(
@@ -44,7 +45,7 @@ def o2_irrep(group: LieGroup, m: int, parity: int | None) -> LieRepresentation:
 
 def so3_irrep(group: LieGroup, l: int) -> LieRepresentation:
     """The real Wigner matrices of degree l."""
-    require_degree(l, who=f"{group.name}.irrep")
+    require_whole(l, who=f"{group.name}.irrep", name="l")
     if l == 0:
         return trivial(group)
     return _irrep(group, partial(wigner_d, l), dim=2 * l + 1, degree=l, name=f"irrep({l})")
@@ -52,7 +53,7 @@ def so3_irrep(group: LieGroup, l: int) -> LieRepresentation:
 
 def o3_irrep(group: LieGroup, l: int, parity: int | None) -> LieRepresentation:
     """The real Wigner matrices of degree l; -1 acts by the parity."""
-    require_degree(l, who=f"{group.name}.irrep")
+    require_whole(l, who=f"{group.name}.irrep", name="l")
     natural = (-1) ** l
     sign = _sign(parity, natural, who=f"{group.name}.irrep")
     if l == 0 and sign == 1:
@@ -66,7 +67,9 @@ def trivial(group: LieGroup) -> LieRepresentation:
     return _irrep(group, _one, dim=1, degree=0, name="trivial")
 
 
-def _irrep(group: LieGroup, function: partial[Tensor], *, dim: int, degree: int, name: str) -> LieRepresentation:
+def _irrep(
+    group: LieGroup, function: Callable[[Tensor], Tensor], *, dim: int, degree: int, name: str
+) -> LieRepresentation:
     return LieRepresentation(group, function, dim=dim, degree=degree, name=name, is_orthogonal=True)
 
 
@@ -110,4 +113,5 @@ def _turn_or_mirror(m: int, g: Tensor) -> Tensor:
 
 
 def _pseudo_wigner_d(l: int, g: Tensor) -> Tensor:
-    return torch.linalg.det(g)[..., None, None] * wigner_d(l, g)
+    det: Tensor = torch.linalg.det(g)
+    return det[..., None, None] * wigner_d(l, g)

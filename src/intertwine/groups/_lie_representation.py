@@ -12,7 +12,7 @@ from ._group import Element
 from ._representation import DirectSum, Dual, Representation, Restriction, TensorProduct, content_digest
 
 if TYPE_CHECKING:
-    from ._lie import LieGroup
+    from ._lie_group import LieGroup
 
 
 class LieRepresentation(Representation):
@@ -28,8 +28,8 @@ class LieRepresentation(Representation):
         is_orthogonal: whether all matrices are orthogonal.
 
     >>> from intertwine.groups import SO2
-    >>> turn_back = LieRepresentation(SO2(), Tensor.mT.fget, dim=2, degree=1, name="inverse", is_orthogonal=True)
-    >>> turn_back.decompose().irreps
+    >>> backwards = LieRepresentation(SO2(), lambda g: g.mT, dim=2, degree=1, name="backwards", is_orthogonal=True)
+    >>> backwards.decompose().irreps
     (SO(2): irrep(1),)
     """
 

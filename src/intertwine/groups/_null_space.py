@@ -15,6 +15,7 @@ def intertwiner_count(x1: Tensor, x2: Tensor, *, who: str) -> int:
     Args:
         x1: ``(generators, d1, d1)``, the action of the Lie algebra on the domain.
         x2: ``(generators, d2, d2)``, that on the codomain.
+        who: whom to name in errors.
 
     >>> turn = torch.tensor([[[0.0, -1.0], [1.0, 0.0]]], dtype=torch.float64)
     >>> intertwiner_count(turn, turn, who="example")
@@ -31,7 +32,7 @@ def intertwiner_count(x1: Tensor, x2: Tensor, *, who: str) -> int:
     normal = torch.zeros(size, size, dtype=torch.float64)
     eye1, eye2 = torch.eye(d1, dtype=torch.float64), torch.eye(d2, dtype=torch.float64)
     for a, b in zip(x1, x2, strict=True):
-        equations = torch.kron(b, eye1) - torch.kron(eye2, a.T)
+        equations = torch.kron(b, eye1) - torch.kron(eye2, a.T.contiguous())
         normal += equations.T @ equations
     values = torch.linalg.eigvalsh(normal)  # squares of the singular values
     scale = max(1.0, float(values[-1]))

@@ -10,10 +10,10 @@ from torch import Tensor
 
 from ..errors import InputError
 from . import _rotation_maps as maps
-from ._clebsch_gordan import require_degree
+from ._checks import require_whole
 from ._compact import CompactLieGroup, Quadrature
 from ._group import Element, Group
-from ._lie import require_count, rotation_complaint
+from ._lie_group import rotation_complaint
 from ._lie_irreps import o2_irrep, so2_irrep
 from ._lie_representation import LieRepresentation
 
@@ -69,7 +69,7 @@ class SO2(_PlanarGroup):
 
     def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
         """Elements distributed by the Haar measure."""
-        require_count(n, who="SO(2).sample")
+        require_whole(n, who="SO(2).sample", name="n")
         return maps.planar(2 * pi * torch.rand(n, dtype=torch.float64, generator=generator))
 
     def haar_factors(self, degree: int) -> tuple[Quadrature, ...]:
@@ -121,7 +121,7 @@ class O2(_PlanarGroup):
 
     def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
         """Elements distributed by the Haar measure, reflections with probability one half."""
-        require_count(n, who="O(2).sample")
+        require_whole(n, who="O(2).sample", name="n")
         turns = maps.planar(2 * pi * torch.rand(n, dtype=torch.float64, generator=generator))
         return turns @ self.component_representatives[torch.randint(2, (n,), generator=generator)]
 
@@ -160,9 +160,10 @@ class O2(_PlanarGroup):
 
 def equal_turns(degree: int, *, who: str) -> Quadrature:
     """Rotations by multiples of 2π/n, n = degree + 1: exact for trigonometric polynomials of that degree."""
-    require_degree(degree, who=who, name="degree")
+    require_whole(degree, who=who, name="degree")
     n = degree + 1
-    return maps.planar(torch.arange(n, dtype=torch.float64) * (2 * pi / n)), torch.full((n,), 1 / n, dtype=torch.float64)
+    theta = torch.arange(n, dtype=torch.float64) * (2 * pi / n)
+    return maps.planar(theta), torch.full_like(theta, 1 / n)
 
 
 def require_identity_component(g: Tensor, *, who: str) -> None:

@@ -10,10 +10,10 @@ from torch import Tensor
 
 from .._numerics import projector_range
 from . import _rotation_maps as maps
-from ._clebsch_gordan import require_degree
+from ._checks import require_whole
 from ._compact import CompactLieGroup, Quadrature
 from ._group import Element, Group
-from ._lie import require_count, rotation_complaint
+from ._lie_group import rotation_complaint
 from ._lie_irreps import o3_irrep, so3_irrep
 from ._lie_representation import LieRepresentation
 from ._planar import SO2, require_identity_component
@@ -81,7 +81,7 @@ class SO3(_SpatialGroup):
 
     def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
         """Elements distributed by the Haar measure."""
-        require_count(n, who="SO(3).sample")
+        require_whole(n, who="SO(3).sample", name="n")
         return _haar_rotations(n, generator)
 
     def haar_factors(self, degree: int) -> tuple[Quadrature, ...]:
@@ -140,7 +140,7 @@ class O3(_SpatialGroup):
 
     def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
         """Elements distributed by the Haar measure, half of them of determinant -1."""
-        require_count(n, who="O(3).sample")
+        require_whole(n, who="O(3).sample", name="n")
         turns = _haar_rotations(n, generator)
         return turns @ self.component_representatives[torch.randint(2, (n,), generator=generator)]
 
@@ -190,12 +190,14 @@ def _haar_rotations(n: int, generator: torch.Generator | None) -> Tensor:
     q = torch.randn(n, 4, dtype=torch.float64, generator=generator)
     q = q / torch.linalg.vector_norm(q, dim=-1, keepdim=True)
     h = maps.hat(q[:, 1:])
-    return torch.eye(3, dtype=torch.float64) + 2 * q[:, :1, None] * h + 2 * h @ h
+    eye = torch.eye(3, dtype=torch.float64)
+    turned: Tensor = eye + 2 * q[:, :1, None] * h + 2 * h @ h
+    return turned
 
 
 def _euler_quadrature(degree: int, *, who: str) -> tuple[Quadrature, Quadrature, Quadrature]:
     """Equal steps in alpha and gamma leave only powers of cos(beta), which the nodes of Gauss integrate."""
-    require_degree(degree, who=who, name="degree")
+    require_whole(degree, who=who, name="degree")
     n = degree + 1
     turns = maps.about_z(torch.arange(n, dtype=torch.float64) * (2 * pi / n))
     equal = torch.full((n,), 1 / n, dtype=torch.float64)
@@ -205,7 +207,7 @@ def _euler_quadrature(degree: int, *, who: str) -> tuple[Quadrature, Quadrature,
 
 def _weyl_quadrature(degree: int, *, who: str) -> Quadrature:
     """Weyl's formula: the density of the rotation angle is (1 - cos θ) / 2π."""
-    require_degree(degree, who=who, name="degree")
+    require_whole(degree, who=who, name="degree")
     n = degree + 2
     theta = torch.arange(n, dtype=torch.float64) * (2 * pi / n)
     return maps.about_z(theta), (1 - theta.cos()) / n
@@ -231,5 +233,6 @@ def _zonal_candidates(
         about_z = wigner_d(l, turns)[:, k + l, k.abs() + l] * equal[:, None]
         about_y = wigner_d(l, tilts)[:, l:, l] * weights[:, None]
         inner = torch.einsum("bp,bdn->pdn", about_y, tilted)
-        outer = [(c @ rho_z.flatten(1)).reshape(d, d) @ inner[abs(m)] for c, m in zip(about_z.T, k.tolist(), strict=True)]
+        averaged = ((c @ rho_z.flatten(1)).reshape(d, d) for c in about_z.T)
+        outer = [average @ inner[abs(m)] for average, m in zip(averaged, k.tolist(), strict=True)]
         yield psi.dim * torch.stack(outer, dim=-1).permute(1, 0, 2)

@@ -12,7 +12,7 @@ from torch import Tensor
 from .._numerics import projector_range
 from ..errors import NumericalError, RepresentationError
 from . import _rotation_maps as maps
-from ._harmonics import require_vectors
+from ._checks import require_vectors
 from ._lie_irreps import trivial
 from ._lie_representation import LieRepresentation
 from ._representation import Decomposition, Representation

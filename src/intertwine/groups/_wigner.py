@@ -14,11 +14,11 @@ from math import pi, sqrt
 import torch
 from torch import Tensor
 
-from ..errors import InputError
-from ._clebsch_gordan import require_degree
+from ._checks import require_shape, require_whole
 from ._harmonics import solid_harmonics
 
 _DEGREE_ONE = [1, 2, 0]  # the harmonics of degree 1 are ordered (y, z, x)
+_HOW = "Make rotations with SO3().exp, SO3().from_euler or SO3().sample."
 
 
 def wigner_d(l: int, R: Tensor) -> Tensor:
@@ -35,12 +35,12 @@ def wigner_d(l: int, R: Tensor) -> Tensor:
 
     >>> quarter_turn = torch.tensor([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
     >>> wigner_d(1, quarter_turn)
-    tensor([[0., 0., 1.],
-            [0., 1., 0.],
-            [-1., 0., 0.]], dtype=torch.float64)
+    tensor([[ 0.,  0.,  1.],
+            [ 0.,  1.,  0.],
+            [-1.,  0.,  0.]], dtype=torch.float64)
     """
-    require_degree(l, who="wigner_d")
-    R = _require_matrices(R, who="wigner_d")
+    require_whole(l, who="wigner_d", name="l")
+    R = require_shape(R, 3, 3, who="wigner_d", what="rotations", fix=_HOW)
     if l == 0:
         return torch.ones_like(R[..., :1, :1])
     if l == 1:
@@ -57,8 +57,8 @@ def wigner_ds(lmax: int, R: Tensor) -> list[Tensor]:
     >>> [tuple(d.shape) for d in wigner_ds(2, torch.eye(3))]
     [(1, 1), (3, 3), (5, 5)]
     """
-    require_degree(lmax, who="wigner_ds", name="lmax")
-    R = _require_matrices(R, who="wigner_ds")
+    require_whole(lmax, who="wigner_ds", name="lmax")
+    R = require_shape(R, 3, 3, who="wigner_ds", what="rotations", fix=_HOW)
     if lmax < 2:
         return [wigner_d(l, R) for l in range(lmax + 1)]
     points, solvers = _points(lmax, R.device)
@@ -88,14 +88,3 @@ def _points(lmax: int, device: torch.device) -> tuple[Tensor, list[Tensor]]:
     points = torch.stack([r * azimuth.cos(), r * azimuth.sin(), z])
     solvers = [torch.linalg.pinv(y).contiguous().to(device) for y in solid_harmonics(lmax, points, None)]
     return points.to(device), solvers
-
-
-def _require_matrices(R: Tensor, *, who: str) -> Tensor:
-    if not isinstance(R, Tensor) or R.shape[-2:] != (3, 3):
-        raise InputError(
-            who,
-            expected="a tensor of shape (..., 3, 3)",
-            got=f"shape {tuple(R.shape)}" if isinstance(R, Tensor) else type(R).__name__,
-            fix="Make rotations with SO3().exp, SO3().from_euler or SO3().sample.",
-        )
-    return R.to(torch.float64)

@@ -91,6 +91,9 @@ class Grid(Space):
     def as_stabilizer(self, g: Motion) -> Element:
         return g.rotation
 
+    def from_stabilizer(self, h: Element) -> Motion:
+        return Motion(torch.zeros(self.dimension, dtype=torch.float64), h)
+
     def _turn(self, rotation: Element, x: Tensor) -> Tensor:
         return (self.matrices(rotation) @ x[..., None])[..., 0]
 

@@ -58,6 +58,9 @@ class HomogeneousSpace(Space):
     def as_stabilizer(self, g: Element) -> Element:
         return self.subgroup.from_parent(g)
 
+    def from_stabilizer(self, h: Element) -> Element:
+        return self.group.embed(self.subgroup, h)
+
     @property
     def action(self) -> Tensor:
         """``[g, x]``: the point g·x."""

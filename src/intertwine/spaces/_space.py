@@ -55,6 +55,10 @@ class Space(ABC):
         """An element of G that lies in H, as an element of the group ``stabilizer``."""
 
     @abstractmethod
+    def from_stabilizer(self, h: Any) -> Any:
+        """An element of H as an element of G."""
+
+    @abstractmethod
     def transform(self, rho: Representation, f: Tensor, g: Any) -> Tensor:
         """The induced representation on a sampled field; see :meth:`FieldType.transform`."""
 

@@ -1,0 +1,110 @@
+"""Representations and subgroups by name: ``parse_representation(G, "3*trivial + 2*regular")``."""
+
+from __future__ import annotations
+
+import re
+
+from .._numerics import require_memory
+from ..errors import InputError, ParseError, SubgroupError
+from ._finite import FiniteGroup, Subgroup
+from ._representation import Representation, direct_sum
+
+_LISTED = 12
+_LARGEST_TO_LIST = 240
+
+
+def parse_representation(group: FiniteGroup, text: str) -> Representation:
+    """The representation of ``group`` that a text names.
+
+    A sum of terms, each with an optional number of copies. A term is ``trivial``, ``regular``, ``standard`` (the
+    matrices of a group of motions), ``irrep2`` (``group.irreps[2]``) or ``quotient:C2`` (functions on the cosets of a
+    subgroup, see :func:`parse_subgroup`). The names that representations print are understood too.
+
+    >>> from intertwine.groups import Dihedral
+    >>> parse_representation(Dihedral(4), "3*trivial + 2 regular").dim
+    19
+    >>> parse_representation(Dihedral(4), "quotient:C4 + irrep4")
+    D4: quotient by C4 + irrep4
+    """
+    terms: list[tuple[int, Representation]] = []
+    for term in text.split("+"):
+        match = re.fullmatch(r"(?:(\d+)\s*[*·×]?\s*)?(\S.*)", term.strip())
+        if match is None:
+            raise _unknown(group, text, term.strip())
+        terms.append((int(match[1]) if match[1] else 1, _atom(group, match[2], text)))
+    channels = sum(copies * rho.dim for copies, rho in terms)
+    require_memory(
+        channels**2,
+        who=f"representation {text!r} of {group.name}",
+        what=f"{channels} channels, one matrix of size {channels} x {channels}",
+        fix="Use fewer copies.",
+    )
+    return direct_sum(copies * rho for copies, rho in terms)
+
+
+def parse_subgroup(group: FiniteGroup, text: str) -> Subgroup:
+    """The subgroup of ``group`` that a text names.
+
+    ``trivial``, ``whole``, generators such as ``1,4``, or a type such as ``C2``, with ``C2#2`` for the second class of
+    that type in ``group.subgroup_classes()``.
+
+    >>> from intertwine.groups import Dihedral
+    >>> [parse_subgroup(Dihedral(4), name).embedding.tolist() for name in ("C2", "C2#2", "2,4", "trivial")]
+    [[0, 2], [0, 4], [0, 2, 4, 6], [0]]
+    """
+    plain = text.strip()
+    if plain == "trivial":
+        return Subgroup(group, [0], name="C1")
+    if plain == "whole":
+        return Subgroup(group, range(group.order), name=group.name)
+    if re.fullmatch(r"\d+(\s*,\s*\d+)*", plain):
+        generators = [int(g) for g in plain.split(",")]
+        return Subgroup(group, group.subgroup(generators).embedding, name=f"<{','.join(map(str, generators))}>")
+    classes = {c.name: c.representative for c in group.subgroup_classes()}
+    # A numbered name means what the list of classes calls so; a bare one prefers the same motions.
+    if "#" in plain and plain in classes:
+        return classes[plain]
+    try:
+        return group.find_subgroup(plain)
+    except InputError as error:
+        raise SubgroupError(
+            f"subgroup of {group.name}",
+            expected=f"trivial, whole or one of {', '.join(classes)}",
+            got=repr(text),
+            fix=f"Or list generators by number, 0 to {group.order - 1}, as in 1,4.",
+        ) from error
+
+
+def _atom(group: FiniteGroup, name: str, text: str) -> Representation:
+    if name == "trivial":
+        return group.trivial
+    if name == "regular":
+        return group.regular
+    if name == "standard" and group.standard is not None:
+        return group.standard
+    if match := re.fullmatch(r"irrep\s*(\d+)", name):
+        number = int(match[1])
+        if number < len(group.irreps):
+            return group.irreps[number]
+    if match := re.fullmatch(r"quotient(?:\s*:\s*|\s+by\s+)(\S.*)", name):
+        return group.quotient(parse_subgroup(group, match[1]))
+    raise _unknown(group, text, name)
+
+
+def _unknown(group: FiniteGroup, text: str, term: str) -> ParseError:
+    standard = "standard, " if group.standard is not None else ""
+    return ParseError(
+        "parse_representation",
+        expected=f"a representation of {group.name}: trivial, regular, {standard}quotient:SUBGROUP{_irreps_of(group)}",
+        got=(repr(term) if term else "an empty term") + (f" in {text!r}" if term != text.strip() else ""),
+        fix="Sums and copies are written as in '3*trivial + 2*regular'.",
+    )
+
+
+def _irreps_of(group: FiniteGroup) -> str:
+    if group.order > _LARGEST_TO_LIST:  # a misspelled name is not worth the time it takes to find them
+        return ", irrep1, irrep2, ..."
+    listed = [f"irrep{k} (dim {rho.dim}, {rho.kind})" for k, rho in enumerate(group.irreps[:_LISTED]) if k > 0]
+    if len(group.irreps) > _LISTED:
+        listed.append(f"... irrep{len(group.irreps) - 1}")
+    return "".join(f", {item}" for item in listed)

@@ -1,0 +1,106 @@
+"""Where the panels of a figure go: groups of equal panels under headers, in rows, measured in inches.
+
+Places are computed rather than negotiated by a layout engine, so that a figure of 2 panels and one of 25 have the same
+margins, and text never meets text.
+"""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+HEADER = 0.40
+PANEL_TITLE = 0.19
+GROUP_GAP = 0.30
+_INCHES_PER_CHARACTER = 0.58 / 72  # times the font size: a wide average for a sans serif face
+
+
+def text_width(text: str, size: float) -> float:
+    """Inches that the longest line of a text takes, estimated from above for ordinary text."""
+    return max(len(line) for line in text.splitlines() or [""]) * size * _INCHES_PER_CHARACTER
+
+
+def wrapped(text: str, *, width: float, size: float) -> str:
+    """The text broken into lines of at most ``width`` inches."""
+    characters = max(20, int(width / (size * _INCHES_PER_CHARACTER)))
+    return "\n".join(textwrap.fill(line, characters) for line in text.splitlines())
+
+
+@dataclass(frozen=True)
+class Group:
+    """Panels under one header.
+
+    Attributes:
+        header: what they have in common; two short lines.
+        panels: how many there are.
+    """
+
+    header: str
+    panels: int
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """The part of a group that stands in one row: panels ``first`` to ``first + panels - 1``, from ``left`` on."""
+
+    group: int
+    first: int
+    panels: int
+    left: float
+    width: float
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Rows of chunks, and the widths they leave."""
+
+    rows: tuple[tuple[Chunk, ...], ...]
+    width: float
+    height: float
+
+
+def arrange(groups: Sequence[Group], *, slot: float, row_height: float, header_size: float) -> Layout:
+    """The rows, as wide as makes the whole about half again as wide as high.
+
+    Args:
+        groups: what to place, in order.
+        slot: width of a panel with the space beside it.
+        row_height: height of a row with headers, titles and labels.
+        header_size: font size of the headers.
+    """
+    headers = [text_width(group.header, header_size) for group in groups]
+    narrowest = max([slot, *headers])
+    best: Layout | None = None
+    for step in range(64):
+        layout = _pack(groups, headers, slot, row_height, limit=narrowest + 0.25 * step)
+        if best is None or _awkwardness(layout) < _awkwardness(best) - 1e-9:
+            best = layout
+    return best if best is not None else Layout((), narrowest, row_height)
+
+
+def _awkwardness(layout: Layout) -> float:
+    split = sum(chunk.first > 0 for row in layout.rows for chunk in row)
+    return abs(math.log(layout.width / (1.5 * layout.height))) + 0.04 * split
+
+
+def _pack(groups: Sequence[Group], headers: list[float], slot: float, row_height: float, *, limit: float) -> Layout:
+    rows: list[list[Chunk]] = [[]]
+    left = 0.0
+    for number, (group, header) in enumerate(zip(groups, headers, strict=True)):
+        first = 0
+        while first < group.panels:
+            whole = max(header, (group.panels - first) * slot)
+            room = limit - left
+            # A group that would be cut here, but fits into a row of its own, starts a new row.
+            if rows[-1] and (room < max(header, slot) or (whole > room and whole <= limit)):
+                rows.append([])
+                left, room = 0.0, limit
+            count = min(group.panels - first, max(1, int(room / slot + 1e-9)))
+            width = max(header, count * slot)
+            rows[-1].append(Chunk(number, first, count, left, width))
+            left += width + GROUP_GAP
+            first += count
+    width = max(row[-1].left + row[-1].width for row in rows)
+    return Layout(tuple(tuple(row) for row in rows), width, row_height * len(rows))

@@ -1,0 +1,9 @@
+"""Checks for users to hold their own groups, spaces and layers to."""
+
+from ._laws import cocycle_residual as cocycle_residual
+from ._laws import distance as distance
+from ._laws import group_residual as group_residual
+from ._laws import homomorphism_residual as homomorphism_residual
+from ._laws import induced_residual as induced_residual
+from ._laws import mackey_residual as mackey_residual
+from ._laws import section_residual as section_residual

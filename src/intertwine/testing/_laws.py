@@ -1,0 +1,77 @@
+"""The laws of groups, representations, spaces and fields as residuals: 0 where the law holds.
+
+They work on anything that offers the interfaces of :mod:`intertwine.groups` and :mod:`intertwine.spaces`, so that a
+user can hold a group or a space of their own to the same laws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..groups import Group, Representation
+from ..spaces import FieldType, Space
+
+
+def distance(a: Any, b: Any) -> float:
+    """The largest difference between two elements, points or values; for integers 0 or at least 1."""
+    if isinstance(a, tuple):
+        return max(distance(x, y) for x, y in zip(a, b, strict=True))
+    difference = torch.as_tensor(a) - torch.as_tensor(b)
+    return float(difference.abs().max()) if difference.numel() else 0.0
+
+
+def group_residual(group: Group, a: Any, b: Any, c: Any) -> float:
+    """Associativity, identity and inverses for three elements."""
+    mul, inv, e = group.compose, group.inverse, group.identity
+    return max(
+        distance(mul(mul(a, b), c), mul(a, mul(b, c))),
+        distance(mul(e, a), a),
+        distance(mul(a, e), a),
+        distance(mul(a, inv(a)), e),
+        distance(mul(inv(a), a), e),
+    )
+
+
+def homomorphism_residual(rho: Representation, a: Any, b: Any) -> float:
+    """rho(ab) = rho(a) rho(b)."""
+    return distance(rho(rho.group.compose(a, b)), rho(a) @ rho(b))
+
+
+def section_residual(space: Space, x: Any) -> float:
+    """p(s(x)) = x."""
+    return distance(space.project(space.section(x)), x)
+
+
+def cocycle_residual(space: Space, x: Any, g1: Any, g2: Any) -> float:
+    """g s(x) = s(gx) h(x, g), and h(x, g1 g2) = h(g2 x, g1) h(x, g2)."""
+    defined = space.compose(space.section(space.act(g1, x)), space.from_stabilizer(space.cocycle(x, g1)))
+    both = space.cocycle(x, space.compose(g1, g2))
+    steps = space.stabilizer.compose(space.cocycle(space.act(g2, x), g1), space.cocycle(x, g2))
+    return max(distance(defined, space.compose(g1, space.section(x))), distance(both, steps))
+
+
+def mackey_residual(field: FieldType, f: Callable[[Any], Tensor], g: Any, h: Any) -> float:
+    """F(gh) = rho(h)⁻¹ F(g) for a function on the group."""
+    space = field.space
+    moved = f(space.compose(g, space.from_stabilizer(h)))
+    return distance(moved, (field.rho(space.stabilizer.inverse(h)) @ f(g)[..., None])[..., 0])
+
+
+def induced_residual(field: FieldType, f: Callable[[Any], Tensor], a: Any, b: Any, x: Any) -> float:
+    """π(ab) f = π(a) π(b) f at the point x, on local sections and on Mackey functions, and the lift intertwines them."""
+    space = field.space
+    both = space.compose(a, b)
+    g = space.compose(a, space.section(x))
+    lifted = field.lift(f)
+    return max(
+        distance(field.transform(f, both)(x), field.transform(field.transform(f, b), a)(x)),
+        distance(
+            field.transform_mackey(lifted, both)(g), field.transform_mackey(field.transform_mackey(lifted, b), a)(g)
+        ),
+        distance(field.lift(field.transform(f, b))(g), field.transform_mackey(lifted, b)(g)),
+        distance(field.lower(lifted)(x), f(x)),
+    )

@@ -1,0 +1,163 @@
+"""The cache of solved bases: content addressed, shared by processes, safe under kills, damage and full disks."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+
+from intertwine.groups import Dihedral, Symmetric
+from intertwine.kernels import _cache, solve
+from intertwine.spaces import HomogeneousSpace
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("INTERTWINE_CACHE", str(tmp_path / "cache"))
+    _cache.forget()
+    yield tmp_path / "cache"
+    _cache.forget()
+
+
+def types(group=None):
+    group = group or Symmetric(4)
+    h = group.subgroup([1])
+    space = HomogeneousSpace(group, h)
+    return space.field(h.regular), space.field(h.irreps[1])
+
+
+def files(folder):
+    return sorted(folder.rglob("*.safetensors"))
+
+
+def test_a_second_process_reads_what_the_first_solved(folder, monkeypatch):
+    first = solve(*types()).on_cosets()
+    assert len(files(folder)) == 1
+    _cache.forget()
+    from intertwine.kernels import _orbits
+
+    monkeypatch.setattr(_orbits, "solve_orbit", lambda *a: pytest.fail("solved again"))
+    assert torch.equal(solve(*types()).on_cosets(), first)
+
+
+def test_the_name_follows_the_content(folder):
+    solve(*types())
+    group = Symmetric(4)
+    h = group.subgroup([1])
+    other = HomogeneousSpace(group, h)
+    solve(other.field(h.regular), other.field(h.regular))
+    assert len(files(folder)) == 2
+    a, b = types(Dihedral(4))
+    solve(a, b)
+    assert len(files(folder)) == 3
+
+
+def test_a_new_solver_version_does_not_read_the_old(folder, monkeypatch):
+    solve(*types())
+    _cache.forget()
+    monkeypatch.setattr(_cache, "SOLVER_VERSION", _cache.SOLVER_VERSION + 1)
+    solve(*types())
+    assert len(files(folder)) == 2
+
+
+@pytest.mark.parametrize("damage", ["empty", "truncated", "garbage", "other shapes"])
+def test_damaged_files_are_solved_anew(folder, damage):
+    expected = solve(*types()).on_cosets()
+    path = files(folder)[0]
+    whole = path.read_bytes()
+    if damage == "other shapes":
+        from safetensors.torch import save
+
+        whole = save({"0": torch.zeros(1, 1, 1, dtype=torch.float64)})
+    path.write_bytes({"empty": b"", "truncated": whole[:-9], "garbage": b"\xff" * 200, "other shapes": whole}[damage])
+    _cache.forget()
+    assert torch.equal(solve(*types()).on_cosets(), expected)
+    _cache.forget()
+    assert torch.equal(solve(*types()).on_cosets(), expected)
+
+
+def test_forged_numbers_are_caught(folder):
+    from safetensors.torch import load, save
+
+    from intertwine.errors import NumericalError
+
+    group = Symmetric(4)
+    h = group.find_subgroup("S3")
+    space = HomogeneousSpace(group, h)
+    solve(space.field(h.irreps[2]), space.field(h.irreps[2]))
+    path = files(folder)[0]
+    path.write_bytes(save({k: torch.randn_like(v) for k, v in load(path.read_bytes()).items()}))
+    _cache.forget()
+    with pytest.raises(NumericalError, match="the kernel cache holds foreign data"):
+        solve(space.field(h.irreps[2]), space.field(h.irreps[2]))
+
+
+def test_off(monkeypatch, tmp_path):
+    monkeypatch.setenv("INTERTWINE_CACHE", "off")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    _cache.forget()
+    assert solve(*types()).dim > 0
+    assert not list(tmp_path.rglob("*"))
+
+
+def test_a_folder_that_cannot_be_made(monkeypatch, tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setenv("INTERTWINE_CACHE", str(tmp_path / "file" / "cache"))
+    _cache.forget()
+    assert solve(*types()).dim > 0
+
+
+WORK = """
+import sys
+from intertwine.groups import Dihedral
+from intertwine.kernels import solve
+from intertwine.spaces import HomogeneousSpace
+total = 0
+for n in range(3, 3 + int(sys.argv[1])):
+    group = Dihedral(n)
+    h = group.subgroup([n])
+    space = HomogeneousSpace(group, h)
+    total += solve(space.field(h.regular), space.field(h.regular)).dim
+    print(n, flush=True)
+print("total", total, flush=True)
+"""
+
+
+def start(count):
+    return subprocess.Popen(
+        [sys.executable, "-c", WORK, str(count)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def test_concurrent_processes(folder):
+    workers = [start(25) for _ in range(3)]
+    results = [w.communicate(timeout=120) for w in workers]
+    assert all(w.returncode == 0 for w in workers), results
+    assert len({out.splitlines()[-1] for out, _ in results}) == 1
+    assert len(files(folder)) == 25
+    assert not list(folder.rglob(".part-*"))
+
+
+def test_killed_processes_leave_whole_files_or_none(folder):
+    for delay in (0.0, 0.003, 0.01, 0.02, 0.04):
+        worker = start(200)
+        assert worker.stdout is not None
+        worker.stdout.readline()  # it is at work
+        time.sleep(delay)
+        os.kill(worker.pid, signal.SIGKILL)
+        worker.communicate()
+    from safetensors.torch import load
+
+    found = files(folder)
+    assert found
+    for path in found:
+        load(path.read_bytes())
+    worker = start(25)
+    out, err = worker.communicate(timeout=120)
+    assert worker.returncode == 0, err
+    assert out.splitlines()[-1].startswith("total")

@@ -111,7 +111,7 @@ def skewed(rho: Representation) -> Representation:
 @st.composite
 def field_pairs(draw: st.DrawFn, *, unknowns: int = 900) -> tuple[FieldType, FieldType]:
     """Two field types over homogeneous spaces of one group, small enough for the brute-force solver."""
-    group = draw(st.sampled_from(small_groups() + (Alternating(5),)))
+    group = draw(st.sampled_from((*small_groups(), Alternating(5))))
     types = []
     for _ in range(2):
         h = draw(subgroups(group))

@@ -20,12 +20,13 @@ if TYPE_CHECKING:  # type checkers and editors see what __getattr__ provides
     from . import errors as errors
     from . import groups as groups
     from . import kernels as kernels
+    from . import report as report
     from . import spaces as spaces
     from . import testing as testing
 
 __version__ = "0.1.0"
 
-_ROOMS = ("errors", "groups", "kernels", "spaces", "testing")
+_ROOMS = ("errors", "groups", "kernels", "report", "spaces", "testing")
 
 
 def __getattr__(name: str) -> ModuleType:

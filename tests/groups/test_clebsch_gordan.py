@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from intertwine.errors import InputError
-from intertwine.groups import SO3, clebsch_gordan, complex_to_real, wigner_ds
+from intertwine.groups import SO3, clebsch_gordan, wigner_ds
+from intertwine.groups._clebsch_gordan import complex_to_real
 
 o3 = pytest.importorskip("e3nn.o3")
 

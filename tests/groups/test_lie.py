@@ -62,6 +62,12 @@ def test_the_logarithm_inverts_the_exponential_below_half_turns(G: CompactLieGro
     assert gap(G.log(G.exp(c)), c) < 1e-13
 
 
+@pytest.mark.parametrize("angle", [1e-9, 1e-3, 0.06, 0.0632, 0.0633, 1.0])
+def test_small_angles_keep_all_their_digits(angle: float) -> None:
+    w = SO3().log(SO3().exp(torch.tensor([0.0, angle, 0.0], dtype=torch.float64)))
+    assert abs(float(w[1]) - angle) < 2e-15
+
+
 @each_group
 def test_the_exponential_is_that_of_the_generators(G: CompactLieGroup) -> None:
     c = torch.randn(20, G.algebra_dim, dtype=torch.float64)

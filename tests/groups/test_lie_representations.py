@@ -210,15 +210,15 @@ def test_degrees() -> None:
 
 
 def test_a_representation_of_unknown_degree_is_refused() -> None:
-    class Mute(LieRepresentation):
-        pass
-
     class Foreign(Representation):
         group, dim, name = SO2(), 2, "foreign"
         digest, permutation_table, is_orthogonal = "foreign", None, True
 
         def __call__(self, g: object) -> Tensor:
             return SO2().irrep(1)(g)  # type: ignore[arg-type]
+
+        def character(self, g: object) -> Tensor:
+            return SO2().irrep(1).character(g)  # type: ignore[arg-type]
 
         @property
         def atoms(self) -> tuple[Representation, ...]:

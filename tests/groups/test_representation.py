@@ -48,7 +48,7 @@ def test_homomorphism_checker_sees_a_wrong_matrix():
 @given(group_and_representation())
 @settings(max_examples=60)
 def test_decomposition(case):
-    group, rho = case
+    _, rho = case
     found = rho.decompose()
     blocks = torch.linalg.inv(found.basis) @ rho.matrices @ found.basis
     assert (blocks - direct_sum(found.irreps).matrices).abs().max() < 1e-10
@@ -180,7 +180,9 @@ class TestErrors:
             Cyclic(4).representation({2: [[1.0]]})
 
     def test_different_groups(self):
-        with pytest.raises(RepresentationError, match="representations of one group, C4 as for trivial; got regular of C3"):
+        with pytest.raises(
+            RepresentationError, match="representations of one group, C4 as for trivial; got regular of C3"
+        ):
             Cyclic(4).trivial + Cyclic(3).regular
         with pytest.raises(RepresentationError, match="rho1 @ rho2"):
             Cyclic(4).trivial @ Cyclic(3).regular
@@ -199,7 +201,9 @@ class TestErrors:
 
     def test_memory(self, monkeypatch):
         monkeypatch.setenv("INTERTWINE_MEMORY_LIMIT", "1M")
-        with pytest.raises(SizeLimitError, match="expected a result of at most 1 MB; got 60 matrices of size 600 x 600"):
+        with pytest.raises(
+            SizeLimitError, match="expected a result of at most 1 MB; got 60 matrices of size 600 x 600"
+        ):
             _ = (10 * Alternating(5).regular).matrices
 
     def test_characters_that_cannot_be(self):

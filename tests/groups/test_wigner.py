@@ -122,6 +122,18 @@ def test_derivatives_exist_at_the_poles(name: str, l: int) -> None:
     assert torch.autograd.gradgradcheck(lambda R: wigner_d(l, R), R)
 
 
+def test_a_first_call_in_inference_mode_does_not_spoil_later_gradients() -> None:
+    from intertwine.groups import _harmonics, _wigner
+
+    _wigner._points.cache_clear()
+    _harmonics._legendre_steps.cache_clear()
+    with torch.inference_mode():
+        wigner_d(5, torch.eye(3))
+    R = torch.eye(3, dtype=torch.float64, requires_grad=True)
+    wigner_d(5, R).sum().backward()
+    assert R.grad is not None
+
+
 @pytest.mark.parametrize("name", POLES)
 def test_derivatives_along_the_group_are_those_of_the_generators(name: str) -> None:
     R, l = SO3().from_euler(*POLES[name]), 3

@@ -21,6 +21,7 @@ from intertwine.kernels import brute_force, solve
 from intertwine.spaces import Grid2d, HomogeneousSpace
 from tests.strategies import field_pairs, skewed
 
+
 def induced_character_dim(in_type, out_type) -> float:
     """(1/|G|) Σ_g χ_Ind1(g⁻¹) χ_Ind2(g) by traces of the induced matrices: no cosets, no cocycles in sight."""
     group = in_type.space.group

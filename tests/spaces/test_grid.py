@@ -13,7 +13,10 @@ from intertwine.spaces import Grid2d, Grid3d, Motion, resample
 from intertwine.testing import cocycle_residual, distance, induced_residual, mackey_residual, section_residual
 
 PLANES = [Grid2d(Cyclic(n)) for n in (1, 2, 4, 8)] + [Grid2d(Dihedral(n)) for n in (1, 2, 4, 5)]
-EXACT = [p for p in PLANES if p.exact] + [Grid2d(Cyclic(6), lattice="hexagonal"), Grid2d(Dihedral(6), lattice="hexagonal")]
+EXACT = [p for p in PLANES if p.exact] + [
+    Grid2d(Cyclic(6), lattice="hexagonal"),
+    Grid2d(Dihedral(6), lattice="hexagonal"),
+]
 SPACES = [Grid3d(Octahedral()), Grid3d(Octahedral(reflections=True)), Grid3d(Icosahedral())]
 
 
@@ -134,7 +137,9 @@ def test_equality_knows_the_action():
 
 class TestErrors:
     def test_no_action(self):
-        with pytest.raises(RepresentationError, match=r"Grid2d\(S3\): expected a group that acts on 2-dimensional space"):
+        with pytest.raises(
+            RepresentationError, match=r"Grid2d\(S3\): expected a group that acts on 2-dimensional space"
+        ):
             Grid2d(Symmetric(3))
         assert Grid2d(Symmetric(3), action=Symmetric(3).irreps[2]).stabilizer.order == 6
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -22,6 +22,14 @@ if TYPE_CHECKING:
     from ..spaces import FieldType, Grid
 
 _WHO = "intertwine kernels"
+_EXAMPLES = """\
+\b
+Examples:
+  intertwine kernels --group D4 --subgroup C2 --in trivial --out regular --png kernels.png
+  intertwine kernels --group S4 --subgroup S3 --out-subgroup D4 --in trivial --out regular
+  intertwine kernels --group D4 --taps 5 --in trivial --out regular
+  intertwine kernels --group O --taps 3 --in trivial --out trivial --json
+"""
 _PICTURES = (".png", ".svg", ".pdf")
 _ROWS_SHOWN = 40
 _ELEMENTS_SHOWN = 12
@@ -30,15 +38,17 @@ _RANK_LIMIT = 2 * 10**7  # numbers in a realization of the basis up to which its
 
 def register(app: typer.Typer) -> None:
     """Add this command to the program."""
-    app.command()(kernels)
+    app.command(epilog=_EXAMPLES)(kernels)
 
 
 def kernels(
     group: Annotated[str, typer.Option(help="The group G: D4, S4, O, 'C3 x S3'. With --taps, the point group.")],
     subgroup: Annotated[
         str | None,
-        typer.Option(help="The stabilizer H1: a type (C2, or C2#2 for the second such class), trivial, whole, "
-                     "or generators by number (1,4)."),
+        typer.Option(
+            help="The stabilizer H1: a type (C2, or C2#2 for the second such class), trivial, whole, "
+            "or generators by number (1,4)."
+        ),
     ] = None,
     out_subgroup: Annotated[str | None, typer.Option(help="The stabilizer H2 of the output, if it is not H1.")] = None,
     taps: Annotated[
@@ -48,24 +58,20 @@ def kernels(
         Literal["square", "hexagonal"] | None, typer.Option(help="With --taps, in the plane.", show_default="square")
     ] = None,
     in_type: Annotated[
-        str, typer.Option("--in", help="Input representation: trivial, regular, irrep1, standard, quotient:C2, "
-                          "'3*trivial + 2*regular'.")
+        str,
+        typer.Option(
+            "--in",
+            help="Input representation: trivial, regular, irrep1, standard, quotient:C2, '3*trivial + 2*regular'.",
+        ),
     ] = "trivial",
     out_type: Annotated[str, typer.Option("--out", help="Output representation, written likewise.")] = "regular",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
     png: Annotated[Path | None, typer.Option(help="Draw the basis into this .png, .svg or .pdf file.")] = None,
 ) -> None:
-    """Solve for the equivariant kernels between two field types.
+    """Solve for the equivariant kernels between two field types: on G/H1 and G/H2, or on a lattice with --taps.
 
-    Prints the double cosets that carry them, their number on G, on G/H1 and on H2\\G/H1, Mackey's prediction of it, and
-    the largest violation of the constraint. Kernels map fields on G/H1 to fields on G/H2; with --taps they are filters
-    on the lattice of the plane or of space that commute with the group.
-
-    \b
-    intertwine kernels --group D4 --subgroup C2 --in trivial --out regular --png kernels.png
-    intertwine kernels --group S4 --subgroup S3 --out-subgroup D4 --in trivial --out trivial
-    intertwine kernels --group D4 --taps 5 --in trivial --out regular
-    intertwine kernels --group O --taps 3 --in trivial --out trivial --json
+    Prints the double cosets with the kernels each carries, the dimension on G, on G/H1 and on the double cosets,
+    Mackey's prediction of it, and the largest violation of the constraint.
     """
     _require_one_problem(subgroup, out_subgroup, taps, lattice)
     if png is not None:
@@ -85,7 +91,7 @@ def kernels(
         notes = []
         basis = solve(*_filter_types(found, taps or 0, lattice, in_type, out_type), kernel_size=taps)
         summary = _summary(found, basis, None)
-    summary["notes"] = [note for note in notes if note]
+    summary["notes"] = [note for note in dict.fromkeys(notes) if note]
     if png is not None:
         _save(report.kernel_figure(basis), png)
         summary["picture"] = str(png)
@@ -101,9 +107,7 @@ def kernels(
 # -- the problem -----------------------------------------------------------------------------------------------
 
 
-def _require_one_problem(
-    subgroup: str | None, out_subgroup: str | None, taps: int | None, lattice: str | None
-) -> None:
+def _require_one_problem(subgroup: str | None, out_subgroup: str | None, taps: int | None, lattice: str | None) -> None:
     if (subgroup is None) == (taps is None):
         raise InputError(
             _WHO,
@@ -196,9 +200,7 @@ def _other_classes(group: FiniteGroup, text: str, subgroup: Subgroup) -> str | N
 # -- the answer ------------------------------------------------------------------------------------------------
 
 
-def _summary(
-    group: FiniteGroup, basis: OrbitKernels, stabilizers: tuple[Subgroup, Subgroup] | None
-) -> dict[str, Any]:
+def _summary(group: FiniteGroup, basis: OrbitKernels, stabilizers: tuple[Subgroup, Subgroup] | None) -> dict[str, Any]:
     """Everything the command says, in the form in which --json prints it."""
     fiber = stabilizers[0] if stabilizers is not None else group
     return {
@@ -246,6 +248,8 @@ def _filter_size(basis: OrbitKernels) -> dict[str, Any]:
 
 def _described_coset(group: FiniteGroup, coset: DoubleCoset, fiber: int) -> dict[str, Any]:
     at = coset.representative
+    if not isinstance(at, int):
+        at = tuple(c + 0.0 for c in at)  # turns -0.0 into 0.0
     return {
         "representative": at if isinstance(at, int) else list(at),
         "label": group.label(at) if isinstance(at, int) else f"({', '.join(f'{c:g}' for c in at)})",
@@ -262,22 +266,27 @@ def _realizations(basis: OrbitKernels) -> list[dict[str, Any]]:
 
     cosets = len(basis.double_cosets)
     if isinstance(basis, KernelBasis):
-        places = [("G", basis.group.order), ("G/H1", basis.points), ("H2\\G/H1", cosets)]
+        on_group, places = basis.on_group, (("G", basis.group.order), ("G/H1", basis.points), ("H2\\G/H1", cosets))
     elif isinstance(basis, LatticeKernelBasis):
         motions = basis.points * basis.group.order
-        places = [("motions (tap, r)", motions), ("taps", basis.points), ("orbits of taps", cosets)]
+        places = (("motions (tap, r)", motions), ("taps", basis.points), ("orbits of taps", cosets))
+        on_group = basis.on_group
     else:
         return []
     fiber = basis.in_type.dim * basis.out_type.dim
-    makers = (lambda: [basis.on_group()], lambda: [basis.on_cosets()], basis.on_double_cosets)
+    written: tuple[Callable[[], Sequence[Tensor]], ...] = (
+        lambda: [on_group()],
+        lambda: [basis.on_cosets()],
+        basis.on_double_cosets,
+    )
     return [
         {
             "on": place,
             "points": points,
             "numbers": points * fiber,
-            "dimension": _rank(make()) if basis.dim * points * fiber <= _RANK_LIMIT else None,
+            "dimension": _rank(kernels()) if basis.dim * points * fiber <= _RANK_LIMIT else None,
         }
-        for (place, points), make in zip(places, makers, strict=True)
+        for (place, points), kernels in zip(places, written, strict=True)
     ]
 
 
@@ -300,7 +309,7 @@ def _print(summary: dict[str, Any]) -> None:
     if not console.is_terminal:  # a pipe has no width; do not cut what is read by a program or in a file
         console = Console(highlight=False, emoji=False, markup=False, width=200)
     plain = not console.is_terminal
-    console.print(_heading(summary))
+    console.print(_heading(summary), soft_wrap=True)
     console.print()
     console.print(_coset_table(summary, plain=plain))
     more = len(summary["double_cosets"]) - _ROWS_SHOWN
@@ -313,7 +322,7 @@ def _print(summary: dict[str, Any]) -> None:
     console.print(f"Mackey's prediction   {summary['mackey']}")
     console.print(f"residual              {summary['residual']:.1e}")
     if "picture" in summary:
-        console.print(f"picture               {summary['picture']}")
+        console.print(f"picture               {summary['picture']}", soft_wrap=True)
 
 
 def _heading(summary: dict[str, Any]) -> str:
@@ -339,7 +348,7 @@ def _coset_table(summary: dict[str, Any], *, plain: bool) -> Table:
     filters = summary["taps"] is not None
     points = "taps" if filters else "points"
     table = _table(
-        "orbit of" if filters else "double coset of", points, "elements", "stabilizer", "kernels", plain=plain
+        "orbit of" if filters else "double coset of", points, "elements", "stabilizer order", "kernels", plain=plain
     )
     for coset in summary["double_cosets"][:_ROWS_SHOWN]:
         label, number = coset["label"], coset["representative"]
@@ -378,7 +387,10 @@ def _require_writable(file: Path) -> None:
     """Before anything is computed: a name that says the format, in a folder that exists."""
     if file.suffix.lower() not in _PICTURES:
         raise InputError(
-            f"{_WHO} --png", expected=f"a file that ends in {', '.join(_PICTURES)}", got=str(file), fix="Add the ending."
+            f"{_WHO} --png",
+            expected=f"a file that ends in {', '.join(_PICTURES)}",
+            got=str(file),
+            fix="Add the ending.",
         )
     if not file.parent.is_dir() or file.is_dir():
         raise InputError(

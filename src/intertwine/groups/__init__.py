@@ -1,6 +1,7 @@
 """Groups and their representations: any finite group, and the Lie groups of the field."""
 
 from ._clebsch_gordan import clebsch_gordan as clebsch_gordan
+from ._compact import CompactLieGroup as CompactLieGroup
 from ._euclidean import SE2 as SE2
 from ._euclidean import SE3 as SE3
 from ._euclidean import Translations as Translations
@@ -9,6 +10,8 @@ from ._finite import Subgroup as Subgroup
 from ._finite import SubgroupClass as SubgroupClass
 from ._group import Element as Element
 from ._group import Group as Group
+from ._harmonics import circular_harmonics as circular_harmonics
+from ._harmonics import spherical_harmonics as spherical_harmonics
 from ._intertwiners import intertwiners as intertwiners
 from ._intertwiners import permutation_intertwiners as permutation_intertwiners
 from ._isomorphism import isomorphism as isomorphism
@@ -18,6 +21,8 @@ from ._lie import O3 as O3
 from ._lie import SO2 as SO2
 from ._lie import SO3 as SO3
 from ._lie_group import LieGroup as LieGroup
+from ._lie_representation import LieRepresentation as LieRepresentation
+from ._lie_representation import degree_of as degree_of
 from ._matrix_representation import MatrixRepresentation as MatrixRepresentation
 from ._matrix_representation import PermutationRepresentation as PermutationRepresentation
 from ._named import Alternating as Alternating
@@ -37,3 +42,7 @@ from ._representation import Representation as Representation
 from ._representation import content_digest as content_digest
 from ._representation import direct_sum as direct_sum
 from ._representation import require_same_group as require_same_group
+from ._representation_parse import parse_representation as parse_representation
+from ._representation_parse import parse_subgroup as parse_subgroup
+from ._wigner import wigner_d as wigner_d
+from ._wigner import wigner_ds as wigner_ds

@@ -412,7 +412,10 @@ class Subgroup(FiniteGroup):
         h = self._index[g]
         if bool((h < 0).any()):
             raise SubgroupError(
-                f"{self.name}.from_parent", expected=f"elements {self.embedding.tolist()}", got=str(g), fix="g is not in H."
+                f"{self.name}.from_parent",
+                expected=f"elements {self.embedding.tolist()}",
+                got=str(g),
+                fix="g is not in H.",
             )
         return int(h) if isinstance(g, int) else h
 

@@ -103,6 +103,7 @@ def solid_harmonics(lmax: int, xyz: Tensor, square: Tensor | None, *, only: int 
 
 
 @cache
+@torch.inference_mode(False)  # what is cached must serve later where gradients are wanted
 def _legendre_steps(l: int, device: torch.device) -> tuple[Tensor, Tensor]:
     """Coefficients a_lm, b_lm for m = 0..l-2, as columns."""
     m = torch.arange(max(l - 1, 0), dtype=torch.float64)[:, None]

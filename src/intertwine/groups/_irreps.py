@@ -9,6 +9,7 @@ split one component at a time with a general b, so that few eigenvalues have to 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -91,7 +92,7 @@ def _eigenspaces(operator: Tensor) -> tuple[list[Tensor], float]:
     jumps = (values[1:] - values[:-1]) / width
     cuts = [0, *(torch.nonzero(jumps > 1e-9).flatten() + 1).tolist(), len(values)]
     gap = min((float(jumps[c - 1]) for c in cuts[1:-1]), default=1.0)
-    return [vectors[:, a:b] for a, b in zip(cuts[:-1], cuts[1:], strict=True)], gap
+    return [vectors[:, a:b] for a, b in pairwise(cuts)], gap
 
 
 def _one_irreducible(table: Table, basis: Tensor) -> tuple[Tensor, int]:
@@ -216,10 +217,10 @@ def _require_complete(found: list[Tensor], table: Table) -> None:
             error = float((m[torch.from_numpy(table[s])] - m[s] @ m).abs().max())
             if error > LAW_TOLERANCE:
                 raise NumericalError(
-                    "irreps", expected=f"a homomorphism to {LAW_TOLERANCE:.0e}", got=f"residual {error:.2g}",
+                    "irreps",
+                    expected=f"a homomorphism to {LAW_TOLERANCE:.0e}",
+                    got=f"residual {error:.2g}",
                     fix="Please report the Cayley table.",
                 )
     if total != n:
-        raise NumericalError(
-            "irreps", expected=f"Σ d²/c = {n}", got=str(total), fix="Please report the Cayley table."
-        )
+        raise NumericalError("irreps", expected=f"Σ d²/c = {n}", got=str(total), fix="Please report the Cayley table.")

@@ -122,7 +122,7 @@ def _nonabelian(order: int) -> tuple[FiniteGroup, ...]:
 
 
 def _abelian(order: int) -> list[FiniteGroup]:
-    found = [Cyclic(order)]
+    found: list[FiniteGroup] = [Cyclic(order)]
     for k in range(2, order):
         if order % k == 0 and (order // k) % k == 0:
             found.append(direct_product(Cyclic(order // k), Cyclic(k)))

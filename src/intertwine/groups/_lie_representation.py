@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import torch
 from torch import Tensor
 
 from ..errors import RepresentationError
@@ -49,6 +50,9 @@ class LieRepresentation(Representation):
 
     def __call__(self, g: Element) -> Tensor:
         return self._function(self._lie_group.require(g, who=f"{self.name} of {self.group.name}"))
+
+    def character(self, g: Element) -> Tensor:
+        return torch.einsum("...ii->...", self(g))
 
     @property
     def digest(self) -> str:

@@ -37,6 +37,9 @@ class MatrixRepresentation(Representation):
     def __call__(self, g: Element) -> Tensor:
         return self._matrices[g]
 
+    def character(self, g: Element) -> Tensor:
+        return torch.einsum("...ii->...", self._matrices[g])
+
     @cached_property
     def digest(self) -> str:
         return content_digest("matrices", self.group.digest, self._matrices)
@@ -74,6 +77,10 @@ class PermutationRepresentation(Representation):
         out = torch.zeros(*images.shape, self.dim, dtype=torch.float64)
         return out.scatter_(-2, images[..., None, :], 1.0)
 
+    def character(self, g: Element) -> Tensor:
+        fixed = self._table[g] == torch.arange(self.dim)
+        return fixed.sum(-1).to(torch.float64)
+
     @cached_property
     def digest(self) -> str:
         return content_digest("permutation", self.group.digest, self._table)
@@ -106,7 +113,9 @@ def _require_homomorphism(group: FiniteGroup, matrices: Tensor, name: str) -> No
     eye_error = float((matrices[0] - torch.eye(matrices.shape[1], dtype=matrices.dtype)).abs().max())
     if eye_error > LAW_TOLERANCE:
         raise RepresentationError(
-            who, expected="the identity matrix for element 0", got=f"a matrix {eye_error:.2g} away from it",
+            who,
+            expected="the identity matrix for element 0",
+            got=f"a matrix {eye_error:.2g} away from it",
             fix="Element 0 is the identity of the group.",
         )
     # rho(s g) = rho(s) rho(g) for generators s and all g implies the law for all pairs.

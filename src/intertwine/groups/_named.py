@@ -11,6 +11,7 @@ import torch
 from ..errors import InputError
 from . import _tables
 from ._finite import FiniteGroup, cycles, snapped
+from ._tables import Table
 
 
 class Cyclic(FiniteGroup):
@@ -22,7 +23,7 @@ class Cyclic(FiniteGroup):
         super().__init__(
             (k[:, None] + k) % n,
             name=f"C{n}",
-            labels=[_power("r", i) for i in k],
+            labels=[_power("r", i) for i in range(n)],
             standard_matrices=_rotations(n),
             validated=True,
         )
@@ -51,7 +52,8 @@ class Symmetric(FiniteGroup):
 
     def __init__(self, n: int) -> None:
         _require_count("Symmetric", n, most=7)
-        super().__init__(**_permutation_group(list(permutations(range(n)))), name=f"S{n}", validated=True)
+        table, labels = _permutation_group(list(permutations(range(n))))
+        super().__init__(table, name=f"S{n}", labels=labels, validated=True)
 
 
 class Alternating(FiniteGroup):
@@ -59,8 +61,8 @@ class Alternating(FiniteGroup):
 
     def __init__(self, n: int) -> None:
         _require_count("Alternating", n, most=7)
-        even = [p for p in permutations(range(n)) if _is_even(p)]
-        super().__init__(**_permutation_group(even), name=f"A{n}", validated=True)
+        table, labels = _permutation_group([p for p in permutations(range(n)) if _is_even(p)])
+        super().__init__(table, name=f"A{n}", labels=labels, validated=True)
 
 
 class Quaternion(FiniteGroup):
@@ -78,7 +80,8 @@ class Tetrahedral(FiniteGroup):
     """T, the 12 rotations of the tetrahedron inside the cube."""
 
     def __init__(self) -> None:
-        super().__init__(**_matrix_group([_axis_cycle(), np.diag([1.0, -1.0, -1.0])]), name="T", validated=True)
+        table, motions = _matrix_group([_axis_cycle(), np.diag([1.0, -1.0, -1.0])])
+        super().__init__(table, name="T", standard_matrices=motions, validated=True)
 
 
 class Octahedral(FiniteGroup):
@@ -87,7 +90,8 @@ class Octahedral(FiniteGroup):
     def __init__(self, *, reflections: bool = False) -> None:
         gens = [_axis_cycle(), np.array([[0.0, -1, 0], [1, 0, 0], [0, 0, 1]])]
         gens += [-np.eye(3)] if reflections else []
-        super().__init__(**_matrix_group(gens), name="Oh" if reflections else "O", validated=True)
+        table, motions = _matrix_group(gens)
+        super().__init__(table, name="Oh" if reflections else "O", standard_matrices=motions, validated=True)
 
 
 class Icosahedral(FiniteGroup):
@@ -98,7 +102,8 @@ class Icosahedral(FiniteGroup):
         fifth = 0.5 * np.array([[golden - 1, -golden, 1], [golden, 1, golden - 1], [-1, golden - 1, golden]])
         gens = [_axis_cycle(), np.diag([-1.0, -1.0, 1.0]), fifth]
         gens += [-np.eye(3)] if reflections else []
-        super().__init__(**_matrix_group(gens), name="Ih" if reflections else "I", validated=True)
+        table, motions = _matrix_group(gens)
+        super().__init__(table, name="Ih" if reflections else "I", standard_matrices=motions, validated=True)
 
 
 def _rotations(n: int) -> torch.Tensor:
@@ -111,19 +116,19 @@ def _axis_cycle() -> np.ndarray:
     return np.array([[0.0, 0, 1], [1, 0, 0], [0, 1, 0]])
 
 
-def _matrix_group(generators: Sequence[np.ndarray]) -> dict[str, object]:
+def _matrix_group(generators: Sequence[np.ndarray]) -> tuple[Table, torch.Tensor]:
     found = _tables.enumerate_group(
         list(generators), np.eye(3), lambda a, b: snapped(a @ b), lambda m: (m.round(6) + 0.0).tobytes(), who="motions"
     )
-    return {"table": found.table, "standard_matrices": torch.from_numpy(np.stack(found.members))}
+    return found.table, torch.from_numpy(np.stack(found.members))
 
 
-def _permutation_group(members: list[tuple[int, ...]]) -> dict[str, object]:
+def _permutation_group(members: list[tuple[int, ...]]) -> tuple[Table, list[str]]:
     perms = np.asarray(members, np.int64).reshape(len(members), -1)
     weights = perms.shape[1] ** np.arange(perms.shape[1])[::-1]
     codes = perms @ weights  # increasing, because the members come in lexicographic order
     table = np.stack([np.searchsorted(codes, p[perms] @ weights) for p in perms])
-    return {"table": table, "labels": [cycles(p) for p in members]}
+    return table, [cycles(p) for p in members]
 
 
 def _is_even(p: Sequence[int]) -> bool:

@@ -50,7 +50,9 @@ def parse(name: str) -> Group:
         return factors[0]
     finite = [g for g in factors if isinstance(g, FiniteGroup)]
     if len(finite) < len(factors):
-        raise ParseError("parse", expected="finite factors in a product", got=repr(name), fix="Use the Lie group alone.")
+        raise ParseError(
+            "parse", expected="finite factors in a product", got=repr(name), fix="Use the Lie group alone."
+        )
     return direct_product(*finite)
 
 

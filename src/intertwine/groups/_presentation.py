@@ -19,7 +19,10 @@ def permutations_of(letters: str, relations: Sequence[str]) -> list[list[int]]:
     names = re.findall(r"[A-Za-z]\w*", letters)
     if not names:
         raise ParseError(
-            "from_presentation", expected="names of generators such as 'a b'", got=repr(letters), fix="Name at least one."
+            "from_presentation",
+            expected="names of generators such as 'a b'",
+            got=repr(letters),
+            fix="Name at least one.",
         )
     free, *generators = free_group(", ".join(names))
     words = [_word(relation, dict(zip(names, generators, strict=True)), free.identity) for relation in relations]

@@ -54,7 +54,7 @@ def semidirect_product(
             a, b = wrong[0]
             raise GroupLawError(
                 who,
-                expected=f"automorphisms: h(a·b) = h(a)·h(b)",
+                expected="automorphisms: h(a·b) = h(a)·h(b)",
                 got=f"a difference for h = {h}, a = {a}, b = {b}",
                 fix="Each row of the action must be an automorphism of the normal factor.",
             )

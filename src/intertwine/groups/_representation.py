@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -40,6 +41,10 @@ class Representation(ABC):
     @abstractmethod
     def __call__(self, g: Element) -> Tensor:
         """The matrices rho(g), float64, of shape ``(*batch, dim, dim)``."""
+
+    @abstractmethod
+    def character(self, g: Element) -> Tensor:
+        """The trace of rho(g), without making the matrices where that is possible."""
 
     @property
     @abstractmethod
@@ -80,10 +85,6 @@ class Representation(ABC):
             fix="Work with the summands (rho.atoms) or with single elements (rho(g)).",
         )
         return self(elements)
-
-    def character(self, g: Element) -> Tensor:
-        """The trace of rho(g)."""
-        return torch.stack([torch.einsum("...ii->...", atom(g)) for atom in self.atoms]).sum(0)
 
     @cached_property
     def endomorphism_dim(self) -> int:
@@ -237,6 +238,11 @@ class DirectSum(Representation):
             at += atom.dim
         return out
 
+    def character(self, g: Element) -> Tensor:
+        counts = Counter(atom.digest for atom in self._atoms)
+        kinds = {atom.digest: atom for atom in self._atoms}
+        return torch.stack([n * kinds[digest].character(g) for digest, n in counts.items()]).sum(0)
+
     @cached_property
     def digest(self) -> str:
         return content_digest("sum", *(atom.digest for atom in self._atoms))
@@ -274,6 +280,9 @@ class TensorProduct(Representation):
         a, b = self.left(g), self.right(g)
         return torch.einsum("...ij,...kl->...ikjl", a, b).reshape(*a.shape[:-2], self.dim, self.dim)
 
+    def character(self, g: Element) -> Tensor:
+        return self.left.character(g) * self.right.character(g)
+
     @cached_property
     def digest(self) -> str:
         return content_digest("tensor", self.left.digest, self.right.digest)
@@ -304,6 +313,9 @@ class Dual(Representation):
     def __call__(self, g: Element) -> Tensor:
         return self.rho(self.group.inverse(g)).mT
 
+    def character(self, g: Element) -> Tensor:
+        return self.rho.character(self.group.inverse(g))
+
     @cached_property
     def digest(self) -> str:
         return content_digest("dual", self.rho.digest)
@@ -331,6 +343,9 @@ class Restriction(Representation):
 
     def __call__(self, g: Element) -> Tensor:
         return self.rho(self.rho.group.embed(self.group, g))
+
+    def character(self, g: Element) -> Tensor:
+        return self.rho.character(self.rho.group.embed(self.group, g))
 
     @cached_property
     def digest(self) -> str:

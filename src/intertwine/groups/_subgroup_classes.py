@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
+import torch
 
 from ..errors import InputError, SubgroupError
 from . import _tables
@@ -123,5 +124,5 @@ def _same_motions(a: FiniteGroup, b: FiniteGroup) -> bool:
     """Whether two groups of motions turn and mirror alike (so that D1, a mirror, is not C2, a half turn)."""
     if a.standard is None or b.standard is None or a.standard.dim != b.standard.dim:
         return False
-    traces = [np.sort(g.standard.character(g.elements).numpy().round(6)) for g in (a, b) if g.standard is not None]
-    return bool(np.allclose(*traces))
+    traces = [torch.sort(rho.character(rho.group.elements)).values for rho in (a.standard, b.standard)]
+    return bool(torch.allclose(traces[0], traces[1]))

@@ -28,9 +28,11 @@ def validated_table(table: Any, *, who: str) -> Table:
             fix="Entry [a, b] is the product a·b, as an integer from 0 to n-1.",
         )
     n = len(t)
-    if t.dtype.kind not in "iu":
-        if t.dtype.kind != "f" or not np.array_equal(t, np.round(t)):
-            raise GroupLawError(who, expected="integer entries", got=f"entries of type {t.dtype}", fix="Number the elements 0..n-1.")
+    whole = t.dtype.kind in "iu" or (t.dtype.kind == "f" and np.array_equal(t, np.round(t)))
+    if not whole:
+        raise GroupLawError(
+            who, expected="integer entries", got=f"entries of type {t.dtype}", fix="Number the elements 0..n-1."
+        )
     t = t.astype(np.int64)
     outside = np.argwhere((t < 0) | (t >= n))
     if len(outside):
@@ -67,7 +69,9 @@ def _require_identity(t: Table, who: str) -> None:
         who,
         expected="identity: 0·g = g·0 = g for every g",
         got=f"0·{g} = {t[0, g]} and {g}·0 = {t[g, 0]}",
-        fix=f"Element {neutral[0]} is neutral: swap the names 0 and {neutral[0]}." if neutral else "No element is neutral.",
+        fix=f"Element {neutral[0]} is neutral: swap the names 0 and {neutral[0]}."
+        if neutral
+        else "No element is neutral.",
     )
 
 
@@ -149,7 +153,7 @@ def closure(table: Table, generators: Iterable[int], start: Table | None = None)
         gens += [int(g) for g in start]
     frontier = np.flatnonzero(inside)
     while len(frontier):
-        reached = np.unique(table[np.ix_(frontier, gens)]) if gens else frontier[:0]
+        reached = np.unique(table[frontier][:, gens]) if gens else frontier[:0]
         frontier = reached[~inside[reached]]
         inside[frontier] = True
     return np.flatnonzero(inside)

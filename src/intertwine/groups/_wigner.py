@@ -79,6 +79,7 @@ def _solved(values: Tensor, solver: Tensor, batch: tuple[int, ...]) -> Tensor:
 
 
 @lru_cache(maxsize=64)
+@torch.inference_mode(False)  # what is cached must serve later where gradients are wanted
 def _points(lmax: int, device: torch.device) -> tuple[Tensor, list[Tensor]]:
     """Points P ``(3, K)`` and the matrices Y_l(P)⁺ ``(K, 2l+1)`` for l = 0..lmax."""
     count = 3 * lmax + 1

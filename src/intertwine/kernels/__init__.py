@@ -6,3 +6,5 @@ from ._lattice import LatticeKernelBasis as LatticeKernelBasis
 from ._orbit_kernels import DoubleCoset as DoubleCoset
 from ._orbit_kernels import OrbitKernels as OrbitKernels
 from ._solve import solve as solve
+from ._steerable import Ring as Ring
+from ._steerable import SteerableKernelBasis as SteerableKernelBasis

@@ -12,13 +12,13 @@ from ._orbits import OrbitProblem
 
 
 class KernelBasis(OrbitKernels):
-    """An orthonormal basis of the equivariant kernels from fields on G/H1 to fields on G/H2.
+    r"""An orthonormal basis of the equivariant kernels from fields on G/H1 to fields on G/H2.
 
     The kernel of an equivariant map can be written in three ways, between which the methods here pass:
 
     - on the group, κ(h2 g h1) = ρ2(h2) κ(g) ρ1(h1);
     - on the cosets G/H1, κ_C(h2 x) = ρ2(h2) κ_C(x) ρ1(h1(x, h2))⁻¹, where κ(g) = κ_C(gH1) ρ1(h1(g));
-    - on the double cosets H2\\G/H1, one matrix for each representative γ that commutes with H2 ∩ γH1γ⁻¹.
+    - on the double cosets H2\G/H1, one matrix for each representative γ that commutes with H2 ∩ γH1γ⁻¹.
 
     The equation is solved on the double cosets, where it is smallest, and carried outward. The basis is orthonormal
     on the cosets: Σ_x ⟨κ_C(x), κ'_C(x)⟩ is 1 for equal and 0 for different basis kernels. Cosets carry the counting
@@ -29,9 +29,7 @@ class KernelBasis(OrbitKernels):
         self._in, self._out = finite_spaces(in_type, out_type)
         self.group = self._in.group
         h2 = self._out.subgroup
-        problem = OrbitProblem(
-            self._in.action[h2.embedding], self._in.cocycle_table[h2.embedding], h2.generators
-        )
+        problem = OrbitProblem(self._in.action[h2.embedding], self._in.cocycle_table[h2.embedding], h2.generators)
         super().__init__(in_type, out_type, problem, allow_empty=allow_empty)
 
     def _representative(self, point: int) -> int | tuple[float, ...]:

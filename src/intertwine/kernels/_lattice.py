@@ -31,7 +31,7 @@ class LatticeKernelBasis(OrbitKernels):
     ) -> None:
         self.space, group = _exact_grid(in_type, out_type)
         self.group = group
-        self.kernel_size = _sizes(kernel_size, self.space.dimension)
+        self.kernel_size = filter_sizes(kernel_size, self.space.dimension)
         taps = self.space.coordinates(self.kernel_size).reshape(-1, self.space.dimension)
         place = {tuple(tap): k for k, tap in enumerate(taps.tolist())}
         moved = torch.einsum("hij,xj->hxi", self.space.matrices(group.elements), taps) + 0.0
@@ -79,7 +79,8 @@ def _exact_grid(in_type: FieldType, out_type: FieldType) -> tuple[Grid, FiniteGr
     return space, space.stabilizer
 
 
-def _sizes(kernel_size: int | Sequence[int], dimension: int) -> tuple[int, ...]:
+def filter_sizes(kernel_size: int | Sequence[int], dimension: int) -> tuple[int, ...]:
+    """One size for each axis."""
     sizes = (kernel_size,) * dimension if isinstance(kernel_size, int) else tuple(int(k) for k in kernel_size)
     if len(sizes) != dimension or min(sizes) < 1:
         raise InputError(

@@ -90,7 +90,8 @@ class OrbitKernels(ABC):
         )
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}(dim={self.dim}, double cosets={len(self.double_cosets)}, residual={self.residual:.0e})"
+        cosets = len(self.double_cosets)
+        return f"{type(self).__name__}(dim={self.dim}, double cosets={cosets}, residual={self.residual:.0e})"
 
     def on_double_cosets(self) -> tuple[Tensor, ...]:
         """For each double coset the basis at its representative, ``(dim of the coset, d2, d1)``."""

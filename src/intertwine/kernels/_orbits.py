@@ -1,4 +1,4 @@
-"""The one constraint behind every kernel space with a finite output stabilizer, and its solution orbit by orbit.
+r"""The one constraint behind every kernel space with a finite output stabilizer, and its solution orbit by orbit.
 
 A group H2 acts on points x, and a twist t(x, h) in H1 goes with each move, t(x, hk) = t(kx, h) t(x, k). A kernel
 assigns to each point a map V1 → V2 with
@@ -6,7 +6,7 @@ assigns to each point a map V1 → V2 with
     κ(hx) = ρ2(h) κ(x) ρ1(t(x, h))⁻¹        for all h in H2.
 
 On the cosets G/H1 the twist is the cocycle; on the taps of a filter it is h itself. The orbits are the double cosets
-H2\\G/H1. On each of them κ is free at one representative up to the maps that commute with its stabilizer, and is
+H2\G/H1. On each of them κ is free at one representative up to the maps that commute with its stabilizer, and is
 carried to the other points by the equation.
 """
 
@@ -121,7 +121,9 @@ def moved_maps(maps: Tensor, rho1: Representation, twists: Tensor, rho2: Represe
     p1, p2 = rho1.permutation_table, rho2.permutation_table
     if p1 is None or p2 is None:
         back = rho1(rho1.group.inverse(twists))
-        return torch.einsum("xab,...xbc,xcd->...xad", rho2(moves), maps.expand(*maps.shape[:-3], len(moves), -1, -1), back)
+        return torch.einsum(
+            "xab,...xbc,xcd->...xad", rho2(moves), maps.expand(*maps.shape[:-3], len(moves), -1, -1), back
+        )
     rows, columns = torch.argsort(p2[moves], 1), torch.argsort(p1[twists], 1)
     x = torch.arange(len(moves)) if maps.shape[-3] > 1 else torch.zeros(len(moves), dtype=torch.int64)
     return maps[..., x[:, None, None], rows[:, :, None], columns[:, None, :]]
@@ -189,9 +191,7 @@ class OrbitSolution:
     @cached_property
     def places(self) -> tuple[tuple[tuple[int, int], tuple[int, int]], ...]:
         """For each pair of summands, out and in: the numbers of their kinds, and the corner of their block."""
-        return tuple(
-            ((j, i), (row, column)) for (j, row), (i, column) in product(_slots(self.rho2), _slots(self.rho1))
-        )
+        return tuple(((j, i), (row, column)) for (j, row), (i, column) in product(_slots(self.rho2), _slots(self.rho1)))
 
     def orbit_dim(self, o: int) -> int:
         """The number of basis kernels on one orbit."""

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from ..errors import InputError
 from ..spaces import FieldType, Grid
 from ._basis import KernelBasis
 from ._lattice import LatticeKernelBasis
-from ._orbit_kernels import OrbitKernels
+from ._steerable import SteerableKernelBasis
 
 
-def solve(in_type: FieldType, out_type: FieldType, **options: Any) -> OrbitKernels:
+def solve(
+    in_type: FieldType, out_type: FieldType, *, method: Literal["auto", "lattice", "steerable"] = "auto", **options: Any
+) -> Any:
     """The equivariant kernels from one field type to another, by the kind of space.
 
     - Two finite spaces G/H1, G/H2: :class:`KernelBasis`.
-    - A grid whose lattice H keeps, with ``kernel_size=k``: :class:`LatticeKernelBasis`.
+    - A grid, with ``kernel_size=k``: :class:`LatticeKernelBasis` where the stabilizer keeps the lattice, else
+      :class:`SteerableKernelBasis`; ``method`` chooses one of the two.
 
-    Option ``allow_empty=True`` accepts a space that holds only zero.
+    Option ``allow_empty=True`` accepts a space that holds only zero; the classes list their other options.
 
     >>> from intertwine.groups import Cyclic
     >>> from intertwine.spaces import HomogeneousSpace
@@ -29,7 +32,11 @@ def solve(in_type: FieldType, out_type: FieldType, **options: Any) -> OrbitKerne
     if isinstance(in_type.space, Grid):
         if "kernel_size" not in options:
             raise InputError(
-                "kernels.solve", expected="kernel_size for fields on a grid", got="none", fix="For example kernel_size=5."
+                "kernels.solve",
+                expected="kernel_size for fields on a grid",
+                got="none",
+                fix="For example kernel_size=5.",
             )
-        return LatticeKernelBasis(in_type, out_type, **options)
+        exact = in_type.space.exact if method == "auto" else method == "lattice"
+        return (LatticeKernelBasis if exact else SteerableKernelBasis)(in_type, out_type, **options)
     return KernelBasis(in_type, out_type, **options)

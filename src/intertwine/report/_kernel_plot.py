@@ -24,6 +24,7 @@ MAX_PANELS = 25
 _MAX_CELLS = 1000
 _TITLE, _SMALL_TITLE, _TEXT, _TICK = 11.0, 8.5, 8.0, 7.0
 _LINE, _FAINT, _CELL = "0.35", "0.65", "0.88"
+_COLORS = ("#1f5f9e", "#86b6d8", "#ffffff", "#ee9a83", "#b3202c")  # zero is the white of the paper
 
 
 @dataclass(frozen=True)
@@ -42,13 +43,14 @@ class _Sheet:
     """How one kind of kernel is drawn.
 
     Attributes:
-        rows, columns: the two sides of a panel.
+        rows: the left side of a panel.
+        columns: its lower side.
         values: from a kernel ``(points, d2, d1)`` to the numbers that ``draw`` shows.
         draw: puts the numbers on a panel, with the keywords of the color scale.
         cells: whether the panel is made of unit squares, whose edges help the eye.
         heading: what is solved, for the title.
-        where: how a double coset is called in a header.
-        places: how its points are called.
+        where: what a double coset is called in a header.
+        places: what its points are called, one of them.
         reading: how to read a panel.
     """
 
@@ -74,8 +76,7 @@ def kernel_figure(basis: OrbitKernels) -> Figure:
     Needs matplotlib, which the extra ``plot`` installs. The figure belongs to no window: save it with ``savefig``.
     """
     try:
-        from matplotlib import colormaps
-        from matplotlib.colors import Normalize
+        from matplotlib.colors import LinearSegmentedColormap, Normalize
         from matplotlib.figure import Figure
     except ImportError as error:
         raise MissingExtraError(
@@ -89,7 +90,8 @@ def kernel_figure(basis: OrbitKernels) -> Figure:
     shown = _share([coset.dim for coset in basis.double_cosets], MAX_PANELS)
     kernels = _chosen_kernels(basis, sheet, shown)
     largest = max((float(values.abs().max()) for group in kernels for values in group), default=0.0) or 1.0
-    scale = {"cmap": colormaps["RdBu_r"], "norm": Normalize(-largest, largest)}
+    colors = LinearSegmentedColormap.from_list("kernel", _COLORS)
+    scale = {"cmap": colors, "norm": Normalize(-largest, largest)}
 
     drawn = [(coset, group) for coset, group in zip(basis.double_cosets, kernels, strict=True) if group]
     groups = [Group(_header(sheet, coset), len(group)) for coset, group in drawn]
@@ -97,11 +99,11 @@ def kernel_figure(basis: OrbitKernels) -> Figure:
     panel_width, panel_height = sheet.columns.length * cell, sheet.rows.length * cell
     slot = max(panel_width, text_width("25 of 25", _TICK)) + 0.14
     left = 0.42 + max((text_width(label, _TICK) for _, label in sheet.rows.ticks), default=0.0)
-    below = 0.52
+    below = 0.45
     row_height = HEADER + PANEL_TITLE + panel_height + below
     layout = arrange(groups, slot=slot, row_height=row_height, header_size=_TEXT)
 
-    width = max(left + layout.width + 1.15, 5.2)
+    width = max(left + layout.width + 1.15, 5.8)
     title = wrapped(_title(basis, sheet), width=width - 0.4, size=_TITLE)
     subtitle = wrapped(_subtitle(basis), width=width - 0.4, size=_SMALL_TITLE)
     caption = wrapped(_caption(basis, sheet, shown), width=width - 0.4, size=_TEXT)
@@ -123,9 +125,9 @@ def kernel_figure(basis: OrbitKernels) -> Figure:
                 axes = page.axes(x + k * slot, y + HEADER + PANEL_TITLE, panel_width, panel_height)
                 which = chunk.first + k
                 sheet.draw(axes, group[which], scale)
-                axes.set_title(f"{which + 1} of {coset.dim}", fontsize=_TICK, pad=2.5)
+                axes.set_title(_panel_title(which + 1, coset.dim, slot), fontsize=_TICK, pad=2.5)
                 _dress(axes, sheet, cell, labeled=chunk is row[0] and k == 0)
-    bar = page.axes(width - 0.95, top + HEADER + PANEL_TITLE, 0.13, min(max(panel_height, 1.2), 2.6))
+    bar = page.axes(left + layout.width + 0.2, top + HEADER + PANEL_TITLE, 0.13, min(max(panel_height, 1.2), 2.6))
     _draw_scale(figure, bar, scale)
     return figure
 
@@ -234,7 +236,7 @@ def _hexagonal_sheet(basis: LatticeKernelBasis) -> _Sheet:
     def draw(axes: Axes, values: Tensor, scale: dict[str, Any]) -> None:
         from matplotlib.collections import PolyCollection
 
-        cells = PolyCollection(outlines.reshape(-1, 6, 2).numpy(), edgecolors=_CELL, linewidths=0.3, **scale)
+        cells = PolyCollection(list(outlines.reshape(-1, 6, 2).numpy()), edgecolors=_CELL, linewidths=0.3, **scale)
         cells.set_array(values.flatten().numpy())
         axes.add_collection(cells)
 
@@ -263,7 +265,7 @@ def _operator_sheet(basis: KernelBasis) -> _Sheet:
     def values(kappa: Tensor) -> Tensor:
         return torch.einsum("axby->xayb", basis.operator(kappa)).reshape(rows, columns)
 
-    inside = f" Between two lines lie the channels of one point: {d2} down, {d1} across." if d1 * d2 > 1 else ""
+    inside = f" Lines separate the points, with {_count(d2, 'output channel')} and {_count(d1, 'input channel')} each."
     return _Sheet(
         rows=_points("output point", target, d2),
         columns=_points("input point", source, d1),
@@ -274,7 +276,7 @@ def _operator_sheet(basis: KernelBasis) -> _Sheet:
         where=lambda coset: f"double coset of {_element(source, coset.representative)}",
         places="point",
         reading=f"A panel is the matrix of the map from fields on {source.name} ({basis.in_type.rho.name}) to fields "
-        f"on {target.name} ({basis.out_type.rho.name}).{inside}",
+        f"on {target.name} ({basis.out_type.rho.name}).{inside if d1 * d2 > 1 else ''}",
     )
 
 
@@ -298,7 +300,7 @@ def _pairs(d2: int, d1: int) -> str:
 
 def _tap_orbit(coset: DoubleCoset) -> str:
     point = coset.representative if isinstance(coset.representative, tuple) else (coset.representative,)
-    return f"orbit of ({', '.join(f'{c:g}' for c in point)})"
+    return f"orbit of ({', '.join(f'{c + 0.0:g}' for c in point)})"  # + 0.0 turns -0.0 into 0.0
 
 
 def _element(space: HomogeneousSpace, g: int | tuple[float, ...]) -> str:
@@ -342,19 +344,25 @@ def _title(basis: OrbitKernels, sheet: _Sheet) -> str:
 
 
 def _subtitle(basis: OrbitKernels) -> str:
-    cosets = len(basis.double_cosets)
     return (
         f"dimension {basis.dim} · Mackey's formula predicts {basis.mackey_dim} · "
-        f"{cosets} double coset{'s' * (cosets != 1)} · residual {basis.residual:.1e}"
+        f"{_count(len(basis.double_cosets), 'double coset')} · residual {basis.residual:.1e}"
     )
 
 
 def _header(sheet: _Sheet, coset: DoubleCoset) -> str:
-    points = f"{coset.points} {sheet.places}{'s' * (coset.points != 1)}"
+    points = _count(coset.points, sheet.places)
     return f"{sheet.where(coset)}\n{points}, stabilizer order {coset.stabilizer_order}"
 
 
+def _panel_title(number: int, of: int, room: float) -> str:
+    long = f"kernel {number} of {of}"
+    return long if text_width(long, _TICK) + 0.1 < room else f"{number} of {of}"
+
+
 def _caption(basis: OrbitKernels, sheet: _Sheet, shown: Sequence[int]) -> str:
+    if not basis.dim:
+        return "No kernel but zero commutes with the group: there is nothing to draw."
     parts = [sheet.reading]
     if basis.dim > sum(shown):
         parts.append(f"{sum(shown)} of {basis.dim} kernels are drawn, and {basis.dim - sum(shown)} more are not.")
@@ -363,6 +371,10 @@ def _caption(basis: OrbitKernels, sheet: _Sheet, shown: Sequence[int]) -> str:
         named = ", ".join(empty[:4]) + (f" and {len(empty) - 4} more" if len(empty) > 4 else "")
         parts.append(f"No kernel lives on: {named}.")
     return " ".join(parts)
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}{'s' * (number != 1)}"
 
 
 def _lines(text: str) -> int:
@@ -374,10 +386,12 @@ def _lines(text: str) -> int:
 
 def _cell_size(sheet: _Sheet, panels: int) -> float:
     """Inches of a cell: large for few panels, and never so large that a cell is a poster."""
-    side = 3.0 if panels <= 4 else 2.3 if panels <= 9 else 1.8
-    largest = max(sheet.rows.length, sheet.columns.length)
-    side = max(side, min(4.0, 0.03 * largest))  # many numbers need more room
-    return min(0.28, side / sheet.columns.length, 1.5 * side / sheet.rows.length)
+    side = 2.8 if panels <= 4 else 2.3 if panels <= 9 else 1.8
+    across, down = sheet.columns.length, sheet.rows.length
+    # Panels of many numbers get more room, strips of blocks more height than width.
+    width = max(side, min(3.6, 0.085 * across))
+    height = max(side + 1.8, min(5.0, 0.03 * down))
+    return min(0.36 if panels <= 4 else 0.28, width / across, height / down)
 
 
 def _draw_cells(axes: Axes, values: Tensor, scale: dict[str, Any]) -> None:
@@ -392,8 +406,8 @@ def _dress(axes: Axes, sheet: _Sheet, cell: float, *, labeled: bool) -> None:
     axes.set_ylim(rows.length, 0)
     if sheet.cells and cell >= 0.05:
         _rule(axes, range(1, round(rows.length)), range(1, round(columns.length)), _CELL, 0.3)
-    _rule(axes, (), _visible(columns.faint, cell), _FAINT, 0.5)
-    _rule(axes, _visible(rows.lines, cell), _visible(columns.lines, cell), _LINE, 0.6)
+    _rule(axes, (), _visible(columns.faint, cell), _FAINT, 0.6)
+    _rule(axes, _visible(rows.lines, cell), _visible(columns.lines, cell), _LINE, 0.8)
     for spine in axes.spines.values():
         spine.set(linewidth=0.7, color=_LINE)
     axes.tick_params(length=0, pad=2, labelsize=_TICK)
@@ -442,4 +456,4 @@ def _draw_scale(figure: Figure, axes: Axes, scale: dict[str, Any]) -> None:
     bar = figure.colorbar(ScalarMappable(**scale), cax=axes)
     bar.set_label("value of the kernel", fontsize=_TEXT)
     bar.ax.tick_params(labelsize=_TICK, length=2)
-    bar.outline.set_linewidth(0.6)  # type: ignore[operator]
+    bar.outline.set_linewidth(0.6)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 HEADER = 0.40
 PANEL_TITLE = 0.19
 GROUP_GAP = 0.30
-_INCHES_PER_CHARACTER = 0.58 / 72  # times the font size: a wide average for a sans serif face
+_INCHES_PER_CHARACTER = 0.54 / 72  # times the font size: a wide average for a sans serif face
 
 
 def text_width(text: str, size: float) -> float:
@@ -54,7 +54,7 @@ class Chunk:
 
 @dataclass(frozen=True)
 class Layout:
-    """Rows of chunks, and the widths they leave."""
+    """Rows of chunks, and how large they are together."""
 
     rows: tuple[tuple[Chunk, ...], ...]
     width: float
@@ -62,7 +62,7 @@ class Layout:
 
 
 def arrange(groups: Sequence[Group], *, slot: float, row_height: float, header_size: float) -> Layout:
-    """The rows, as wide as makes the whole about half again as wide as high.
+    """The rows, as long as makes the whole somewhat wider than high.
 
     Args:
         groups: what to place, in order.
@@ -72,17 +72,18 @@ def arrange(groups: Sequence[Group], *, slot: float, row_height: float, header_s
     """
     headers = [text_width(group.header, header_size) for group in groups]
     narrowest = max([slot, *headers])
-    best: Layout | None = None
-    for step in range(64):
-        layout = _pack(groups, headers, slot, row_height, limit=narrowest + 0.25 * step)
-        if best is None or _awkwardness(layout) < _awkwardness(best) - 1e-9:
-            best = layout
-    return best if best is not None else Layout((), narrowest, row_height)
+    if not groups:
+        return Layout((), narrowest, row_height)
+    widths = (narrowest + 0.25 * step for step in range(64))
+    return min((_pack(groups, headers, slot, row_height, limit=width) for width in widths), key=_awkwardness)
 
 
 def _awkwardness(layout: Layout) -> float:
+    """How far from a good shape, plus a price for groups cut in two and for empty paper."""
     split = sum(chunk.first > 0 for row in layout.rows for chunk in row)
-    return abs(math.log(layout.width / (1.5 * layout.height))) + 0.04 * split
+    used = sum(chunk.width for row in layout.rows for chunk in row)
+    empty = 1 - used / (layout.width * len(layout.rows))
+    return abs(math.log(layout.width / (1.4 * layout.height))) + 0.04 * split + 2 * empty
 
 
 def _pack(groups: Sequence[Group], headers: list[float], slot: float, row_height: float, *, limit: float) -> Layout:

@@ -57,7 +57,12 @@ class Grid(Space):
                 got=f"{stabilizer.name} acting by {standard if standard is not None else 'nothing'}",
                 fix=f"Pass action=rho with rho a {dimension}-dimensional representation of {stabilizer.name}.",
             )
-        self.stabilizer, self.dimension, self.action, self.lattice_basis = stabilizer, dimension, standard, lattice_basis
+        self.stabilizer, self.dimension, self.action, self.lattice_basis = (
+            stabilizer,
+            dimension,
+            standard,
+            lattice_basis,
+        )
         self.name = name
         self.digest = content_digest("grid", dimension, standard.digest, lattice_basis)
 
@@ -68,12 +73,17 @@ class Grid(Space):
         t = torch.as_tensor(translation, dtype=torch.float64)
         if t.shape[-1:] != (self.dimension,):
             raise InputError(
-                f"{self.name}.motion", expected=f"{self.dimension} coordinates", got=str(tuple(t.shape)), fix="Give (x, y, ...)."
+                f"{self.name}.motion",
+                expected=f"{self.dimension} coordinates",
+                got=str(tuple(t.shape)),
+                fix="Give (x, y, ...).",
             )
         return Motion(t, rotation)
 
     def compose(self, a: Motion, b: Motion) -> Motion:
-        return Motion(self._turn(a.rotation, b.translation) + a.translation, self.stabilizer.compose(a.rotation, b.rotation))
+        return Motion(
+            self._turn(a.rotation, b.translation) + a.translation, self.stabilizer.compose(a.rotation, b.rotation)
+        )
 
     def inverse(self, g: Motion) -> Motion:
         back = self.stabilizer.inverse(g.rotation)
@@ -135,7 +145,9 @@ class Grid(Space):
             point = point * torch.tensor([1.0, -1.0], dtype=point.dtype)
         return point.flip(-1)
 
-    def transform(self, rho: Representation, f: Tensor, g: Motion, *, padding: Literal["circular", "zeros"] = "circular") -> Tensor:
+    def transform(
+        self, rho: Representation, f: Tensor, g: Motion, *, padding: Literal["circular", "zeros"] = "circular"
+    ) -> Tensor:
         """(π(t, r)f)(x) = ρ(r) f(r⁻¹(x - t)) on samples ``(..., channels, *sizes)``.
 
         Exact where the motion maps the lattice to itself; elsewhere by cubic interpolation. Fields are periodic unless
@@ -150,7 +162,10 @@ class Grid(Space):
                 got=f"shape {tuple(f.shape)}",
                 fix="Channels come before the spatial axes.",
             )
-        source = self.act(self.inverse(Motion(torch.as_tensor(g.translation, dtype=torch.float64), g.rotation)), self.coordinates(sizes))
+        source = self.act(
+            self.inverse(Motion(torch.as_tensor(g.translation, dtype=torch.float64), g.rotation)),
+            self.coordinates(sizes),
+        )
         center = (torch.tensor(sizes, dtype=torch.float64) - 1) / 2
         index = self._point_to_index(source) + center
         nearest = index.round()
@@ -158,7 +173,9 @@ class Grid(Space):
             moved = self._gather(f, nearest.long(), sizes, padding)
         else:
             moved = resample(f, index, circular=padding == "circular")
-        return torch.einsum("ij,...jp->...ip", rho(g.rotation).to(f.dtype), moved.flatten(-self.dimension)).unflatten(-1, sizes)
+        return torch.einsum("ij,...jp->...ip", rho(g.rotation).to(f.dtype), moved.flatten(-self.dimension)).unflatten(
+            -1, sizes
+        )
 
     def _gather(self, f: Tensor, index: Tensor, sizes: Sequence[int], padding: str) -> Tensor:
         extent = torch.tensor(list(sizes))

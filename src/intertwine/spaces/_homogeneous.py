@@ -78,7 +78,9 @@ class HomogeneousSpace(Space):
         return torch.as_tensor(self.as_stabilizer(self.compose(self.inverse(self.section(self.project(g))), g)))
 
     def _checked(self, x: Element) -> Element:
-        inside = 0 <= x < self.points if isinstance(x, int) else not x.numel() or (x.min() >= 0 and x.max() < self.points)
+        inside = (
+            0 <= x < self.points if isinstance(x, int) else not x.numel() or (x.min() >= 0 and x.max() < self.points)
+        )
         if not inside:
             raise InputError(
                 self.name, expected=f"points 0..{self.points - 1}", got=str(x), fix="Points are numbered by coset."
@@ -89,7 +91,9 @@ class HomogeneousSpace(Space):
 
     def transform(self, rho: Representation, f: Tensor, g: Element) -> Tensor:
         if not isinstance(g, int):
-            raise InputError(f"{self.name}.transform", expected="one element, an integer", got=str(g), fix="Loop over g.")
+            raise InputError(
+                f"{self.name}.transform", expected="one element, an integer", got=str(g), fix="Loop over g."
+            )
         if f.shape[-2:] != (rho.dim, self.points):
             raise InputError(
                 f"transform of a field on {self.name}",

@@ -84,7 +84,9 @@ class Space(ABC):
             f"{self.name}.field",
             expected=f"a representation of the stabilizer {h.name}",
             got=f"{rho.name} of {rho.group.name}",
-            fix="Use rho.restrict(H)." if inside else f"Build it from the group {h.name}, such as H.trivial or H.regular.",
+            fix="Use rho.restrict(H)."
+            if inside
+            else f"Build it from the group {h.name}, such as H.trivial or H.regular.",
         )
 
     def __eq__(self, other: object) -> bool:

@@ -62,7 +62,7 @@ def mackey_residual(field: FieldType, f: Callable[[Any], Tensor], g: Any, h: Any
 
 
 def induced_residual(field: FieldType, f: Callable[[Any], Tensor], a: Any, b: Any, x: Any) -> float:
-    """π(ab) f = π(a) π(b) f at the point x, on local sections and on Mackey functions, and the lift intertwines them."""
+    """π(ab) f = π(a) π(b) f at the point x, on local sections and on Mackey functions; the lift intertwines them."""
     space = field.space
     both = space.compose(a, b)
     g = space.compose(a, space.section(x))

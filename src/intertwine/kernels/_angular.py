@@ -1,0 +1,109 @@
+"""The angular part of kernels on R^d: maps between irreducibles that depend on direction as harmonics of one degree.
+
+A kernel κ(x) = Σ_m A_m Y_m(x/|x|) with the harmonics Y of degree J commutes with the group K when
+
+    ρ2(k) A_m ρ1(k)⁻¹ = Σ_n A_n D(k)_nm        for all k in K,
+
+D the representation on the harmonics. The solutions form Hom_K(V1 ⊗ Harm_J, V2).
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from .._numerics import projector_range
+from ..errors import TypeMismatchError
+from ..groups import O2, O3, SO2, SO3, FiniteGroup, Group, LieGroup, Representation, clebsch_gordan, intertwiners
+from ._cache import cached
+
+
+def harmonics(group: Group, action: Representation, degree: int) -> Representation:
+    """The representation of the group on the harmonics of one degree, for its action on the plane or on space."""
+    ambient: O2 | O3 = O2() if action.dim == 2 else O3()
+    whole = ambient.irrep(degree)
+    if group == ambient:
+        return whole
+    if isinstance(group, SO2 | SO3):
+        return group.irrep(degree)
+    if isinstance(group, FiniteGroup):
+        return group.representation(whole(action.matrices), name=f"harmonics of degree {degree}")
+    raise TypeMismatchError(
+        "kernels.solve",
+        expected="a finite group, SO(2), O(2), SO(3) or O(3) as the stabilizer",
+        got=group.name,
+        fix="Use one of these groups.",
+    )
+
+
+def angular_solutions(rho1: Representation, rho2: Representation, harmonic: Representation) -> Tensor:
+    """Orthonormal basis ``(k, d2, d1, harmonics)`` of the angular kernels between two irreducibles."""
+    shape = (rho2.dim, rho1.dim, harmonic.dim)
+
+    def compute() -> dict[str, Tensor]:
+        group = rho1.group
+        if isinstance(group, FiniteGroup):
+            source = torch.einsum("gij,gkl->gikjl", rho1.matrices, harmonic.matrices).flatten(3, 4).flatten(1, 2)
+            found = intertwiners(source, rho2.matrices, orthogonal=rho1.is_orthogonal and rho2.is_orthogonal)
+        elif isinstance(group, SO3 | O3):
+            found = _by_clebsch_gordan(rho1, rho2, harmonic)
+        elif isinstance(group, LieGroup):
+            found = _by_null_space(group, rho1 @ harmonic, rho2)
+        else:
+            raise TypeMismatchError(
+                "kernels.solve",
+                expected="a finite group or a compact Lie group",
+                got=group.name,
+                fix="Use SO(2), for example.",
+            )
+        return {"angular": found.reshape(-1, *shape)}
+
+    def fits(found: dict[str, Tensor]) -> bool:
+        return "angular" in found and tuple(found["angular"].shape[1:]) == shape
+
+    return cached(compute, "angular", rho1.digest, rho2.digest, harmonic.digest, fits=fits)["angular"]
+
+
+def angular_residual(solutions: Tensor, rho1: Representation, rho2: Representation, harmonic: Representation) -> float:
+    """Largest violation of the constraint at the generators, or at a few elements of a Lie group."""
+    group = rho1.group
+    if isinstance(group, FiniteGroup):
+        elements: Tensor = torch.tensor(group.generators, dtype=torch.int64)
+    elif isinstance(group, LieGroup):
+        elements = group.sample(3, torch.Generator().manual_seed(0))
+        components = group.component_representatives
+        elements = (components[:, None] @ elements).flatten(0, 1)
+    if not len(solutions) or not len(elements):
+        return 0.0
+    left = torch.einsum("gab,kbcm,gcd->gkadm", rho2(elements), solutions, rho1(group.inverse(elements)))
+    right = torch.einsum("kabn,gnm->gkabm", solutions, harmonic(elements))
+    return float((left - right).abs().max())
+
+
+def _by_clebsch_gordan(rho1: Representation, rho2: Representation, harmonic: Representation) -> Tensor:
+    """For SO(3) at most one solution, the coupling of the three degrees; for O(3) the parities must agree too."""
+    l1, l2, j = ((rho.dim - 1) // 2 for rho in (rho1, rho2, harmonic))
+    inversion = -torch.eye(3, dtype=torch.float64)
+    allowed = abs(l1 - l2) <= j <= l1 + l2
+    if allowed and isinstance(rho1.group, O3):
+        signs = [float(rho(inversion)[0, 0]) for rho in (rho1, rho2, harmonic)]
+        allowed = signs[0] * signs[1] * signs[2] > 0
+    if not allowed:
+        return torch.zeros(0, rho2.dim, rho1.dim * harmonic.dim, dtype=torch.float64)
+    coupling = clebsch_gordan(l1, j, l2).permute(2, 0, 1)
+    return (coupling / torch.linalg.vector_norm(coupling)).reshape(1, rho2.dim, -1)
+
+
+def _by_null_space(group: LieGroup, source: Representation, rho2: Representation) -> Tensor:
+    """X with dρ2(a) X = X dσ(a) for the Lie algebra, and ρ2(c) X = X σ(c) for an element c of every component."""
+    d1, d2 = source.dim, rho2.dim
+    eye1, eye2 = torch.eye(d1, dtype=torch.float64), torch.eye(d2, dtype=torch.float64)
+    lefts = [*group.differential(rho2), *rho2(group.component_representatives)]
+    rights = [*group.differential(source), *source(group.component_representatives)]
+    gram = torch.zeros(d1 * d2, d1 * d2, dtype=torch.float64)
+    for left, right in zip(lefts, rights, strict=True):
+        constraint = torch.kron(left.contiguous(), eye1) - torch.kron(eye2, right.T.contiguous())
+        gram += constraint.T @ constraint
+    values, vectors = torch.linalg.eigh(gram)
+    null = vectors[:, values < 1e-9]
+    return projector_range(null @ null.T).reshape(-1, d2, d1)

@@ -1,0 +1,281 @@
+"""Filters for groups that do not keep the lattice: angular solutions times radial profiles, sampled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from math import ceil
+
+import torch
+from torch import Tensor
+
+from .._numerics import LAW_TOLERANCE, require_memory
+from ..errors import EmptyKernelSpaceError, InputError, NumericalError, TypeMismatchError
+from ..groups import Decomposition, FiniteGroup, LieGroup, Representation, circular_harmonics, spherical_harmonics
+from ..spaces import FieldType, Grid
+from ._angular import angular_residual, angular_solutions, harmonics
+from ._lattice import filter_sizes
+from ._orbits import require_dim
+
+BandLimit = int | Callable[[float], int] | None
+
+
+@dataclass(frozen=True)
+class Ring:
+    """A Gaussian shell of the filter.
+
+    Attributes:
+        radius: where it peaks, in pixels.
+        sigma: its width, in pixels.
+        band_limit: the largest degree of harmonics on it.
+    """
+
+    radius: float
+    sigma: float
+    band_limit: int
+
+
+class SteerableKernelBasis:
+    """Kernels κ(x) = Σ_J φ(|x|) A_J Y_J(x/|x|) between fields on R^d with a compact group K as stabilizer.
+
+    The double cosets are the radii. As functions of x the kernels satisfy κ(kx) = ρ2(k) κ(x) ρ1(k)⁻¹ exactly; as
+    filters they are sampled at the taps, so that a layer commutes exactly with the motions of the lattice and up to
+    the sampling with the others. The radial profiles φ are Gaussians at the radii 0, 1, …, ⌊k/2⌋ of width 0.6, the
+    outermost 0.4, because the square array cuts it off. On the shell of radius r only degrees up to a band limit are
+    used: ⌈3r/2⌉, on the outermost 2, at the center 0. Higher degrees alias on the taps.
+
+    Args:
+        in_type: fields on a grid.
+        out_type: fields on the same grid.
+        kernel_size: k, or one size for each axis.
+        rings: radii of the shells; 0, 1, …, ⌊k/2⌋ unless given.
+        sigma: width of all shells in pixels.
+        band_limit: largest degree for all shells, or as a function of the radius.
+        allow_empty: whether a space that holds only zero is an answer or an error.
+    """
+
+    def __init__(
+        self,
+        in_type: FieldType,
+        out_type: FieldType,
+        kernel_size: int | Sequence[int],
+        *,
+        rings: Sequence[float] | None = None,
+        sigma: float | None = None,
+        band_limit: BandLimit = None,
+        allow_empty: bool = False,
+    ) -> None:
+        self.in_type, self.out_type = in_type, out_type
+        self.space = _grid(in_type, out_type)
+        self.group = self.space.stabilizer
+        self.kernel_size = filter_sizes(kernel_size, self.space.dimension)
+        self.rings = self._rings(rings, sigma, band_limit)
+        self._in, self._out = in_type.rho.decompose(), out_type.rho.decompose()
+        self._solve()
+        require_dim(self.dim, self.mackey_dim, who=f"kernels {in_type} → {out_type}")
+        self._check(allow_empty)
+
+    # -- solving -----------------------------------------------------------------------------------------------
+
+    def _rings(self, radii: Sequence[float] | None, sigma: float | None, band_limit: BandLimit) -> tuple[Ring, ...]:
+        chosen = list(range(min(self.kernel_size) // 2 + 1)) if radii is None else sorted(float(r) for r in radii)
+        out = []
+        for r in chosen:
+            outermost = r == chosen[-1]
+            width = sigma if sigma is not None else 0.4 if outermost else 0.6
+            usual = 2 if outermost else ceil(1.5 * r)
+            limit = usual if band_limit is None else band_limit(r) if callable(band_limit) else band_limit
+            if r < 0 or limit < 0 or not width > 0:
+                raise InputError(
+                    "kernels.solve",
+                    expected="radii and band limits of at least 0, and positive widths sigma",
+                    got=f"radius {r:g} with band limit {limit} and width {width:g}",
+                    fix="Leave rings, sigma and band_limit out for the usual ones.",
+                )
+            out.append(Ring(float(r), float(width), limit if r > 0 else 0))
+        return tuple(out)
+
+    def _solve(self) -> None:
+        """Angular solutions for every pair of distinct irreducibles and every degree."""
+        degrees = range(max((ring.band_limit for ring in self.rings), default=0) + 1)
+        self._harmonics = [harmonics(self.group, self.space.action, j) for j in degrees]
+        self._angular: dict[tuple[str, str], list[Tensor]] = {}
+        self.residual = 0.0
+        for psi2, psi1 in product(_distinct(self._out), _distinct(self._in)):
+            found = []
+            for harmonic in self._harmonics:
+                solutions = angular_solutions(psi1, psi2, harmonic)
+                predicted = self.group.intertwining_number(psi1 @ harmonic, psi2)
+                require_dim(len(solutions), predicted, who=f"kernels {psi1.name} → {psi2.name}, {harmonic.name}")
+                self.residual = max(self.residual, angular_residual(solutions, psi1, psi2, harmonic))
+                found.append(solutions)
+            self._angular[psi2.digest, psi1.digest] = found
+
+    def _check(self, allow_empty: bool) -> None:
+        who = f"kernels {self.in_type} → {self.out_type}"
+        if not self.residual <= LAW_TOLERANCE:
+            raise NumericalError(
+                who,
+                expected=f"kernels that satisfy the constraint to {LAW_TOLERANCE:.0e}",
+                got=f"a residual of {self.residual:.2g}",
+                fix="A representation is no homomorphism, or the kernel cache holds foreign data: empty it, try again.",
+            )
+        if self.dim == 0 and not allow_empty:
+            raise EmptyKernelSpaceError(
+                "kernels.solve",
+                expected=f"an equivariant map {self.in_type} → {self.out_type} other than zero",
+                got="none below the band limit: no harmonic couples the two representations, so a layer of these types "
+                "could only be zero",
+                fix="Use a larger filter or band limit, or types that share an irreducible. "
+                "allow_empty=True accepts the empty basis.",
+            )
+        for pair in self._angular:
+            sampled = self._pair_values(*pair, self._tap_profiles).flatten(1)
+            if len(sampled) and int(torch.linalg.matrix_rank(sampled, rtol=1e-6)) < len(sampled):
+                raise InputError(
+                    who,
+                    expected="a band limit that the taps resolve",
+                    got=f"{len(sampled)} kernels of one pair of irreducibles that coincide on a filter of "
+                    f"{' x '.join(map(str, self.kernel_size))} taps",
+                    fix="Lower band_limit, use fewer rings, or a larger filter.",
+                )
+
+    # -- facts -------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def dim(self) -> int:
+        """The number of basis kernels."""
+        return sum(
+            self._pair_dim(psi2.digest, psi1.digest) for psi2, psi1 in product(self._out.irreps, self._in.irreps)
+        )
+
+    @cached_property
+    def mackey_dim(self) -> int:
+        """The dimension from characters: Σ over shells and degrees of dim Hom_K(ρ1 ⊗ Harm_J, ρ2)."""
+        rho1, rho2 = self.in_type.rho, self.out_type.rho
+        by_degree = [self.group.intertwining_number(rho1 @ h, rho2) for h in self._harmonics]
+        return sum(by_degree[j] for _, j in self._shells)
+
+    @cached_property
+    def coordinates(self) -> Tensor:
+        """Places of the taps, ``(taps, d)``."""
+        lattice = self.space.coordinates(self.kernel_size).reshape(-1, self.space.dimension)
+        return lattice @ self.space.lattice_basis.T
+
+    def __repr__(self) -> str:
+        limits = ", ".join(f"{ring.radius:g}: {ring.band_limit}" for ring in self.rings)
+        return f"SteerableKernelBasis(dim={self.dim}, band limits={{{limits}}}, residual={self.residual:.0e})"
+
+    def _pair_dim(self, out: str, into: str) -> int:
+        return sum(len(self._angular[out, into][j]) for _, j in self._shells)
+
+    @cached_property
+    def _shells(self) -> list[tuple[Ring, int]]:
+        """Every ring with every degree on it."""
+        return [(ring, j) for ring in self.rings for j in range(ring.band_limit + 1)]
+
+    # -- values ------------------------------------------------------------------------------------------------
+
+    def evaluate(self, x: Tensor) -> Tensor:
+        """The basis as functions on R^d: at points ``(p, d)``, values ``(dim, p, d2, d1)``."""
+        d2, d1 = self.out_type.dim, self.in_type.dim
+        require_memory(
+            self.dim * len(x) * d1 * d2,
+            who="SteerableKernelBasis.evaluate",
+            what=f"{self.dim} kernels of size {d2} x {d1} at {len(x)} points",
+            fix="Use fewer copies in the field types: copies of an irreducible share one small basis.",
+        )
+        profiles = self._profiles(x)
+        values = {pair: self._pair_values(*pair, profiles) for pair in self._angular}
+        out = torch.zeros(self.dim, len(x), d2, d1, dtype=torch.float64)
+        at, row = 0, 0
+        for psi2 in self._out.irreps:
+            column = 0
+            for psi1 in self._in.irreps:
+                small = values[psi2.digest, psi1.digest]
+                out[at : at + len(small), :, row : row + psi2.dim, column : column + psi1.dim] = small
+                at += len(small)
+                column += psi1.dim
+            row += psi2.dim
+        return self._out.basis @ out @ torch.linalg.inv(self._in.basis)
+
+    def _pair_values(self, out: str, into: str, profiles: list[Tensor]) -> Tensor:
+        """Kernels between two irreducibles, ``(k, p, d2, d1)``, from the values of all shells at p points."""
+        angular = self._angular[out, into]
+        parts = zip(self._shells, profiles, strict=True)
+        return torch.cat([torch.einsum("kabm,pm->kpab", angular[j], profile) for (_, j), profile in parts])
+
+    @cached_property
+    def _tap_profiles(self) -> list[Tensor]:
+        return self._profiles(self.coordinates)
+
+    def _profiles(self, x: Tensor) -> list[Tensor]:
+        """φ(|x|) Y_J(x/|x|) for all shells, each ``(p, harmonics)``, scaled so that filters have about unit norm."""
+        return [
+            self._raw_profile(ring, j, x)
+            * (self._raw_profile(ring, j, self.coordinates).square().sum(0).mean().clamp_min(1e-24).rsqrt())
+            for ring, j in self._shells
+        ]
+
+    def _raw_profile(self, ring: Ring, j: int, x: Tensor) -> Tensor:
+        radius = torch.linalg.vector_norm(x, dim=-1)
+        gauss = torch.exp(-((radius - ring.radius) ** 2) / (2 * ring.sigma**2))
+        if self.space.dimension == 2:
+            y = circular_harmonics(j, x)[:, (2 * j - 1 if j else 0) : 2 * j + 1]
+        else:
+            y = spherical_harmonics(j, x)[:, j * j : (j + 1) ** 2]
+        return gauss[:, None] * y
+
+    # -- realizations ------------------------------------------------------------------------------------------
+
+    def on_double_cosets(self, radii: Tensor) -> Tensor:
+        """The basis as functions of the radius r, at (r, 0) or (0, 0, r): ``(dim, radii, d2, d1)``."""
+        x = torch.zeros(len(radii), self.space.dimension, dtype=torch.float64)
+        x[:, 0 if self.space.dimension == 2 else 2] = radii
+        return self.evaluate(x)
+
+    def on_cosets(self) -> Tensor:
+        """The basis at the taps, ``(dim, taps, d2, d1)``."""
+        return self.evaluate(self.coordinates)
+
+    def on_group(self, x: Tensor, rotations: Tensor) -> Tensor:
+        """The basis at motions (x, r), κ(x, r) = κ(x) ρ1(r): ``(dim, motions, d2, d1)``."""
+        return self.evaluate(x) @ self.in_type.rho(rotations)
+
+    def combine(self, weights: Tensor) -> Tensor:
+        """The kernel with these coefficients at the taps, ``(taps, d2, d1)``."""
+        if weights.shape != (self.dim,):
+            raise InputError(
+                "SteerableKernelBasis.combine",
+                expected=f"{self.dim} weights, one for each basis kernel",
+                got=f"shape {tuple(weights.shape)}",
+                fix="Pass a vector of length basis.dim.",
+            )
+        return torch.einsum("k,kxab->xab", weights.to(torch.float64), self.on_cosets())
+
+    def filters(self, kappa: Tensor | None = None) -> Tensor:
+        """Kernels as convolution filters ``(..., d2, d1, *kernel_size)``; all basis kernels if none is given."""
+        kappa = self.on_cosets() if kappa is None else kappa
+        return torch.einsum("...xab->...abx", kappa).unflatten(-1, self.kernel_size)
+
+
+def _distinct(decomposition: Decomposition) -> list[Representation]:
+    return list({psi.digest: psi for psi in decomposition.irreps}.values())
+
+
+def _grid(in_type: FieldType, out_type: FieldType) -> Grid:
+    space = in_type.space
+    if not isinstance(space, Grid) or out_type.space != space:
+        raise TypeMismatchError(
+            "kernels.solve",
+            expected="two field types on one grid",
+            got=f"{in_type} and {out_type}",
+            fix="Build both from the same Grid2d or Grid3d.",
+        )
+    if not isinstance(space.stabilizer, FiniteGroup | LieGroup):
+        raise TypeMismatchError(
+            "kernels.solve", expected="a finite or compact Lie group as stabilizer", got=space.name, fix="Use SO(2)."
+        )
+    return space

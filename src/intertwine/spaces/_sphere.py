@@ -1,0 +1,112 @@
+"""The sphere as the homogeneous space SO(3)/SO(2)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ..errors import InputError, SubgroupError
+from ..groups import SO2, SO3, Representation
+from ._space import Space
+from ._sphere_frame import require_unit_vectors, sphere_section
+from ._sphere_grid import GridKind, SphereGrid
+from ._spin_transform import SpinTransform
+
+_POLE_TOLERANCE = 1e-5  # room for float32
+
+
+class Sphere(Space):
+    """The unit sphere S² = SO(3)/SO(2): points are unit vectors ``(..., 3)``, the base point is the north pole e_z.
+
+    Elements of G = SO(3) are rotations ``(..., 3, 3)``; the stabilizer SO(2) are the rotations about the z axis, as
+    ``(..., 2, 2)``. p(g) = g e_z, and the section is s(x) = Z(alpha) Y(beta) for the azimuth alpha and the polar angle
+    beta of x (Euler angles ZYZ). It gives every point a frame: the first component of a field of spin 1 points south, to
+    growing beta, the second one east, to growing alpha.
+
+    No section is continuous on the whole sphere. This one jumps at the poles, where alpha = 0 by definition: s = 1 in the
+    north, Y(π) in the south; points within 1e-12 of a pole count as the pole. All laws hold to rounding, with one proviso:
+    where g x, x and g known to 1e-16, lands at a distance r from a pole with 1e-12 < r ≪ 1, its azimuth and with it the
+    cocycle h(x, g) are known to 1e-16/r only. It is a rounding error of the frame there, which no section of this form
+    escapes.
+
+    >>> sphere = Sphere()
+    >>> x = torch.tensor([0.6, 0.0, 0.8], dtype=torch.float64)
+    >>> torch.allclose(sphere.project(sphere.section(x)), x)
+    True
+    >>> quarter = SO3().from_euler(torch.pi / 2, 0.0, 0.0)
+    >>> sphere.cocycle(x, quarter).round() + 0.0
+    tensor([[1., 0.],
+            [0., 1.]], dtype=torch.float64)
+    """
+
+    def __init__(self) -> None:
+        self.group, self.stabilizer = SO3(), SO2()
+        self.name = "Sphere"
+        self.digest = "sphere SO(3)/SO(2)"
+
+    # -- the space ---------------------------------------------------------------------------------------------
+
+    def compose(self, a: Tensor, b: Tensor) -> Tensor:
+        return self.group.compose(a, b)
+
+    def inverse(self, g: Tensor) -> Tensor:
+        return self.group.inverse(g)
+
+    def project(self, g: Tensor) -> Tensor:
+        return self.group.as_matrices(g, who="Sphere.project")[..., 2]
+
+    def section(self, x: Tensor) -> Tensor:
+        return sphere_section(x)
+
+    def act(self, g: Tensor, x: Tensor) -> Tensor:
+        x = require_unit_vectors(x, who="Sphere.act")
+        return (self.group.as_matrices(g, who="Sphere.act") @ x[..., None])[..., 0]
+
+    def as_stabilizer(self, g: Tensor) -> Tensor:
+        g = self.group.as_matrices(g, who="Sphere.as_stabilizer")
+        if g.numel() and not torch.compiler.is_compiling():
+            error = float((g.detach()[..., 2] - g.new_tensor([0.0, 0.0, 1.0])).abs().max())
+            if not error <= _POLE_TOLERANCE:
+                raise SubgroupError(
+                    "Sphere.as_stabilizer",
+                    expected="rotations about the z axis, which fix the north pole",
+                    got=f"a rotation that moves it by {error:.2g}",
+                    fix="Elements of SO(2) in SO(3) come from from_stabilizer(h), or as s(gH)⁻¹ g.",
+                )
+        return g[..., :2, :2]
+
+    def from_stabilizer(self, h: Tensor) -> Tensor:
+        return self.group.embed(self.stabilizer, h)
+
+    # -- samples -----------------------------------------------------------------------------------------------
+
+    def grid(self, kind: GridKind = "gauss-legendre", *, band_limit: int) -> SphereGrid:
+        """A quadrature grid that is exact for products of two fields of degree at most ``band_limit``.
+
+        >>> Sphere().grid("equiangular", band_limit=3).shape
+        (8, 8)
+        """
+        return SphereGrid(kind, band_limit)
+
+    def transform(self, rho: Representation, f: Tensor, g: Tensor, *, grid: SphereGrid | None = None) -> Tensor:
+        """(π(g)f)(x) = ρ(h(x, g⁻¹))⁻¹ f(g⁻¹x) on samples ``(..., dim, n_beta, n_alpha)`` of a grid.
+
+        By way of the coefficients, which the Wigner matrices of g multiply: exact for fields of degree at most the band
+        limit of the grid; of others only that part is kept.
+
+        >>> grid = Sphere().grid("gauss-legendre", band_limit=2)
+        >>> scalars = Sphere().field(SO2().trivial)
+        >>> half_turn = SO3().from_euler(0.0, torch.pi, 0.0)
+        >>> height = grid.points[None, ..., 2]
+        >>> torch.allclose(scalars.transform(height, half_turn, grid=grid), -height)
+        True
+        """
+        if not isinstance(grid, SphereGrid):
+            raise InputError(
+                "transform of a field on Sphere",
+                expected="the grid on which the field is sampled, grid=SphereGrid",
+                got="none" if grid is None else repr(grid),
+                fix="transform(f, g, grid=sphere.grid('gauss-legendre', band_limit=L)); or pass f as a function.",
+            )
+        spin = SpinTransform(grid, rho)
+        return spin.synthesis(spin.rotate(spin.analysis(f), g))

@@ -1,0 +1,130 @@
+"""Quadrature grids on the sphere: rings of equal polar angle, exact below a band limit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import pi
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from ..errors import InputError
+
+GridKind = Literal["gauss-legendre", "equiangular"]
+
+
+@dataclass(frozen=True)
+class SphereGrid:
+    """Points x_jk with polar angle beta_j and azimuth alpha_k, and weights w_j with Σ w_j f(x_jk) = ∫ f(x) dx.
+
+    The measure is the surface measure, of total 4π. The sum is exact for products of two fields of degree at most
+    ``band_limit`` = L, hence for the orthonormality of harmonics and of spin-weighted harmonics up to that degree.
+
+    - ``"gauss-legendre"``: L+1 rings at the roots of a Legendre polynomial, 2L+1 points each; the fewest points.
+    - ``"equiangular"``: 2(L+1) rings at beta_j = (2j+1)π / 4(L+1), 2(L+1) points each, with the weights of Driscoll and
+      Healy for these shifted rings (Kostelec and Rockmore).
+
+    Neither has a point at a pole, where the frame of the section jumps. A sampled field is ``(..., dim, n_beta, n_alpha)``.
+
+    Args:
+        kind: one of the two names.
+        band_limit: the largest degree L.
+
+    >>> grid = SphereGrid("gauss-legendre", 4)
+    >>> grid.points.shape, grid.weights.sum()
+    (torch.Size([5, 9, 3]), tensor(12.5664, dtype=torch.float64))
+    """
+
+    kind: GridKind
+    band_limit: int
+
+    def __post_init__(self) -> None:
+        if self.kind not in ("gauss-legendre", "equiangular"):
+            raise InputError(
+                "Sphere.grid",
+                expected="the kind 'gauss-legendre' or 'equiangular'",
+                got=repr(self.kind),
+                fix="Gauss-Legendre has the fewest points for a band limit.",
+            )
+        require_band_limit(self.band_limit, who="Sphere.grid")
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n_beta, n_alpha)."""
+        l = self.band_limit
+        return (l + 1, 2 * l + 1) if self.kind == "gauss-legendre" else (2 * (l + 1), 2 * (l + 1))
+
+    @cached_property
+    def beta(self) -> Tensor:
+        """Polar angles of the rings, ascending, ``(n_beta,)``."""
+        return self._rings[0]
+
+    @cached_property
+    def alpha(self) -> Tensor:
+        """Azimuths of the points on every ring, ``(n_alpha,)``, from 0 in equal steps."""
+        n = self.shape[1]
+        return torch.arange(n, dtype=torch.float64) * (2 * pi / n)
+
+    @cached_property
+    def weights(self) -> Tensor:
+        """The weight of every point, ``(n_beta, n_alpha)``; their sum is 4π."""
+        n = self.shape[1]
+        return (self._rings[1] * (2 * pi / n))[:, None].expand(-1, n)
+
+    @cached_property
+    def points(self) -> Tensor:
+        """Unit vectors ``(n_beta, n_alpha, 3)``."""
+        alpha, beta = self.alpha, self.beta[:, None]
+        flat = beta.sin() * alpha.cos(), beta.sin() * alpha.sin(), beta.cos().expand(-1, len(alpha))
+        return torch.stack(flat, dim=-1)
+
+    def integrate(self, f: Tensor) -> Tensor:
+        """∫ f(x) dx of samples ``(..., n_beta, n_alpha)``.
+
+        >>> grid = SphereGrid("equiangular", 2)
+        >>> grid.integrate(grid.points[..., 2] ** 2) * 3 / (4 * pi)
+        tensor(1., dtype=torch.float64)
+        """
+        if f.shape[-2:] != self.shape:
+            raise InputError(
+                "SphereGrid.integrate",
+                expected=f"samples (..., {self.shape[0]}, {self.shape[1]}) on {self}",
+                got=f"shape {tuple(f.shape)}",
+                fix="Evaluate the function at grid.points.",
+            )
+        return (f * self.weights.to(f)).sum((-2, -1))
+
+    @cached_property
+    def _rings(self) -> tuple[Tensor, Tensor]:
+        """Polar angles and weights for the integral over cos(beta), whose total is 2."""
+        n = self.shape[0]
+        if self.kind == "gauss-legendre":
+            from numpy.polynomial.legendre import leggauss
+
+            cosines, weights = (torch.from_numpy(a.copy()) for a in leggauss(n))
+            return cosines.flip(0).acos(), weights.flip(0)
+        beta = (2 * torch.arange(n, dtype=torch.float64) + 1) * (pi / (2 * n))
+        odd = 2 * torch.arange(n // 2, dtype=torch.float64) + 1
+        series = (torch.sin(beta[:, None] * odd) / odd).sum(-1)
+        return beta, 4 / n * beta.sin() * series
+
+    def __str__(self) -> str:
+        return f"the {self.kind} grid of band limit {self.band_limit}"
+
+
+def require_band_limit(value: object, *, who: str) -> int:
+    """The band limit as a whole number.
+
+    >>> require_band_limit(3, who="example")
+    3
+    """
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise InputError(
+            who,
+            expected="a band limit, the largest degree of harmonics: a whole number, 0 or more",
+            got=repr(value),
+            fix="For example band_limit=8.",
+        )
+    return value

@@ -1,0 +1,254 @@
+"""The spin-weighted spherical transform: between sampled fields on the sphere and their coefficients, in real numbers."""
+
+from __future__ import annotations
+
+from functools import cached_property, lru_cache
+from math import pi, sqrt
+
+import torch
+from torch import Tensor
+
+from .._numerics import require_memory
+from ..errors import InputError
+from ..groups import SO3, Representation, wigner_d
+from ._sphere_frame import sphere_section
+from ._sphere_grid import SphereGrid, require_band_limit
+from ._spin import spin_decomposition
+
+
+class SpinTransform:
+    """Fields on the sphere with values in rho, as sums of spin-weighted harmonics of degree at most ``band_limit`` = L.
+
+    By Frobenius reciprocity the copies of the irreducible D^l of SO(3) in the fields are given by the intertwiners
+    φ_a: D^l → rho of SO(2), one for each channel a whose spin is at most l (:class:`SpinDecomposition`):
+
+        f(x) = Σ_l √((2l+1)/4π) Σ_a φ_a D^l(s(x))⁻¹ c_a^l,        c_a^l in R^(2l+1).
+
+    These functions are orthonormal for the surface measure if rho is orthogonal, and real; for scalars they are the real
+    spherical harmonics. Rotating the field, π(g)f, multiplies every c_a^l by D^l(g). The two channels of a spin m ≥ 1 are
+    the real and the imaginary part of one complex coefficient; for m = 1 they belong to gradients and to curls.
+
+    Coefficients are ``(..., dim, (L+1)**2)``, degree l at ``l**2 : (l+1)**2``; those with l below the spin of the channel
+    do not exist and are 0. Samples are ``(..., dim, n_beta, n_alpha)`` in the frames of the section. The transform goes
+    ring by ring, over alpha and then over beta: O(L³) for each channel, in the type and on the device of its argument.
+
+    Args:
+        grid: where fields are sampled.
+        rho: a representation of SO(2).
+        band_limit: L, at most that of the grid, which is the default.
+
+    >>> from intertwine.groups import SO2
+    >>> t = SpinTransform(SphereGrid("gauss-legendre", 3), SO2().irrep(1))
+    >>> f = t.synthesis(torch.ones(2, 16, dtype=torch.float64) * t.exists)
+    >>> f.shape, t.analysis(f)[:, :4].round(decimals=8) + 0.0
+    (torch.Size([2, 4, 7]), tensor([[0., 1., 1., 1.],
+            [0., 1., 1., 1.]], dtype=torch.float64))
+    """
+
+    def __init__(self, grid: SphereGrid, rho: Representation, band_limit: int | None = None) -> None:
+        self.grid, self.rho = grid, rho
+        self.band_limit = grid.band_limit if band_limit is None else require_band_limit(band_limit, who="SpinTransform")
+        if self.band_limit > grid.band_limit:
+            raise InputError(
+                "SpinTransform",
+                expected=f"a band limit of at most {grid.band_limit}, to which {grid} is exact",
+                got=str(self.band_limit),
+                fix="Use a finer grid: Sphere().grid(kind, band_limit=L).",
+            )
+        self.spins = spin_decomposition(rho)
+
+    @property
+    def size(self) -> int:
+        """The number of columns of the coefficients, (L+1)²."""
+        return (self.band_limit + 1) ** 2
+
+    @cached_property
+    def exists(self) -> Tensor:
+        """Which coefficients exist, ``(dim, (L+1)**2)``: those of a degree that is at least the spin of the channel."""
+        return self.spins.channel_spins[:, None] <= self.degrees
+
+    @cached_property
+    def degrees(self) -> Tensor:
+        """The degree l of every column of the coefficients, ``((L+1)**2,)``."""
+        l = torch.arange(self.band_limit + 1)
+        return torch.repeat_interleave(l, 2 * l + 1)
+
+    # -- the transform -----------------------------------------------------------------------------------------
+
+    def synthesis(self, c: Tensor) -> Tensor:
+        """The field with these coefficients at the points of the grid, ``(..., dim, n_beta, n_alpha)``."""
+        c = self._coefficients(c, "synthesis")
+        forward, backward = c[..., self._layout.padded].unbind(-1)  # (..., dim, l, k): the harmonics k and -k
+        cosines, sines = self._circle(c)
+        parts = []
+        for m, channels in self._layout.by_spin.items():
+            even, odd = (table.to(c) for table in _ring_tables(self.grid, self.band_limit, m))
+            plus, minus = (_grouped(part, channels) for part in (forward, backward))
+            cos, sin = _over_beta(even, plus), _over_beta(even, minus)
+            if m:
+                cos = cos + _quarter_turn(_over_beta(odd, minus))
+                sin = sin - _quarter_turn(_over_beta(odd, plus))
+            field = torch.einsum("...kb,ka->...ba", cos, cosines) + torch.einsum("...kb,ka->...ba", sin, sines)
+            parts.append(field.flatten(-4, -3))
+        f = torch.cat(parts, dim=-3)[..., self._layout.order, :, :]
+        return _mixed(self.spins.basis, f)
+
+    def analysis(self, f: Tensor) -> Tensor:
+        """The coefficients ``(..., dim, (L+1)**2)`` of a field, by quadrature: exact up to the band limit.
+
+        Of a field with higher degrees this is the projection to degree L as long as they and L add up to at most twice
+        the band limit of the grid; higher ones are aliased.
+        """
+        f = _mixed(self.spins.inverse, self._samples(f, "analysis"))
+        f = f * self.grid.weights.to(f)
+        cosines, sines = self._circle(f)
+        parts = []
+        for m, channels in self._layout.by_spin.items():
+            even, odd = (table.to(f) for table in _ring_tables(self.grid, self.band_limit, m))
+            group = _grouped(f, channels)
+            cos = torch.einsum("...ba,ka->...kb", group, cosines)
+            sin = torch.einsum("...ba,ka->...kb", group, sines)
+            forward, backward = _over_rings(even, cos), _over_rings(even, sin)
+            if m:  # the transposed maps of those in synthesis
+                forward = forward + _over_rings(odd, _quarter_turn(sin))
+                backward = backward - _over_rings(odd, _quarter_turn(cos))
+            wide = torch.stack([forward, backward], dim=-1)
+            parts.append(wide.flatten(-3)[..., self._layout.packed].flatten(-3, -2))
+        return torch.cat(parts, dim=-2)[..., self._layout.order, :]
+
+    def rotate(self, c: Tensor, g: Tensor) -> Tensor:
+        """The coefficients of π(g)f: every c_a^l times D^l(g), for a rotation ``(3, 3)``."""
+        c = self._coefficients(c, "rotate")
+        g = SO3().require(g, who="SpinTransform.rotate")
+        if g.ndim != 2:
+            raise InputError(
+                "SpinTransform.rotate", expected="one rotation (3, 3)", got=f"shape {tuple(g.shape)}", fix="Loop over g."
+            )
+        parts = c.split([2 * l + 1 for l in range(self.band_limit + 1)], dim=-1)
+        return torch.cat([part @ wigner_d(l, g).to(c).mT for l, part in enumerate(parts)], dim=-1)
+
+    def evaluate(self, c: Tensor, x: Tensor) -> Tensor:
+        """The field with coefficients ``(dim, (L+1)**2)`` at any points ``(..., 3)``: values ``(..., dim)``."""
+        c = self._coefficients(c, "evaluate").to(torch.float64)
+        return torch.einsum("...dan,an->...d", self.harmonics(x), c)
+
+    # -- the same, slow and plain ------------------------------------------------------------------------------
+
+    def harmonics(self, x: Tensor) -> Tensor:
+        """The basis functions at points ``(..., 3)``, by their definition: ``(..., dim, dim, (L+1)**2)``.
+
+        The first of the two dimensions is that of the values, the second counts the channels.
+        """
+        s, d = sphere_section(x), self.rho.dim
+        require_memory(
+            s[..., 0, 0].numel() * d * d * self.size,
+            who="SpinTransform.harmonics",
+            what=f"{d * self.size} functions with {d} components at {s[..., 0, 0].numel()} points",
+            fix="Use synthesis, or fewer points at a time.",
+        )
+        out = s.new_zeros(*s.shape[:-2], d, d, self.size)
+        for l in range(self.band_limit + 1):
+            phi = sqrt((2 * l + 1) / (4 * pi)) * self.spins.intertwiners(l)
+            values = torch.einsum("aim,...nm->...ian", phi, wigner_d(l, s))
+            out[..., self.spins.channels(l), l * l : (l + 1) ** 2] = values
+        return out
+
+    def matrix(self) -> Tensor:
+        """Synthesis as a matrix, ``(dim, n_beta, n_alpha, dim, (L+1)**2)``: what the fast transform is tested against."""
+        return torch.einsum("xyian->ixyan", self.harmonics(self.grid.points))
+
+    # -- layout ------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _layout(self) -> _Layout:
+        return _Layout(self.band_limit, self.spins.spins, self.spins.starts)
+
+    def _circle(self, like: Tensor) -> tuple[Tensor, Tensor]:
+        """cos(k alpha) and sin(k alpha), ``(L+1, n_alpha)``."""
+        angles = torch.arange(self.band_limit + 1, dtype=torch.float64)[:, None] * self.grid.alpha
+        return angles.cos().to(like), angles.sin().to(like)
+
+    def _coefficients(self, c: Tensor, what: str) -> Tensor:
+        if c.shape[-2:] != (self.rho.dim, self.size) or (what == "evaluate" and c.ndim != 2):
+            raise InputError(
+                f"SpinTransform.{what}",
+                expected=f"coefficients ({'' if what == 'evaluate' else '..., '}{self.rho.dim} channels, {self.size}), "
+                f"degree l at l**2 : (l+1)**2, up to degree {self.band_limit}",
+                got=f"shape {tuple(c.shape)}",
+                fix="They come from analysis, with the same representation and band limit.",
+            )
+        return c
+
+    def _samples(self, f: Tensor, what: str) -> Tensor:
+        expected = (self.rho.dim, *self.grid.shape)
+        if f.shape[-3:] != expected:
+            raise InputError(
+                f"SpinTransform.{what}",
+                expected=f"samples (..., {expected[0]} channels, {expected[1]}, {expected[2]}) on {self.grid}",
+                got=f"shape {tuple(f.shape)}",
+                fix="Channels come before the two axes of the grid; grid= must be the grid of the samples.",
+            )
+        return f
+
+    def __repr__(self) -> str:
+        return f"SpinTransform({self.rho.name} on {self.grid}, degrees 0..{self.band_limit})"
+
+
+class _Layout:
+    """Index tables between the coefficients ``(dim, (L+1)**2)`` and arrays ``(channels of a spin, l, k, ±)``."""
+
+    def __init__(self, band_limit: int, spins: tuple[int, ...], starts: tuple[int, ...]) -> None:
+        n = band_limit + 1
+        l, k = torch.arange(n)[:, None], torch.arange(n)
+        places = torch.stack([l * l + l + k, l * l + l - k], -1)
+        # Pairs with k > l do not exist; the tables of the rings are 0 there, so that any index will do.
+        self.padded = places.where((k <= l)[..., None], 0)
+        degree = torch.repeat_interleave(torch.arange(n), 2 * torch.arange(n) + 1)
+        order = torch.arange(n * n) - degree * degree - degree
+        self.packed = (degree * n + order.abs()) * 2 + (order < 0)
+        self.by_spin: dict[int, Tensor] = {}
+        for m in sorted(set(spins)):
+            first = torch.tensor([a for a, spin in zip(starts, spins, strict=True) if spin == m])
+            self.by_spin[m] = torch.stack([first, first + 1], -1) if m else first[:, None]
+        self.order = torch.cat([channels.flatten() for channels in self.by_spin.values()]).argsort()
+
+
+@lru_cache(maxsize=64)
+@torch.inference_mode(False)  # what is cached must serve later where gradients are wanted
+def _ring_tables(grid: SphereGrid, band_limit: int, m: int) -> tuple[Tensor, Tensor]:
+    """Scaled entries of D^l(Y(beta)), ``(k, l, n_beta)``: [k, m], between cosines, and [-k, -m], between sines.
+
+    Y(beta) commutes with the reflection y ↦ -y, so that it does not mix cosines and sines.
+    """
+    n, y = band_limit + 1, SO3().from_euler(0.0, grid.beta, 0.0)
+    even, odd = (torch.zeros(n, n, len(grid.beta), dtype=torch.float64) for _ in range(2))
+    for l in range(m, n):
+        d = sqrt((2 * l + 1) / (4 * pi) / (2 if m else 1)) * wigner_d(l, y)
+        even[: l + 1, l] = d[:, l:, l + m].T
+        if m:
+            odd[1 : l + 1, l] = d[:, :l, l - m].flip(-1).T
+    return even, odd
+
+
+def _grouped(t: Tensor, channels: Tensor) -> Tensor:
+    """From ``(..., dim, p, q)`` the channels of one spin, ``(..., copies, 1 or 2, p, q)``."""
+    return t[..., channels.flatten(), :, :].unflatten(-3, tuple(channels.shape))
+
+
+def _over_beta(table: Tensor, c: Tensor) -> Tensor:
+    return torch.einsum("klb,...lk->...kb", table, c)
+
+
+def _over_rings(table: Tensor, f: Tensor) -> Tensor:
+    return torch.einsum("klb,...kb->...lk", table, f)
+
+
+def _quarter_turn(t: Tensor) -> Tensor:
+    """J on the two components ``(..., 2, p, q)``: (a, b) to (-b, a)."""
+    a, b = t.unbind(-3)
+    return torch.stack([-b, a], dim=-3)
+
+
+def _mixed(matrix: Tensor | None, f: Tensor) -> Tensor:
+    """A matrix on the channels of ``(..., dim, n_beta, n_alpha)``."""
+    return f if matrix is None else torch.einsum("ij,...jba->...iba", matrix.to(f), f)

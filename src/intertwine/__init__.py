@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # type checkers and editors see what __getattr__ provides
     from . import errors as errors
+    from . import experiments as experiments
     from . import groups as groups
     from . import kernels as kernels
     from . import report as report
@@ -26,7 +27,7 @@ if TYPE_CHECKING:  # type checkers and editors see what __getattr__ provides
 
 __version__ = "0.1.0"
 
-_ROOMS = ("errors", "groups", "kernels", "report", "spaces", "testing")
+_ROOMS = ("errors", "experiments", "groups", "kernels", "report", "spaces", "testing")
 
 
 def __getattr__(name: str) -> ModuleType:

@@ -6,6 +6,7 @@ import math
 import pickle
 
 import pytest
+import scipy.linalg
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -44,6 +45,11 @@ def gap(a: Tensor, b: Tensor) -> float:
     return float((a - b).abs().max())
 
 
+def expm(x: Tensor) -> Tensor:
+    """The matrix exponential; torch's own is off by 2e-11 for some small matrices."""
+    return torch.from_numpy(scipy.linalg.expm(x.numpy()))
+
+
 @each_group
 @given(data=st.data())
 def test_group_laws_and_logarithms(G: LieGroup, data: st.DataObject) -> None:
@@ -54,7 +60,7 @@ def test_group_laws_and_logarithms(G: LieGroup, data: st.DataObject) -> None:
     assert gap(G.compose(G.inverse(a), a), G.identity) < 1e-12
     assert G.contains(G.compose(a, b))
     assert gap(G.log(a), ca) < 1e-11
-    assert gap(a, torch.matrix_exp(torch.einsum("a,aij->ij", ca, G.generators))) < 1e-12
+    assert gap(a, expm(torch.einsum("a,aij->ij", ca, G.generators))) < 1e-12
 
 
 @each_motion

@@ -6,6 +6,7 @@ import math
 import pickle
 
 import pytest
+import scipy.linalg
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -33,6 +34,11 @@ def elements(G: LieGroup) -> st.SearchStrategy[Tensor]:
 
 def gap(a: Tensor, b: Tensor) -> float:
     return float((a - b).abs().max())
+
+
+def expm(x: Tensor) -> Tensor:
+    """The matrix exponential; torch's own is off by 2e-11 for some small matrices."""
+    return torch.from_numpy(scipy.linalg.expm(x.numpy()))
 
 
 @each_group
@@ -71,7 +77,7 @@ def test_small_angles_keep_all_their_digits(angle: float) -> None:
 @each_group
 def test_the_exponential_is_that_of_the_generators(G: CompactLieGroup) -> None:
     c = torch.randn(20, G.algebra_dim, dtype=torch.float64)
-    assert gap(G.exp(c), torch.matrix_exp(torch.einsum("na,aij->nij", c, G.generators))) < 1e-13
+    assert gap(G.exp(c), expm(torch.einsum("na,aij->nij", c, G.generators))) < 1e-13
 
 
 @pytest.mark.parametrize("axis", [[1.0, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 0], [1, -2, 3], [0, -1, 1e-9]])

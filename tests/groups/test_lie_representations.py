@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import scipy.linalg
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,6 +18,11 @@ each_group = pytest.mark.parametrize("G", GROUPS, ids=lambda G: G.name)
 
 def gap(a: Tensor, b: Tensor) -> float:
     return float((a - b).abs().max())
+
+
+def expm(x: Tensor) -> Tensor:
+    """The matrix exponential; torch's own is off by 2e-11 for some small matrices."""
+    return torch.from_numpy(scipy.linalg.expm(x.numpy()))
 
 
 def homomorphism_error(rho: Representation, a: Tensor, b: Tensor) -> float:
@@ -81,7 +87,7 @@ def test_differentials_generate_the_representation(G: CompactLieGroup) -> None:
     rho = G.irreps_up_to(3)[-1] + G.standard @ G.irreps_up_to(2)[-1]
     X = G.differential(rho)
     c = torch.randn(G.algebra_dim, dtype=torch.float64)
-    assert gap(torch.matrix_exp(torch.einsum("a,aij->ij", c, X)), rho(G.exp(c))) < 1e-12
+    assert gap(expm(torch.einsum("a,aij->ij", c, X)), rho(G.exp(c))) < 1e-12
     assert gap(G.differential(G.standard), G.generators) < 1e-15
     assert gap(X, -X.mT) < 1e-12
 

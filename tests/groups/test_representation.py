@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from intertwine.errors import NumericalError, RepresentationError, SizeLimitError, SubgroupError
 from intertwine.groups import (
+    O2,
     Alternating,
     Cyclic,
     Dihedral,
@@ -156,6 +157,12 @@ def test_restriction_branches():
     d4 = Dihedral(4)
     c4 = d4.find_subgroup("C4")
     assert [rho.kind for rho in d4.irreps[4].restrict(c4).decompose().irreps] == ["complex"]
+
+
+def test_a_mirror_and_a_half_turn_restrict_differently():
+    rho = O2().irrep(1)
+    both = rho.restrict(Cyclic(2)) + rho.restrict(Dihedral(1))
+    assert both(1).diagonal().tolist() == [-1.0, -1.0, 1.0, -1.0]
 
 
 class TestErrors:

@@ -6,7 +6,7 @@ from intertwine.errors import InputError, ParseError, RepresentationError, SizeL
 from intertwine.groups import Cyclic, Dihedral, Octahedral, Symmetric, parse_representation, parse_subgroup
 
 D4 = Dihedral(4)
-O = Octahedral()  # noqa: E741
+O = Octahedral()
 S4 = Symmetric(4)
 
 
@@ -62,12 +62,12 @@ def test_an_unknown_name_lists_the_choices(text: str) -> None:
 def test_the_error_names_the_term_and_the_type_of_an_irrep() -> None:
     with pytest.raises(ParseError, match=r"irrep2 \(dim 2, complex\).*got 'foo' in 'trivial \+ foo'"):
         parse_representation(Cyclic(6), "trivial + foo")
-    with pytest.raises(ParseError, match="got an empty term in 'trivial [+]'"):
+    with pytest.raises(ParseError, match=r"got an empty term in 'trivial [+]'"):
         parse_representation(D4, "trivial +")
 
 
 def test_standard_is_offered_only_where_there_are_motions() -> None:
-    with pytest.raises(ParseError, match="trivial, regular, quotient:SUBGROUP, irrep1.*got 'standard'"):
+    with pytest.raises(ParseError, match=r"trivial, regular, quotient:SUBGROUP, irrep1.*got 'standard'"):
         parse_representation(S4, "standard")
     assert parse_representation(O, "standard").dim == 3
 
@@ -81,18 +81,18 @@ def test_a_long_list_of_irreps_is_cut() -> None:
 
 def test_a_large_group_is_not_solved_for_a_misspelled_name() -> None:
     group = Symmetric(6)
-    with pytest.raises(ParseError, match="irrep1, irrep2, [.]{3}; got 'foo'"):
+    with pytest.raises(ParseError, match=r"irrep1, irrep2, [.]{3}; got 'foo'"):
         parse_representation(group, "foo")
     assert "irreps" not in vars(group)
 
 
 def test_zero_copies_are_refused() -> None:
-    with pytest.raises(RepresentationError, match="a positive whole number of copies"):
+    with pytest.raises(RepresentationError, match=r"a positive whole number of copies"):
         parse_representation(D4, "0*regular")
 
 
 def test_too_many_copies_are_refused_before_they_are_made() -> None:
-    with pytest.raises(SizeLimitError, match="8000000000 channels.*Use fewer copies"):
+    with pytest.raises(SizeLimitError, match=r"8000000000 channels.*Use fewer copies"):
         parse_representation(D4, "1000000000*regular")
 
 
@@ -143,5 +143,5 @@ def test_a_generator_outside_the_group() -> None:
 def test_a_large_group_takes_generators() -> None:
     group = Symmetric(6)
     assert parse_subgroup(group, "1").order == 2
-    with pytest.raises(InputError, match="order at most 120.*generators"):
+    with pytest.raises(InputError, match=r"order at most 120.*generators"):
         parse_subgroup(group, "C2")

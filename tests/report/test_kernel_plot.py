@@ -55,7 +55,7 @@ def named(group: FiniteGroup, name: str) -> Representation:
     return found
 
 
-D4, C4, S4, O = Dihedral(4), Cyclic(4), Symmetric(4), Octahedral()  # noqa: E741
+D4, C4, S4, O = Dihedral(4), Cyclic(4), Symmetric(4), Octahedral()
 
 BASES = {
     "cosets": lambda: cosets(D4, "C2", "C2", "trivial", "regular"),
@@ -219,7 +219,7 @@ def test_too_large_a_panel_is_refused() -> None:
     )
     plain = Grid2d(D4).field(130 * D4.regular)
     one = Grid2d(D4).field(D4.trivial)
-    with pytest.raises(SizeLimitError, match="at most 1000 x 1000 numbers.*got 1 x 1040.*fewer copies"):
+    with pytest.raises(SizeLimitError, match=r"at most 1000 x 1000 numbers.*got 1 x 1040.*fewer copies"):
         kernel_figure(LatticeKernelBasis(plain, one, 1))
 
 
@@ -237,6 +237,14 @@ def test_the_figure_saves(tmp_path: Path, suffix: str) -> None:
     kernel_figure(plane(C4, 3, "trivial", "regular")).savefig(file)
     start = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}[suffix]
     assert file.read_bytes().startswith(start)
+
+
+def test_fewer_panels_are_drawn_where_each_is_large() -> None:
+    figure = kernel_figure(plane(D4, 5, "regular", "regular"))
+    panels_drawn = len(figure.axes) - 1
+    assert 6 <= panels_drawn < MAX_PANELS
+    assert f"{panels_drawn} of 200 kernels are drawn, and {200 - panels_drawn} more are not." in words(figure)
+    assert max(figure.get_size_inches()) < 20
 
 
 def test_kernels_are_taken_in_turn() -> None:

@@ -36,6 +36,8 @@ class FiniteGroup(Group):
     (4, True, 3)
     """
 
+    is_finite = True
+
     def __init__(
         self,
         table: Any,

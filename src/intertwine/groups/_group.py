@@ -20,10 +20,12 @@ class Group(ABC):
     Attributes:
         name: what people call it.
         digest: identifies the group's content, independently of its name.
+        is_finite: whether it has finitely many elements, numbered 0..n-1.
     """
 
     name: str
     digest: str
+    is_finite: bool = False
 
     @property
     @abstractmethod

@@ -349,7 +349,9 @@ class Restriction(Representation):
 
     @cached_property
     def digest(self) -> str:
-        return content_digest("restriction", self.rho.digest, self.group.digest)
+        # Where a finite group is embedded by its motions, its table alone does not tell a mirror from a half turn.
+        embedded = self.rho.group.embed(self.group, self.group.elements) if self.group.is_finite else None
+        return content_digest("restriction", self.rho.digest, self.group.digest, embedded)
 
     @cached_property
     def permutation_table(self) -> Tensor | None:

@@ -65,6 +65,8 @@ def parse_subgroup(group: FiniteGroup, text: str) -> Subgroup:
     if "#" in plain and plain in classes:
         return classes[plain]
     try:
+        if not re.fullmatch(r"[^#]+(#\d+)?", plain):
+            raise ParseError("parse_subgroup", expected="a type, or a type#number", got=repr(text), fix="Try 'C2'.")
         return group.find_subgroup(plain)
     except InputError as error:
         raise SubgroupError(

@@ -2,9 +2,11 @@
 
 from ._basis import KernelBasis as KernelBasis
 from ._brute_force import brute_force as brute_force
+from ._cache import forget as forget
 from ._lattice import LatticeKernelBasis as LatticeKernelBasis
 from ._orbit_kernels import DoubleCoset as DoubleCoset
 from ._orbit_kernels import OrbitKernels as OrbitKernels
 from ._solve import solve as solve
+from ._sphere import SphereKernelBasis as SphereKernelBasis
 from ._steerable import Ring as Ring
 from ._steerable import SteerableKernelBasis as SteerableKernelBasis

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from ..errors import InputError
-from ..spaces import FieldType, Grid
+from ..spaces import FieldType, Grid, Sphere
 from ._basis import KernelBasis
 from ._lattice import LatticeKernelBasis
+from ._sphere import SphereKernelBasis
 from ._steerable import SteerableKernelBasis
 
 
@@ -19,6 +20,7 @@ def solve(
     - Two finite spaces G/H1, G/H2: :class:`KernelBasis`.
     - A grid, with ``kernel_size=k``: :class:`LatticeKernelBasis` where the stabilizer keeps the lattice, else
       :class:`SteerableKernelBasis`; ``method`` chooses one of the two.
+    - The sphere, with ``band_limit=L``: :class:`SphereKernelBasis`.
 
     Option ``allow_empty=True`` accepts a space that holds only zero; the classes list their other options.
 
@@ -39,4 +41,13 @@ def solve(
             )
         exact = in_type.space.exact if method == "auto" else method == "lattice"
         return (LatticeKernelBasis if exact else SteerableKernelBasis)(in_type, out_type, **options)
+    if isinstance(in_type.space, Sphere) or isinstance(out_type.space, Sphere):
+        if "band_limit" not in options:
+            raise InputError(
+                "kernels.solve",
+                expected="band_limit, the largest degree of harmonics, for fields on the sphere",
+                got="none",
+                fix="For example band_limit=8.",
+            )
+        return SphereKernelBasis(in_type, out_type, **options)
     return KernelBasis(in_type, out_type, **options)

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MAX_PANELS = 25
+_MIN_PANELS = 6
+_PAPER = 150.0  # square inches for all panels together: more than that is a poster
 _MAX_CELLS = 1000
+_BELOW = 0.45  # inches below a panel, for its ticks and label
 _TITLE, _SMALL_TITLE, _TEXT, _TICK = 11.0, 8.5, 8.0, 7.0
 _LINE, _FAINT, _CELL = "0.35", "0.65", "0.88"
 _COLORS = ("#1f5f9e", "#86b6d8", "#ffffff", "#ee9a83", "#b3202c")  # zero is the white of the paper
@@ -70,8 +73,8 @@ def kernel_figure(basis: OrbitKernels) -> Figure:
 
     A filter on the plane is drawn as a matrix of small images, one for each pair of an output and an input channel; a
     filter in space likewise, each image cut into slices; a kernel between finite homogeneous spaces as the matrix of
-    its operator, from the points and channels of G/H1 to those of G/H2. Of a basis of more than 25 kernels, 25 are
-    drawn, taken evenly from the double cosets; the caption says how many are left out.
+    its operator, from the points and channels of G/H1 to those of G/H2. At most 25 kernels are drawn, fewer where each
+    is large, taken evenly from the double cosets; the caption says how many are left out.
 
     Needs matplotlib, which the extra ``plot`` installs. The figure belongs to no window: save it with ``savefig``.
     """
@@ -87,7 +90,7 @@ def kernel_figure(basis: OrbitKernels) -> Figure:
         ) from error
 
     sheet = _sheet_for(basis)
-    shown = _share([coset.dim for coset in basis.double_cosets], MAX_PANELS)
+    shown = _share([coset.dim for coset in basis.double_cosets], _panel_limit(sheet, basis.dim))
     kernels = _chosen_kernels(basis, sheet, shown)
     largest = max((float(values.abs().max()) for group in kernels for values in group), default=0.0) or 1.0
     colors = LinearSegmentedColormap.from_list("kernel", _COLORS)
@@ -99,8 +102,7 @@ def kernel_figure(basis: OrbitKernels) -> Figure:
     panel_width, panel_height = sheet.columns.length * cell, sheet.rows.length * cell
     slot = max(panel_width, text_width("25 of 25", _TICK)) + 0.14
     left = 0.42 + max((text_width(label, _TICK) for _, label in sheet.rows.ticks), default=0.0)
-    below = 0.45
-    row_height = HEADER + PANEL_TITLE + panel_height + below
+    row_height = HEADER + PANEL_TITLE + panel_height + _BELOW
     layout = arrange(groups, slot=slot, row_height=row_height, header_size=_TEXT)
 
     width = max(left + layout.width + 1.15, 5.8)
@@ -109,7 +111,8 @@ def kernel_figure(basis: OrbitKernels) -> Figure:
     caption = wrapped(_caption(basis, sheet, shown), width=width - 0.4, size=_TEXT)
     top = 0.16 + 0.19 * _lines(title) + 0.05 + 0.16 * _lines(subtitle) + 0.16
     foot = 0.12 + 0.155 * _lines(caption) + 0.12
-    height = top + max(layout.height, 1.6) + foot
+    bar_height = min(max(panel_height, 1.2), 2.6)
+    height = top + max(layout.height, HEADER + PANEL_TITLE + bar_height + 0.2) + foot
 
     figure = Figure(figsize=(width, height), dpi=150, facecolor="white")
     page = _Page(figure, width, height)
@@ -127,7 +130,7 @@ def kernel_figure(basis: OrbitKernels) -> Figure:
                 sheet.draw(axes, group[which], scale)
                 axes.set_title(_panel_title(which + 1, coset.dim, slot), fontsize=_TICK, pad=2.5)
                 _dress(axes, sheet, cell, labeled=chunk is row[0] and k == 0)
-    bar = page.axes(left + layout.width + 0.2, top + HEADER + PANEL_TITLE, 0.13, min(max(panel_height, 1.2), 2.6))
+    bar = page.axes(left + layout.width + 0.2, top + HEADER + PANEL_TITLE, 0.13, bar_height)
     _draw_scale(figure, bar, scale)
     return figure
 
@@ -389,9 +392,16 @@ def _cell_size(sheet: _Sheet, panels: int) -> float:
     side = 2.8 if panels <= 4 else 2.3 if panels <= 9 else 1.8
     across, down = sheet.columns.length, sheet.rows.length
     # Panels of many numbers get more room, strips of blocks more height than width.
-    width = max(side, min(3.6, 0.085 * across))
+    width = max(side, min(3.0, 0.085 * across))
     height = max(side + 1.8, min(5.0, 0.03 * down))
     return min(0.36 if panels <= 4 else 0.28, width / across, height / down)
+
+
+def _panel_limit(sheet: _Sheet, kernels: int) -> int:
+    """How many panels to draw: fewer where each is large."""
+    cell = _cell_size(sheet, min(kernels, MAX_PANELS))
+    area = (sheet.columns.length * cell + 0.14) * (sheet.rows.length * cell + HEADER + PANEL_TITLE + _BELOW)
+    return min(MAX_PANELS, max(_MIN_PANELS, int(_PAPER / area)))
 
 
 def _draw_cells(axes: Axes, values: Tensor, scale: dict[str, Any]) -> None:

@@ -20,14 +20,13 @@ class Sphere(Space):
 
     Elements of G = SO(3) are rotations ``(..., 3, 3)``; the stabilizer SO(2) are the rotations about the z axis, as
     ``(..., 2, 2)``. p(g) = g e_z, and the section is s(x) = Z(alpha) Y(beta) for the azimuth alpha and the polar angle
-    beta of x (Euler angles ZYZ). It gives every point a frame: the first component of a field of spin 1 points south, to
-    growing beta, the second one east, to growing alpha.
+    beta of x (Euler angles ZYZ). It gives every point a frame: the first component of a field of spin 1 points south,
+    to growing beta, the second one east, to growing alpha.
 
-    No section is continuous on the whole sphere. This one jumps at the poles, where alpha = 0 by definition: s = 1 in the
-    north, Y(π) in the south; points within 1e-12 of a pole count as the pole. All laws hold to rounding, with one proviso:
-    where g x, x and g known to 1e-16, lands at a distance r from a pole with 1e-12 < r ≪ 1, its azimuth and with it the
-    cocycle h(x, g) are known to 1e-16/r only. It is a rounding error of the frame there, which no section of this form
-    escapes.
+    No section is continuous on the whole sphere. This one jumps at the poles, where alpha = 0 by definition: s = 1 in
+    the north, Y(π) in the south; points within 1e-12 of a pole count as the pole. All laws hold to rounding, with one
+    proviso: where g x lands at a distance r from a pole, 1e-12 < r ≪ 1, two ways to compute g x that differ by rounding
+    differ in the azimuth, and with it in the cocycle h(x, g), by 1e-16/r. That is the frame's own sensitivity there.
 
     >>> sphere = Sphere()
     >>> x = torch.tensor([0.6, 0.0, 0.8], dtype=torch.float64)

@@ -26,7 +26,8 @@ class SphereGrid:
     - ``"equiangular"``: 2(L+1) rings at beta_j = (2j+1)π / 4(L+1), 2(L+1) points each, with the weights of Driscoll and
       Healy for these shifted rings (Kostelec and Rockmore).
 
-    Neither has a point at a pole, where the frame of the section jumps. A sampled field is ``(..., dim, n_beta, n_alpha)``.
+    Neither has a point at a pole, where the frame of the section jumps. A sampled field is
+    ``(..., dim, n_beta, n_alpha)``.
 
     Args:
         kind: one of the two names.
@@ -57,23 +58,27 @@ class SphereGrid:
         return (l + 1, 2 * l + 1) if self.kind == "gauss-legendre" else (2 * (l + 1), 2 * (l + 1))
 
     @cached_property
+    @torch.inference_mode(False)  # what is cached must serve later where gradients are wanted
     def beta(self) -> Tensor:
         """Polar angles of the rings, ascending, ``(n_beta,)``."""
         return self._rings[0]
 
     @cached_property
+    @torch.inference_mode(False)
     def alpha(self) -> Tensor:
         """Azimuths of the points on every ring, ``(n_alpha,)``, from 0 in equal steps."""
         n = self.shape[1]
         return torch.arange(n, dtype=torch.float64) * (2 * pi / n)
 
     @cached_property
+    @torch.inference_mode(False)
     def weights(self) -> Tensor:
         """The weight of every point, ``(n_beta, n_alpha)``; their sum is 4π."""
         n = self.shape[1]
         return (self._rings[1] * (2 * pi / n))[:, None].expand(-1, n)
 
     @cached_property
+    @torch.inference_mode(False)
     def points(self) -> Tensor:
         """Unit vectors ``(n_beta, n_alpha, 3)``."""
         alpha, beta = self.alpha, self.beta[:, None]
@@ -97,6 +102,7 @@ class SphereGrid:
         return (f * self.weights.to(f)).sum((-2, -1))
 
     @cached_property
+    @torch.inference_mode(False)
     def _rings(self) -> tuple[Tensor, Tensor]:
         """Polar angles and weights for the integral over cos(beta), whose total is 2."""
         n = self.shape[0]

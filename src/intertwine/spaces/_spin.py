@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import count
+from itertools import accumulate, count
 from math import sqrt
 
 import torch
@@ -39,10 +39,10 @@ class SpinDecomposition:
     @cached_property
     def starts(self) -> tuple[int, ...]:
         """The first channel of every irreducible."""
-        sizes = torch.tensor([0] + [min(m, 1) + 1 for m in self.spins])
-        return tuple(sizes.cumsum(0)[:-1].tolist())
+        return tuple(accumulate((min(m, 1) + 1 for m in self.spins[:-1]), initial=0))
 
     @cached_property
+    @torch.inference_mode(False)  # what is cached must serve later where gradients are wanted
     def channel_spins(self) -> Tensor:
         """The spin of every channel, ``(dim,)``."""
         return torch.tensor([m for m in self.spins for _ in range(min(m, 1) + 1)])
@@ -52,6 +52,7 @@ class SpinDecomposition:
         return torch.nonzero(self.channel_spins <= l).flatten()
 
     @cached_property
+    @torch.inference_mode(False)
     def inverse(self) -> Tensor | None:
         """Q⁻¹; None where it is the identity."""
         if self.basis is None:

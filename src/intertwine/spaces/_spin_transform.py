@@ -1,4 +1,4 @@
-"""The spin-weighted spherical transform: between sampled fields on the sphere and their coefficients, in real numbers."""
+"""The spin-weighted spherical transform: between sampled fields on the sphere and their real coefficients."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from .._numerics import require_memory
 from ..errors import InputError
-from ..groups import SO3, Representation, wigner_d
+from ..groups import SO3, Representation, wigner_d, wigner_ds
 from ._sphere_frame import sphere_section
 from ._sphere_grid import SphereGrid, require_band_limit
 from ._spin import spin_decomposition
@@ -24,13 +24,15 @@ class SpinTransform:
 
         f(x) = Σ_l √((2l+1)/4π) Σ_a φ_a D^l(s(x))⁻¹ c_a^l,        c_a^l in R^(2l+1).
 
-    These functions are orthonormal for the surface measure if rho is orthogonal, and real; for scalars they are the real
-    spherical harmonics. Rotating the field, π(g)f, multiplies every c_a^l by D^l(g). The two channels of a spin m ≥ 1 are
-    the real and the imaginary part of one complex coefficient; for m = 1 they belong to gradients and to curls.
+    These functions are orthonormal for the surface measure if rho is orthogonal, and real; for scalars they are the
+    real spherical harmonics. Rotating the field, π(g)f, multiplies every c_a^l by D^l(g). The two channels of a spin
+    m ≥ 1 are the real and the imaginary part of one complex coefficient; for m = 1 they belong to gradients and to
+    curls.
 
-    Coefficients are ``(..., dim, (L+1)**2)``, degree l at ``l**2 : (l+1)**2``; those with l below the spin of the channel
-    do not exist and are 0. Samples are ``(..., dim, n_beta, n_alpha)`` in the frames of the section. The transform goes
-    ring by ring, over alpha and then over beta: O(L³) for each channel, in the type and on the device of its argument.
+    Coefficients are ``(..., dim, (L+1)**2)``, degree l at ``l**2 : (l+1)**2``; those with l below the spin of the
+    channel do not exist and are 0. Samples are ``(..., dim, n_beta, n_alpha)`` in the frames of the section. The
+    transform goes ring by ring, over alpha and then over beta: O(L³) for each channel, in the type and on the device
+    of its argument.
 
     Args:
         grid: where fields are sampled.
@@ -63,11 +65,13 @@ class SpinTransform:
         return (self.band_limit + 1) ** 2
 
     @cached_property
+    @torch.inference_mode(False)  # what is cached must serve later where gradients are wanted
     def exists(self) -> Tensor:
         """Which coefficients exist, ``(dim, (L+1)**2)``: those of a degree that is at least the spin of the channel."""
         return self.spins.channel_spins[:, None] <= self.degrees
 
     @cached_property
+    @torch.inference_mode(False)
     def degrees(self) -> Tensor:
         """The degree l of every column of the coefficients, ``((L+1)**2,)``."""
         l = torch.arange(self.band_limit + 1)
@@ -122,7 +126,10 @@ class SpinTransform:
         g = SO3().require(g, who="SpinTransform.rotate")
         if g.ndim != 2:
             raise InputError(
-                "SpinTransform.rotate", expected="one rotation (3, 3)", got=f"shape {tuple(g.shape)}", fix="Loop over g."
+                "SpinTransform.rotate",
+                expected="one rotation (3, 3)",
+                got=f"shape {tuple(g.shape)}",
+                fix="Loop over g.",
             )
         parts = c.split([2 * l + 1 for l in range(self.band_limit + 1)], dim=-1)
         return torch.cat([part @ wigner_d(l, g).to(c).mT for l, part in enumerate(parts)], dim=-1)
@@ -154,12 +161,13 @@ class SpinTransform:
         return out
 
     def matrix(self) -> Tensor:
-        """Synthesis as a matrix, ``(dim, n_beta, n_alpha, dim, (L+1)**2)``: what the fast transform is tested against."""
+        """Synthesis as a matrix, ``(dim, n_beta, n_alpha, dim, (L+1)**2)``, to hold the fast transform against."""
         return torch.einsum("xyian->ixyan", self.harmonics(self.grid.points))
 
     # -- layout ------------------------------------------------------------------------------------------------
 
     @cached_property
+    @torch.inference_mode(False)
     def _layout(self) -> _Layout:
         return _Layout(self.band_limit, self.spins.spins, self.spins.starts)
 
@@ -222,12 +230,16 @@ def _ring_tables(grid: SphereGrid, band_limit: int, m: int) -> tuple[Tensor, Ten
     """
     n, y = band_limit + 1, SO3().from_euler(0.0, grid.beta, 0.0)
     even, odd = (torch.zeros(n, n, len(grid.beta), dtype=torch.float64) for _ in range(2))
-    for l in range(m, n):
-        d = sqrt((2 * l + 1) / (4 * pi) / (2 if m else 1)) * wigner_d(l, y)
-        even[: l + 1, l] = d[:, l:, l + m].T
-        if m:
-            odd[1 : l + 1, l] = d[:, :l, l - m].flip(-1).T
-    return even, odd
+    for at in range(0, len(y), 8):  # all degrees at once are fastest, but large for all rings at once
+        rings = slice(at, at + 8)
+        for l, d in enumerate(wigner_ds(band_limit, y[rings])):
+            if l >= m:
+                even[: l + 1, l, rings] = d[:, l:, l + m].T
+            if l >= m > 0:
+                odd[1 : l + 1, l, rings] = d[:, :l, l - m].flip(-1).T
+    degrees = torch.arange(n, dtype=torch.float64)[:, None]
+    scale = ((2 * degrees + 1) / (4 * pi) / (2 if m else 1)).sqrt()
+    return even * scale, odd * scale
 
 
 def _grouped(t: Tensor, channels: Tensor) -> Tensor:

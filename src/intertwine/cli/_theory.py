@@ -1,0 +1,65 @@
+"""``intertwine theory``: the classification of known networks, each row checked live."""
+
+from __future__ import annotations
+
+import json
+from contextlib import nullcontext
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+
+def register(app: typer.Typer) -> None:
+    """Add this command to the program."""
+    app.command()(theory)
+
+
+def theory(
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the table.")] = False,
+) -> None:
+    """Print the table of known equivariant networks by (G, H, rho), and check one instance of each row.
+
+    A layer maps fields on G/H to fields on G/H; the type of a field is the representation rho of H. Each row names the
+    class of this package that builds its kernels. One instance is solved and applied to a random field: the number of
+    kernels must be the one that Mackey's formula predicts, and the map must commute with the group.
+
+    Exit code 1 if a check fails.
+
+    Example:  intertwine theory
+    """
+    from rich.console import Console
+    from rich.table import Table
+
+    from ..experiments import classification
+
+    console = Console()
+    rows = classification()
+    with console.status("checking", spinner="line") if console.is_terminal else nullcontext():
+        found = [(row, row.check() if row.check is not None else None) for row in rows]
+    failed = [row for row, check in found if check is not None and not check.passed]
+    if as_json:
+        out = [
+            {
+                **{key: getattr(row, key) for key in ("group", "stabilizer", "base", "rho", "who", "builder")},
+                "check": {**asdict(check), "passed": check.passed} if check is not None else None,
+            }
+            for row, check in found
+        ]
+        typer.echo(json.dumps({"rows": out, "failed": len(failed)}, indent=2, ensure_ascii=False))
+    else:
+        table = Table(box=None, pad_edge=False)
+        for name in ("G", "H", "base", "ρ", "who", "built by", "kernels", "error"):
+            table.add_column(name, justify="right" if name in ("kernels", "error") else "left", overflow="fold")
+        for row, check in found:
+            kernels = f"{check.dim}" if check is not None else "–"
+            error = "–" if check is None else f"{check.error:.0e}" if check.passed else f"FAILED {check.error:.0e}"
+            table.add_row(row.group, row.stabilizer, row.base, row.rho, row.who, row.builder, kernels, error)
+        (console if console.is_terminal else Console(width=180)).print(table)
+        checked = sum(check is not None for _, check in found)
+        typer.echo(
+            f"{checked} of {len(rows)} rows checked: kernels counted against Mackey's formula, and the map against the "
+            f"group on a random field (error: relative difference). {len(failed)} failed."
+        )
+    if failed:
+        raise typer.Exit(1)

@@ -1,0 +1,276 @@
+"""Kernels on the sphere: free matrices for every degree, and with them matrix-valued functions of the polar angle."""
+
+from __future__ import annotations
+
+from functools import cached_property, lru_cache
+from math import pi
+
+import torch
+from torch import Tensor
+
+from .._numerics import LAW_TOLERANCE, require_memory
+from ..errors import EmptyKernelSpaceError, InputError, NumericalError, TypeMismatchError
+from ..groups import SO2, SO3, Representation, direct_sum, wigner_ds
+from ..spaces import FieldType, Sphere, SphereGrid, SpinTransform, require_band_limit, spin_decomposition
+from ._orbits import require_dim
+
+_CHUNK = 2**21  # numbers in a temporary of the sums in space
+
+
+class SphereKernelBasis:
+    r"""An orthonormal basis of the equivariant kernels between fields on the sphere, up to degree ``band_limit`` = L.
+
+    Fields of type ρ contain the irreducible D^l of SO(3) once for each intertwiner φ_a: D^l → ρ of SO(2), that is for
+    each channel a whose spin is at most l (Frobenius). An equivariant map mixes the copies of each degree by a free
+    real matrix; the basis has one kernel for each of its entries (l, a2, a1):
+
+        κ(g) = √((2l+1)/4π) φ_a2 D^l(g) φ_a1ᵀ,       κ(h2 g h1) = ρ2(h2) κ(g) ρ1(h1).
+
+    Between irreducibles of spins m1, m2 these are 1 kernel for (0, 0), 2 for (0, m) and (m, 0), 4 for m1, m2 ≥ 1, for
+    every l ≥ max(m1, m2). The same kernel can be written
+
+    - in the spectrum, a matrix for every degree on the coefficients of :class:`SpinTransform` (:meth:`spectral`);
+    - on the group (:meth:`on_group`);
+    - on the sphere, κ_C(x) = κ(s(x)), with κ_C(hx) = ρ2(h) κ_C(x) ρ1(h(x, h))⁻¹ (:meth:`on_cosets`);
+    - on the double cosets SO(2)\SO(3)/SO(2), as a function of the polar angle, κ_D(beta) = κ(Y(beta)), free but for
+      the poles: ρ2(h) κ_D(0) = κ_D(0) ρ1(h) and ρ2(h) κ_D(π) = κ_D(π) ρ1(h)⁻¹ (:meth:`on_double_cosets`).
+
+    The basis is orthonormal on the sphere, ∫ ⟨κ_C(x), κ'_C(x)⟩ dx = 1 or 0 for the surface measure of total 4π, if ρ1
+    and ρ2 are orthogonal; for others in coordinates in which they are.
+
+    Args:
+        in_type: fields on the sphere.
+        out_type: fields on the sphere.
+        band_limit: the largest degree L.
+        allow_empty: whether a space that holds only zero is an answer or an error.
+
+    Attributes:
+        dim: the number of kernels.
+        index: ``(dim, 3)``, the entry (l, a2, a1) of every kernel.
+        residual: the largest violation of the constraint on the group, at random elements.
+
+    >>> sphere, H = Sphere(), SO2()
+    >>> SphereKernelBasis(sphere.field(H.trivial), sphere.field(H.irrep(1)), band_limit=4).dim
+    8
+    """
+
+    def __init__(self, in_type: FieldType, out_type: FieldType, band_limit: int, *, allow_empty: bool = False) -> None:
+        _require_spheres(in_type, out_type)
+        self.in_type, self.out_type = in_type, out_type
+        self.band_limit = require_band_limit(band_limit, who="kernels.solve")
+        self._in, self._out = spin_decomposition(in_type.rho), spin_decomposition(out_type.rho)
+        self._check_dims()
+        self.index = torch.cat([self._entries(l) for l in range(self.band_limit + 1)])
+        self.dim = len(self.index)
+        self.residual = _residual(in_type.rho, out_type.rho, self.band_limit)
+        self._check(allow_empty)
+
+    # -- solving -----------------------------------------------------------------------------------------------
+
+    def _entries(self, l: int) -> Tensor:
+        """(l, a2, a1) for all channels of the two types that exist at degree l."""
+        pairs = torch.cartesian_prod(self._out.channels(l), self._in.channels(l)).reshape(-1, 2)
+        return torch.cat([torch.full_like(pairs[:, :1], l), pairs], dim=1)
+
+    def _check_dims(self) -> None:
+        """Maps found and maps predicted, for both types: their products are the dimensions for each degree."""
+        for spins in (self._in, self._out):
+            for l in range(self.band_limit + 1):
+                who = f"kernels {self.in_type} → {self.out_type}, maps from degree {l} to {spins.rho.name}"
+                require_dim(len(spins.intertwiners(l)), multiplicity(spins.rho, l), who=who)
+
+    def _check(self, allow_empty: bool) -> None:
+        if not self.residual <= LAW_TOLERANCE:
+            raise NumericalError(
+                f"kernels {self.in_type} → {self.out_type}",
+                expected=f"kernels that satisfy the constraint to {LAW_TOLERANCE:.0e}",
+                got=f"a residual of {self.residual:.2g}",
+                fix="A representation is no homomorphism, or the band limit too large for float64.",
+            )
+        if self.dim == 0 and not allow_empty:
+            least = max(min(spins.spins) for spins in (self._in, self._out))
+            raise EmptyKernelSpaceError(
+                "kernels.solve",
+                expected=f"an equivariant map {self.in_type} → {self.out_type} other than zero",
+                got=f"none up to degree {self.band_limit}: fields of spin m have no degrees below m, so that a layer "
+                "of these types could only be zero",
+                fix=f"Use band_limit={least} or more; allow_empty=True accepts it.",
+            )
+
+    @cached_property
+    def mackey_dim(self) -> int:
+        """The dimension from characters: Σ_l dim Hom_SO(2)(D^l, ρ1) · dim Hom_SO(2)(D^l, ρ2)."""
+        rho1, rho2 = self.in_type.rho, self.out_type.rho
+        return sum(multiplicity(rho1, l) * multiplicity(rho2, l) for l in range(self.band_limit + 1))
+
+    def __repr__(self) -> str:
+        return f"SphereKernelBasis(dim={self.dim}, band limit={self.band_limit}, residual={self.residual:.0e})"
+
+    # -- realizations ------------------------------------------------------------------------------------------
+
+    def spectral(self, weights: Tensor | None = None) -> Tensor:
+        """The matrices by which kernels act on coefficients, ``(L+1, d2, d1)`` for the kernel with these weights.
+
+        out_a2^l = Σ_a1 K^l[a2, a1] f_a1^l for the coefficients of :class:`SpinTransform`. A basis kernel has the one
+        entry √(4π/(2l+1)), at its ``index``. Without weights those of all basis kernels, ``(dim, L+1, d2, d1)``.
+        """
+        shape = (self.band_limit + 1, self.out_type.dim, self.in_type.dim)
+        l, a2, a1 = self.index.T
+        scale = (4 * pi / (2 * l.to(torch.float64) + 1)).sqrt()
+        if weights is None:
+            self._require_room((self.band_limit + 1) * self.dim, "spectral")
+            every = torch.zeros(self.dim, *shape, dtype=torch.float64)
+            every[torch.arange(self.dim), l, a2, a1] = scale
+            return every
+        weights = self._weights(weights, "spectral")
+        place = tuple(part.to(weights.device) for part in (l, a2, a1))
+        return weights.new_zeros(shape).index_put(place, weights * scale.to(weights))
+
+    def on_group(self, g: Tensor) -> Tensor:
+        """The basis at rotations ``(..., 3, 3)``: ``(dim, ..., d2, d1)``."""
+        g = SO3().require(g, who="SphereKernelBasis.on_group")
+        batch = g.shape[:-2]
+        self._require_room(self.dim * batch.numel(), "on_group")
+        parts = []
+        for l, d in enumerate(wigner_ds(self.band_limit, g.reshape(-1, 3, 3))):
+            phi2, phi1 = self._out.intertwiners(l), self._in.duals(l)
+            kappa = torch.einsum("apin,bnj->abpij", torch.einsum("aim,pmn->apin", phi2, d), phi1)
+            parts.append(((2 * l + 1) / (4 * pi)) ** 0.5 * kappa.flatten(0, 1))
+        return torch.cat(parts).reshape(self.dim, *batch, self.out_type.dim, self.in_type.dim)
+
+    def on_cosets(self, x: Tensor) -> Tensor:
+        """The basis at points ``(..., 3)`` of the sphere, κ_C(x) = κ(s(x)): ``(dim, ..., d2, d1)``."""
+        return self.on_group(self.in_type.space.section(x))
+
+    def on_double_cosets(self, beta: Tensor) -> Tensor:
+        """The basis as functions of the polar angle, κ_D(beta) = κ(Y(beta)): ``(dim, n_beta, d2, d1)``."""
+        return self.on_group(SO3().from_euler(0.0, beta, 0.0))
+
+    def combine(self, weights: Tensor, g: Tensor) -> Tensor:
+        """The kernel with these weights at rotations ``(..., 3, 3)``: ``(..., d2, d1)``.
+
+        Sums over the basis first, so that it needs neither the time nor the room of :meth:`on_group`.
+        """
+        weights = self._weights(weights, "combine").to(torch.float64)
+        g = SO3().require(g, who="SphereKernelBasis.combine")
+        flat, out = g.reshape(-1, 3, 3), g.new_zeros(g.shape[:-2].numel(), self.out_type.dim * self.in_type.dim)
+        counts = [len(self._out.channels(l)) * len(self._in.channels(l)) for l in range(self.band_limit + 1)]
+        at = wigner_ds(self.band_limit, flat)
+        for l, (part, d) in enumerate(zip(weights.split(counts), at, strict=True)):
+            phi2, phi1 = self._out.intertwiners(l), self._in.duals(l)
+            table = torch.einsum("aim,ab,bnj->mnij", phi2, part.reshape(len(phi2), len(phi1)), phi1)
+            out = out + ((2 * l + 1) / (4 * pi)) ** 0.5 * d.flatten(1) @ table.flatten(2).flatten(0, 1)
+        return out.reshape(*g.shape[:-2], self.out_type.dim, self.in_type.dim)
+
+    # -- the equivariant map -----------------------------------------------------------------------------------
+
+    def apply(self, weights: Tensor, f: Tensor, grid: SphereGrid) -> Tensor:
+        """The map on samples ``(..., d1, n_beta, n_alpha)`` by way of the spectrum: ``(..., d2, n_beta, n_alpha)``."""
+        self._require_grid(grid, "apply")
+        into = SpinTransform(grid, self.in_type.rho, self.band_limit)
+        out = SpinTransform(grid, self.out_type.rho, self.band_limit)
+        return out.synthesis(self.apply_spectral(weights, into.analysis(f)))
+
+    def apply_spectral(self, weights: Tensor, c: Tensor) -> Tensor:
+        """The map on coefficients, ``(..., d1, (L+1)**2)`` to ``(..., d2, (L+1)**2)``."""
+        matrices = self.spectral(weights.to(c))
+        parts = c.split([2 * l + 1 for l in range(self.band_limit + 1)], dim=-1)
+        return torch.cat([matrices[l] @ part for l, part in enumerate(parts)], dim=-1)
+
+    def correlate(self, weights: Tensor, f: Tensor, grid: SphereGrid) -> Tensor:
+        """The map on samples by its definition in space, the twisted cross-correlation, as a sum over the grid:
+
+        out(x) = Σ_y w(y) κ_C(s(x)⁻¹ y) ρ1(h1(s(x)⁻¹ s(y))) f(y),       h1(g) = s(gH)⁻¹ g.
+
+        Slow and plain, O(points²): the twin of :meth:`apply`, with which it agrees on fields of degree at most L.
+        """
+        self._require_grid(grid, "correlate")
+        space, rho1 = self.in_type.space, self.in_type.rho
+        if f.shape[-3:] != (rho1.dim, *grid.shape):
+            raise InputError(
+                "SphereKernelBasis.correlate",
+                expected=f"samples (..., {rho1.dim} channels, {grid.shape[0]}, {grid.shape[1]}) on {grid}",
+                got=f"shape {tuple(f.shape)}",
+                fix="Channels come before the two axes of the grid.",
+            )
+        y = grid.points.reshape(-1, 3)
+        sections, weighted = space.section(y), (f * grid.weights.to(f)).flatten(-2)
+        step = max(1, _CHUNK // (len(y) * (2 * self.band_limit + 1) ** 2))
+        parts = []
+        for back in space.inverse(sections).split(step):
+            g = space.compose(back[:, None], sections)
+            s = space.section(space.project(g))  # s(x)⁻¹ y is the point under s(x)⁻¹ s(y)
+            twist = rho1(space.as_stabilizer(space.compose(space.inverse(s), g)))
+            kappa = (self.combine(weights, s) @ twist).to(f)
+            parts.append(torch.einsum("xyij,...jy->...ix", kappa, weighted))
+        return torch.cat(parts, dim=-1).unflatten(-1, grid.shape)
+
+    # -- checks ------------------------------------------------------------------------------------------------
+
+    def _weights(self, weights: Tensor, what: str) -> Tensor:
+        if weights.shape != (self.dim,):
+            raise InputError(
+                f"SphereKernelBasis.{what}",
+                expected=f"{self.dim} weights, one for each basis kernel",
+                got=f"shape {tuple(weights.shape)}",
+                fix="Pass a vector of length basis.dim.",
+            )
+        return weights
+
+    def _require_grid(self, grid: SphereGrid, what: str) -> None:
+        if grid.band_limit < self.band_limit:
+            raise InputError(
+                f"SphereKernelBasis.{what}",
+                expected=f"a grid that is exact to the band limit {self.band_limit} of the kernels",
+                got=str(grid),
+                fix="Use a finer grid or kernels of lower degree.",
+            )
+
+    def _require_room(self, matrices: int, what: str) -> None:
+        d2, d1 = self.out_type.dim, self.in_type.dim
+        require_memory(
+            matrices * d1 * d2,
+            who=f"SphereKernelBasis.{what}",
+            what=f"{matrices} matrices of size {d2} x {d1}",
+            fix="Combine the kernels first: spectral(weights), combine(weights, g).",
+        )
+
+
+@lru_cache(maxsize=4096)
+def multiplicity(rho: Representation, l: int) -> int:
+    """How often D^l occurs in the fields of type rho: dim Hom_SO(2)(D^l, rho), from characters.
+
+    >>> [multiplicity(SO2().trivial + SO2().irrep(2), l) for l in range(4)]
+    [1, 1, 3, 3]
+    """
+    return SO2().intertwining_number(SO3().irrep(l).restrict(SO2()), rho)
+
+
+@lru_cache(maxsize=256)
+def _residual(rho1: Representation, rho2: Representation, band_limit: int) -> float:
+    """max |κ(h2 g h1) - ρ2(h2) κ(g) ρ1(h1)| at random elements, for one copy of every summand."""
+    one1, one2 = (direct_sum({atom.digest: atom for atom in rho.atoms}.values()) for rho in (rho1, rho2))
+    random = torch.Generator().manual_seed(0)
+    h1, h2 = SO2().sample(2, random), SO2().sample(2, random)
+    g = torch.cat([SO3().sample(1, random), SO3().from_euler(0.0, pi, 0.0)[None]])
+    turned = SO3().embed(SO2(), h2) @ g @ SO3().embed(SO2(), h1)
+    worst = 0.0
+    at_g, at_turned = wigner_ds(band_limit, g), wigner_ds(band_limit, turned)
+    out, into = spin_decomposition(one2), spin_decomposition(one1)
+    left, right = one2(h2), one1(h1)
+    for l, (d, moved) in enumerate(zip(at_g, at_turned, strict=True)):
+        phi2, phi1 = out.intertwiners(l)[:, None, None], into.duals(l)[None, :, None]
+        error = phi2 @ moved @ phi1 - left @ (phi2 @ d @ phi1) @ right
+        if error.numel():
+            worst = max(worst, ((2 * l + 1) / (4 * pi)) ** 0.5 * float(error.abs().max()))
+    return worst
+
+
+def _require_spheres(in_type: FieldType, out_type: FieldType) -> None:
+    if not isinstance(in_type.space, Sphere) or not isinstance(out_type.space, Sphere):
+        raise TypeMismatchError(
+            "kernels.solve",
+            expected="two field types on the sphere",
+            got=f"{in_type} and {out_type}",
+            fix="Build both from Sphere().",
+        )

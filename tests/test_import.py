@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import doctest
 import json
 import re
 import subprocess
@@ -146,14 +145,3 @@ def test_the_tested_set_is_pinned_completely() -> None:
     # What builds of torch for accelerators bring along is pinned by torch itself.
     wanted = {name for name in wanted if not name.startswith(("cuda-", "nvidia-", "triton"))}
     assert wanted - names(pins) == set()
-
-
-@pytest.mark.parametrize("page", ["README.md"])
-def test_the_samples_on_the_page_run_and_print_what_they_say(page: str) -> None:
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL)
-    assert blocks
-    flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
-    for number, block in enumerate(blocks):
-        test = doctest.DocTestParser().get_doctest(block, {}, f"{page}[{number}]", page, 0)
-        assert test.examples
-        assert doctest.DocTestRunner(optionflags=flags).run(test).failed == 0

@@ -21,13 +21,14 @@ if TYPE_CHECKING:  # type checkers and editors see what __getattr__ provides
     from . import experiments as experiments
     from . import groups as groups
     from . import kernels as kernels
+    from . import models as models
     from . import report as report
     from . import spaces as spaces
     from . import testing as testing
 
 __version__ = "0.1.0"
 
-_ROOMS = ("errors", "experiments", "groups", "kernels", "report", "spaces", "testing")
+_ROOMS = ("errors", "experiments", "groups", "kernels", "models", "report", "spaces", "testing")
 
 
 def __getattr__(name: str) -> ModuleType:

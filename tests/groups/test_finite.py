@@ -211,7 +211,9 @@ class TestSubgroups:
         d4 = Dihedral(4)
         assert d4.find_subgroup("C2").embedding.tolist() == [0, 2]
         assert d4.find_subgroup("D1").embedding.tolist() == [0, 4]
-        assert d4.find_subgroup("D1#2").embedding.tolist() == [0, 5]
+        assert [d4.find_subgroup(f"C2#{k}").embedding.tolist() for k in (2, 3)] == [[0, 4], [0, 5]]
+        with pytest.raises(SubgroupError, match="got 'C2#4'"):
+            d4.find_subgroup("C2#4")
 
     def test_cosets_partition(self):
         group = Symmetric(4)

@@ -114,23 +114,35 @@ def test_the_text_states_types_dimension_and_prediction(drawn: tuple[OrbitKernel
         assert f"{MAX_PANELS} of {basis.dim} kernels are drawn, and {basis.dim - MAX_PANELS} more are not." in text
 
 
-def test_texts_stay_on_the_page_and_apart(drawn: tuple[OrbitKernels, Figure]) -> None:
-    figure = drawn[1]
+def text_faults(figure: Figure) -> list[str]:
+    """Texts that are too small, leave the page or meet one another."""
     canvas = FigureCanvasAgg(figure)
     canvas.draw()
+    texts = [text for text in figure.findobj(Text) if text.get_visible() and text.get_text().strip()]
+    boxes = [text.get_window_extent(canvas.get_renderer()) for text in texts]
     page = figure.bbox
-    boxes = []
-    for text in figure.findobj(Text):
-        if text.get_visible() and text.get_text().strip():
-            assert text.get_fontsize() >= 7
-            box = text.get_window_extent(canvas.get_renderer())
-            assert page.x0 <= box.x0 <= box.x1 <= page.x1, text.get_text()
-            assert page.y0 <= box.y0 <= box.y1 <= page.y1, text.get_text()
-            boxes.append((text.get_text(), box))
-    assert len(boxes) > 3
-    for (one, a), (other, b) in itertools.combinations(boxes, 2):
-        apart = a.x1 <= b.x0 + 1 or b.x1 <= a.x0 + 1 or a.y1 <= b.y0 + 1 or b.y1 <= a.y0 + 1
-        assert apart, f"{one!r} meets {other!r}"
+    found = [f"{text.get_text()!r} is too small" for text in texts if text.get_fontsize() < 7]
+    for text, box in zip(texts, boxes, strict=True):
+        if not (page.x0 <= box.x0 and box.x1 <= page.x1 and page.y0 <= box.y0 and box.y1 <= page.y1):
+            found.append(f"{text.get_text()!r} leaves the page")
+    for (one, a), (other, b) in itertools.combinations(zip(texts, boxes, strict=True), 2):
+        if not (a.x1 <= b.x0 + 1 or b.x1 <= a.x0 + 1 or a.y1 <= b.y0 + 1 or b.y1 <= a.y0 + 1):
+            found.append(f"{one.get_text()!r} meets {other.get_text()!r}")
+    return found
+
+
+def test_texts_are_legible_on_the_page_and_apart(drawn: tuple[OrbitKernels, Figure]) -> None:
+    assert text_faults(drawn[1]) == []
+
+
+def test_a_fault_in_the_texts_is_seen() -> None:
+    figure = kernel_figure(plane(C4, 3, "trivial", "trivial"))
+    figure.text(0.05, 0.95, "planted on the title")
+    figure.text(0.99, 0.5, "planted on the edge")
+    figure.text(0.7, 0.1, "planted and small", fontsize=4)
+    faults = "\n".join(text_faults(figure))
+    for fault in ("'planted on the title'", "'planted on the edge' leaves", "'planted and small' is too small"):
+        assert fault in faults
 
 
 def test_panels_do_not_overlap_and_the_page_has_a_sensible_size(drawn: tuple[OrbitKernels, Figure]) -> None:

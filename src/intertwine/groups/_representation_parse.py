@@ -60,18 +60,13 @@ def parse_subgroup(group: FiniteGroup, text: str) -> Subgroup:
     if re.fullmatch(r"\d+(\s*,\s*\d+)*", plain):
         generators = [int(g) for g in plain.split(",")]
         return Subgroup(group, group.subgroup(generators).embedding, name=f"<{','.join(map(str, generators))}>")
-    classes = {c.name: c.representative for c in group.subgroup_classes()}
-    # A numbered name means what the list of classes calls so; a bare one prefers the same motions.
-    if "#" in plain and plain in classes:
-        return classes[plain]
     try:
-        if not re.fullmatch(r"[^#]+(#\d+)?", plain):
-            raise ParseError("parse_subgroup", expected="a type, or a type#number", got=repr(text), fix="Try 'C2'.")
         return group.find_subgroup(plain)
     except InputError as error:
+        listed = ", ".join(c.name for c in group.subgroup_classes())
         raise SubgroupError(
             f"subgroup of {group.name}",
-            expected=f"trivial, whole or one of {', '.join(classes)}",
+            expected=f"trivial, whole or one of {listed}",
             got=repr(text),
             fix=f"Or list generators by number, 0 to {group.order - 1}, as in 1,4.",
         ) from error

@@ -97,27 +97,23 @@ def _prime_power_generators(t: Table) -> list[int]:
 
 
 def find_subgroup(group: FiniteGroup, name: str) -> Subgroup:
-    """The subgroup that a name means: by motions where both groups are groups of motions, else by isomorphism."""
-    from ._parse import parse
+    """The subgroup that a name means: as listed, by motions where both are groups of motions, else by isomorphism."""
+    from ._parse import parse_finite
 
-    text, _, number = name.partition("#")
-    which = int(number) if number.isdigit() else 1
-    wanted = parse(text)
-    if not isinstance(wanted, FiniteGroup):
-        raise SubgroupError(f"{group.name}.find_subgroup", expected="a finite group", got=name, fix="Try 'C2'.")
     classes = subgroup_classes(group)
-    matches = [c for c in classes if c.representative.order == wanted.order and isomorphism(c.representative, wanted)]
-    alike = [c for c in matches if _same_motions(c.representative, wanted)]
-    chosen = alike or matches
-    if not 1 <= which <= len(chosen):
+    chosen = [c for c in classes if c.name == name and "#" in name]
+    if not chosen and "#" not in name:
+        wanted = parse_finite(name)
+        alike = [c for c in classes if c.representative.order == wanted.order and isomorphism(c.representative, wanted)]
+        chosen = [c for c in alike if _same_motions(c.representative, wanted)] or alike
+    if not chosen:
         raise SubgroupError(
             f"{group.name}.find_subgroup",
             expected=f"a subgroup of {group.name}: {', '.join(c.name for c in classes)}",
-            got=f"{name!r}" + (f", of which there are {len(chosen)} classes" if chosen else ""),
+            got=repr(name),
             fix="Choose one of these, or give generators: G.subgroup([...]).",
         )
-    found = chosen[which - 1].representative
-    return Subgroup(group, found.embedding.numpy(), name=name)
+    return Subgroup(group, chosen[0].representative.embedding.numpy(), name=name)
 
 
 def _same_motions(a: FiniteGroup, b: FiniteGroup) -> bool:

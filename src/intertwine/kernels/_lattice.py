@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from .._numerics import require_memory
 from ..errors import InputError, TypeMismatchError
 from ..groups import FiniteGroup
 from ..spaces import FieldType, Grid
@@ -32,6 +33,12 @@ class LatticeKernelBasis(OrbitKernels):
         self.space, group = _exact_grid(in_type, out_type)
         self.group = group
         self.kernel_size = filter_sizes(kernel_size, self.space.dimension)
+        require_memory(
+            group.order * torch.Size(self.kernel_size).numel() * self.space.dimension,
+            who="kernels.solve",
+            what=f"{group.order} images of {' x '.join(map(str, self.kernel_size))} taps",
+            fix="Use a smaller filter.",
+        )
         taps = self.space.coordinates(self.kernel_size).reshape(-1, self.space.dimension)
         place = {tuple(tap): k for k, tap in enumerate(taps.tolist())}
         moved = torch.einsum("hij,xj->hxi", self.space.matrices(group.elements), taps) + 0.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import cached_property, lru_cache
 from math import pi
 
@@ -47,7 +48,7 @@ class SphereKernelBasis:
     Attributes:
         dim: the number of kernels.
         index: ``(dim, 3)``, the entry (l, a2, a1) of every kernel.
-        residual: the largest violation of the constraint on the group, at random elements.
+        residual: the largest violation of the constraint on the group, at random elements, and of orthonormality.
 
     >>> sphere, H = Sphere(), SO2()
     >>> SphereKernelBasis(sphere.field(H.trivial), sphere.field(H.irrep(1)), band_limit=4).dim
@@ -73,11 +74,12 @@ class SphereKernelBasis:
         return torch.cat([torch.full_like(pairs[:, :1], l), pairs], dim=1)
 
     def _check_dims(self) -> None:
-        """Maps found and maps predicted, for both types: their products are the dimensions for each degree."""
-        for spins in (self._in, self._out):
-            for l in range(self.band_limit + 1):
-                who = f"kernels {self.in_type} → {self.out_type}, maps from degree {l} to {spins.rho.name}"
-                require_dim(len(spins.intertwiners(l)), multiplicity(spins.rho, l), who=who)
+        """Kernels found and kernels predicted, for every degree."""
+        rho1, rho2 = self.in_type.rho, self.out_type.rho
+        for l in range(self.band_limit + 1):
+            found = len(self._in.channels(l)) * len(self._out.channels(l))
+            who = f"kernels {self.in_type} → {self.out_type}, degree {l}"
+            require_dim(found, multiplicity(rho1, l) * multiplicity(rho2, l), who=who)
 
     def _check(self, allow_empty: bool) -> None:
         if not self.residual <= LAW_TOLERANCE:
@@ -162,6 +164,27 @@ class SphereKernelBasis:
             out = out + ((2 * l + 1) / (4 * pi)) ** 0.5 * d.flatten(1) @ table.flatten(2).flatten(0, 1)
         return out.reshape(*g.shape[:-2], self.out_type.dim, self.in_type.dim)
 
+    def profile(self, weights: Tensor, beta: Tensor) -> Tensor:
+        """The kernel with these weights as a function of the polar angle, κ_D at angles ``(...)``: ``(..., d2, d1)``.
+
+        The entries of D^l(Y(beta)) are trigonometric polynomials of degree l, so that 2L+1 angles determine κ_D, and
+        many more cost little.
+        """
+        return self._from_waves(self._waves(weights), beta)
+
+    def _waves(self, weights: Tensor) -> Tensor:
+        """The coefficients of κ_D for cos(k beta) and sin(k beta), k = 0..L: ``(2L+2, d2, d1)``."""
+        n, k = 2 * self.band_limit + 1, torch.arange(self.band_limit + 1, dtype=torch.float64)[:, None]
+        nodes = torch.arange(n, dtype=torch.float64) * (2 * pi / n)
+        values = self.combine(weights, SO3().from_euler(0.0, nodes, 0.0))
+        scale = (2 - (k == 0).to(k)) / n
+        waves = torch.cat([scale * torch.cos(k * nodes), scale * torch.sin(k * nodes)])
+        return torch.einsum("kn,nij->kij", waves, values)
+
+    def _from_waves(self, waves: Tensor, beta: Tensor) -> Tensor:
+        angles = beta.to(torch.float64)[..., None] * torch.arange(self.band_limit + 1, dtype=torch.float64)
+        return torch.einsum("...k,kij->...ij", torch.cat([angles.cos(), angles.sin()], -1), waves)
+
     # -- the equivariant map -----------------------------------------------------------------------------------
 
     def apply(self, weights: Tensor, f: Tensor, grid: SphereGrid) -> Tensor:
@@ -182,10 +205,12 @@ class SphereKernelBasis:
 
         out(x) = Σ_y w(y) κ_C(s(x)⁻¹ y) ρ1(h1(s(x)⁻¹ s(y))) f(y),       h1(g) = s(gH)⁻¹ g.
 
-        Slow and plain, O(points²): the twin of :meth:`apply`, with which it agrees on fields of degree at most L.
+        Here κ_C(z) = ρ2(Z(alpha)) κ_D(beta) for a point z with azimuth alpha and polar angle beta. It needs no
+        transform, but O(points²): the slow twin of :meth:`apply`, with which it agrees on fields of degree at most the
+        band limit of the grid.
         """
         self._require_grid(grid, "correlate")
-        space, rho1 = self.in_type.space, self.in_type.rho
+        space, rho1, rho2 = self.in_type.space, self.in_type.rho, self.out_type.rho
         if f.shape[-3:] != (rho1.dim, *grid.shape):
             raise InputError(
                 "SphereKernelBasis.correlate",
@@ -195,13 +220,15 @@ class SphereKernelBasis:
             )
         y = grid.points.reshape(-1, 3)
         sections, weighted = space.section(y), (f * grid.weights.to(f)).flatten(-2)
-        step = max(1, _CHUNK // (len(y) * (2 * self.band_limit + 1) ** 2))
+        waves = self._waves(weights)
+        step = max(1, _CHUNK // (len(y) * max(2 * self.band_limit + 2, rho1.dim**2, rho2.dim**2)))
         parts = []
         for back in space.inverse(sections).split(step):
             g = space.compose(back[:, None], sections)
             s = space.section(space.project(g))  # s(x)⁻¹ y is the point under s(x)⁻¹ s(y)
             twist = rho1(space.as_stabilizer(space.compose(space.inverse(s), g)))
-            kappa = (self.combine(weights, s) @ twist).to(f)
+            alpha, beta = torch.atan2(-s[..., 0, 1], s[..., 1, 1]), torch.atan2(-s[..., 2, 0], s[..., 2, 2])
+            kappa = (rho2(SO2().from_angle(alpha)) @ self._from_waves(waves, beta) @ twist).to(f)
             parts.append(torch.einsum("xyij,...jy->...ix", kappa, weighted))
         return torch.cat(parts, dim=-1).unflatten(-1, grid.shape)
 
@@ -243,13 +270,16 @@ def multiplicity(rho: Representation, l: int) -> int:
     >>> [multiplicity(SO2().trivial + SO2().irrep(2), l) for l in range(4)]
     [1, 1, 3, 3]
     """
+    copies = Counter(rho.atoms)
+    if len(copies) < len(rho.atoms):
+        return sum(n * multiplicity(atom, l) for atom, n in copies.items())
     return SO2().intertwining_number(SO3().irrep(l).restrict(SO2()), rho)
 
 
 @lru_cache(maxsize=256)
 def _residual(rho1: Representation, rho2: Representation, band_limit: int) -> float:
-    """max |κ(h2 g h1) - ρ2(h2) κ(g) ρ1(h1)| at random elements, for one copy of every summand."""
-    one1, one2 = (direct_sum({atom.digest: atom for atom in rho.atoms}.values()) for rho in (rho1, rho2))
+    """max |κ(h2 g h1) - ρ2(h2) κ(g) ρ1(h1)| at random elements and max |⟨κ, κ'⟩ - δ|, for one copy of every summand."""
+    one1, one2 = (direct_sum(Counter(rho.atoms)) for rho in (rho1, rho2))
     random = torch.Generator().manual_seed(0)
     h1, h2 = SO2().sample(2, random), SO2().sample(2, random)
     g = torch.cat([SO3().sample(1, random), SO3().from_euler(0.0, pi, 0.0)[None]])
@@ -259,11 +289,17 @@ def _residual(rho1: Representation, rho2: Representation, band_limit: int) -> fl
     out, into = spin_decomposition(one2), spin_decomposition(one1)
     left, right = one2(h2), one1(h1)
     for l, (d, moved) in enumerate(zip(at_g, at_turned, strict=True)):
+        for spins in (into, out):
+            products = torch.einsum("aij,bji->ab", spins.intertwiners(l), spins.duals(l))
+            worst = max(worst, _largest(products - torch.eye(len(products), dtype=torch.float64)))
         phi2, phi1 = out.intertwiners(l)[:, None, None], into.duals(l)[None, :, None]
         error = phi2 @ moved @ phi1 - left @ (phi2 @ d @ phi1) @ right
-        if error.numel():
-            worst = max(worst, ((2 * l + 1) / (4 * pi)) ** 0.5 * float(error.abs().max()))
+        worst = max(worst, ((2 * l + 1) / (4 * pi)) ** 0.5 * _largest(error))
     return worst
+
+
+def _largest(t: Tensor) -> float:
+    return float(t.abs().max()) if t.numel() else 0.0
 
 
 def _require_spheres(in_type: FieldType, out_type: FieldType) -> None:

@@ -137,7 +137,7 @@ class Grid(Space):
     def _index_to_point(self, index: Tensor) -> Tensor:
         point = index.flip(-1)
         if self.dimension == 2:
-            point = point * torch.tensor([1.0, -1.0], dtype=point.dtype)
+            point = point * torch.tensor([1.0, -1.0], dtype=point.dtype) + 0.0  # no negative zeros
         return point
 
     def _point_to_index(self, point: Tensor) -> Tensor:

@@ -1,0 +1,5 @@
+"""Whole networks, built from layers."""
+
+from ._classic import LeNet5 as LeNet5
+from ._classic import linear_classifier as linear_classifier
+from ._classic import multilayer_perceptron as multilayer_perceptron

@@ -147,8 +147,15 @@ class SteerableKernelBasis:
     @cached_property
     def dim(self) -> int:
         """The number of basis kernels."""
-        return sum(
-            self._pair_dim(psi2.digest, psi1.digest) for psi2, psi1 in product(self._out.irreps, self._in.irreps)
+        return sum(self.ring_dims)
+
+    @cached_property
+    def ring_dims(self) -> tuple[int, ...]:
+        """How many of the basis kernels, which are ordered by ring, lie on each."""
+        pairs = list(product(self._out.irreps, self._in.irreps))
+        return tuple(
+            sum(len(self._angular[b.digest, a.digest][j]) for b, a in pairs for j in range(ring.band_limit + 1))
+            for ring in self.rings
         )
 
     @cached_property
@@ -168,9 +175,6 @@ class SteerableKernelBasis:
         limits = ", ".join(f"{ring.radius:g}: {ring.band_limit}" for ring in self.rings)
         return f"SteerableKernelBasis(dim={self.dim}, band limits={{{limits}}}, residual={self.residual:.0e})"
 
-    def _pair_dim(self, out: str, into: str) -> int:
-        return sum(len(self._angular[out, into][j]) for _, j in self._shells)
-
     @cached_property
     def _shells(self) -> list[tuple[Ring, int]]:
         """Every ring with every degree on it."""
@@ -188,24 +192,30 @@ class SteerableKernelBasis:
             fix="Use fewer copies in the field types: copies of an irreducible share one small basis.",
         )
         profiles = self._profiles(x)
-        values = {pair: self._pair_values(*pair, profiles) for pair in self._angular}
         out = torch.zeros(self.dim, len(x), d2, d1, dtype=torch.float64)
-        at, row = 0, 0
-        for psi2 in self._out.irreps:
-            column = 0
-            for psi1 in self._in.irreps:
-                small = values[psi2.digest, psi1.digest]
-                out[at : at + len(small), :, row : row + psi2.dim, column : column + psi1.dim] = small
-                at += len(small)
-                column += psi1.dim
-            row += psi2.dim
+        at = 0
+        for ring in self.rings:
+            values = {pair: self._pair_values(*pair, profiles, ring) for pair in self._angular}
+            row = 0
+            for psi2 in self._out.irreps:
+                column = 0
+                for psi1 in self._in.irreps:
+                    small = values[psi2.digest, psi1.digest]
+                    out[at : at + len(small), :, row : row + psi2.dim, column : column + psi1.dim] = small
+                    at += len(small)
+                    column += psi1.dim
+                row += psi2.dim
         return self._out.basis @ out @ torch.linalg.inv(self._in.basis)
 
-    def _pair_values(self, out: str, into: str, profiles: list[Tensor]) -> Tensor:
+    def _pair_values(self, out: str, into: str, profiles: list[Tensor], only: Ring | None = None) -> Tensor:
         """Kernels between two irreducibles, ``(k, p, d2, d1)``, from the values of all shells at p points."""
         angular = self._angular[out, into]
-        parts = zip(self._shells, profiles, strict=True)
-        return torch.cat([torch.einsum("kabm,pm->kpab", angular[j], profile) for (_, j), profile in parts])
+        parts = [
+            torch.einsum("kabm,pm->kpab", angular[j], profile)
+            for (ring, j), profile in zip(self._shells, profiles, strict=True)
+            if only is None or ring == only
+        ]
+        return torch.cat(parts)
 
     @cached_property
     def _tap_profiles(self) -> list[Tensor]:

@@ -15,8 +15,17 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from intertwine.errors import InputError, SizeLimitError
-from intertwine.groups import Cyclic, Dihedral, FiniteGroup, Octahedral, Representation, Symmetric, direct_product
-from intertwine.kernels import KernelBasis, LatticeKernelBasis, OrbitKernels
+from intertwine.groups import (
+    SO2,
+    Cyclic,
+    Dihedral,
+    FiniteGroup,
+    Octahedral,
+    Representation,
+    Symmetric,
+    direct_product,
+)
+from intertwine.kernels import KernelBasis, LatticeKernelBasis, OrbitKernels, SteerableKernelBasis
 from intertwine.report import kernel_figure
 from intertwine.report._kernel_plot import MAX_PANELS, _share
 from intertwine.report._panel_layout import Group, arrange, wrapped
@@ -57,7 +66,15 @@ def named(group: FiniteGroup, name: str) -> Representation:
 
 D4, C4, S4, O = Dihedral(4), Cyclic(4), Symmetric(4), Octahedral()
 
+
+def rings() -> SteerableKernelBasis:
+    so2 = SO2()
+    space = Grid2d(so2)
+    return SteerableKernelBasis(space.field(so2.irrep(0) + so2.irrep(1)), space.field(so2.irrep(1)), 5)
+
+
 BASES = {
+    "rings": rings,
     "cosets": lambda: cosets(D4, "C2", "C2", "trivial", "regular"),
     "two subgroups": lambda: cosets(S4, "S3", "D4", "trivial", "regular"),
     "long labels": lambda: cosets(direct_product(Cyclic(3), Symmetric(3)), "C3", "C3", "trivial", "trivial"),

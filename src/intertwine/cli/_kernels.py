@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from rich.table import Table
     from torch import Tensor
 
-    from ..groups import FiniteGroup, Subgroup
-    from ..kernels import DoubleCoset, OrbitKernels
+    from ..groups import CompactLieGroup, FiniteGroup, Group, Subgroup
+    from ..kernels import DoubleCoset, OrbitKernels, SteerableKernelBasis
     from ..spaces import FieldType, Grid
 
 _WHO = "intertwine kernels"
@@ -78,10 +78,10 @@ def kernels(
         _require_writable(png)
 
     from .. import groups, report
-    from ..kernels import solve
+    from ..kernels import SteerableKernelBasis, solve
 
-    found = groups.parse_finite(group)
     if subgroup is not None:
+        found = groups.parse_finite(group)
         h1 = groups.parse_subgroup(found, subgroup)
         h2 = groups.parse_subgroup(found, out_subgroup) if out_subgroup is not None else h1
         notes = [_other_classes(found, text, h) for text, h in ((subgroup, h1), (out_subgroup, h2)) if text]
@@ -89,8 +89,11 @@ def kernels(
         summary = _summary(found, basis, (h1, h2))
     else:
         notes = []
-        basis = solve(*_filter_types(found, taps or 0, lattice, in_type, out_type), kernel_size=taps)
-        summary = _summary(found, basis, None)
+        moving = groups.parse(group)
+        basis = solve(*_filter_types(moving, taps or 0, lattice, in_type, out_type), kernel_size=taps)
+        summary = (
+            _steerable_summary(basis) if isinstance(basis, SteerableKernelBasis) else _summary(basis.group, basis, None)
+        )
     summary["notes"] = [note for note in dict.fromkeys(notes) if note]
     if png is not None:
         _save(report.kernel_figure(basis), png)
@@ -134,49 +137,52 @@ def _coset_types(
 
 
 def _filter_types(
-    group: FiniteGroup, taps: int, lattice: Literal["square", "hexagonal"] | None, in_type: str, out_type: str
+    group: Group, taps: int, lattice: Literal["square", "hexagonal"] | None, in_type: str, out_type: str
 ) -> tuple[FieldType, FieldType]:
     from .._numerics import require_memory
-    from ..groups import parse_representation
+    from ..groups import CompactLieGroup, FiniteGroup, parse_representation
 
+    if not isinstance(group, FiniteGroup | CompactLieGroup):
+        raise TypeMismatchError(
+            f"{_WHO} --taps",
+            expected="a group that fixes a point: C8, D4, O, SO(2), O(3), ...",
+            got=group.name,
+            fix="The translations of a filter are understood; name the stabilizer of a point.",
+        )
     space = _grid(group, lattice)
+    order = group.order if isinstance(group, FiniteGroup) else 1
     require_memory(
-        taps**space.dimension * group.order,
+        taps**space.dimension * order,
         who=_WHO,
-        what=f"a filter of {' x '.join([str(taps)] * space.dimension)} taps moved by {group.order} elements",
+        what=f"a filter of {' x '.join([str(taps)] * space.dimension)} taps moved by {order} elements",
         fix="Choose a smaller --taps.",
         itemsize=256,  # the solver looks up every moved tap by its coordinates
     )
     return space.field(parse_representation(group, in_type)), space.field(parse_representation(group, out_type))
 
 
-def _grid(group: FiniteGroup, lattice: Literal["square", "hexagonal"] | None) -> Grid:
+def _grid(group: FiniteGroup | CompactLieGroup, lattice: Literal["square", "hexagonal"] | None) -> Grid:
     from ..spaces import Grid2d, Grid3d
 
     dimension = group.standard.dim if group.standard is not None else 0
     if dimension == 3 and lattice != "hexagonal":
-        space: Grid = Grid3d(group)
-    elif dimension == 2:
+        return Grid3d(group)
+    if dimension == 2:
         space = Grid2d(group, lattice=lattice or "square")
-    else:
-        raise InputError(
-            f"{_WHO} --taps",
-            expected="a group that moves the plane (C4, D4, ...)" + (" or space (T, O, Oh)" if lattice is None else ""),
-            got=group.name,
-            fix="Use --subgroup for a group without motions." if dimension == 0 else "Leave out --lattice.",
-        )
-    if not space.exact:
-        hexagonal = dimension == 2 and lattice != "hexagonal" and Grid2d(group, lattice="hexagonal").exact
-        raise TypeMismatchError(
-            f"{_WHO} --taps",
-            expected=f"a group that maps the {'cubic' if dimension == 3 else lattice or 'square'} lattice to itself",
-            got=group.name,
-            fix="Add --lattice hexagonal."
-            if hexagonal
-            else "On the square lattice these are C1, C2, C4, D1, D2, D4; on the hexagonal one C1, C2, C3, C6, "
-            "D1, D2, D3, D6; on the cubic one O, Oh, T.",
-        )
-    return space
+        if lattice == "hexagonal" and not space.exact:
+            raise TypeMismatchError(
+                f"{_WHO} --lattice hexagonal",
+                expected="a group that maps the hexagonal lattice to itself: C1, C2, C3, C6, D1, D2, D3, D6",
+                got=group.name,
+                fix="Leave out --lattice.",
+            )
+        return space
+    raise InputError(
+        f"{_WHO} --taps",
+        expected="a group that moves the plane (C4, D4, ...)" + (" or space (T, O, Oh)" if lattice is None else ""),
+        got=group.name,
+        fix="Use --subgroup for a group without motions." if dimension == 0 else "Leave out --lattice.",
+    )
 
 
 def _other_classes(group: FiniteGroup, text: str, subgroup: Subgroup) -> str | None:
@@ -215,6 +221,32 @@ def _summary(group: FiniteGroup, basis: OrbitKernels, stabilizers: tuple[Subgrou
         "residual": basis.residual,
         "double_cosets": [_described_coset(group, coset, fiber.order) for coset in basis.double_cosets],
         "realizations": _realizations(basis),
+    }
+
+
+def _steerable_summary(basis: SteerableKernelBasis) -> dict[str, Any]:
+    """The same for a group that does not keep the lattice: its double cosets are radii, sampled at rings."""
+    return {
+        "group": basis.group.name,
+        "order": getattr(basis.group, "order", None),
+        "subgroup": None,
+        "out_subgroup": None,
+        "taps": list(basis.kernel_size),
+        "lattice": "square" if len(basis.kernel_size) == 2 else "cubic",
+        "types": {"in": _described_type(basis.in_type), "out": _described_type(basis.out_type)},
+        "dimension": basis.dim,
+        "mackey": basis.mackey_dim,
+        "residual": basis.residual,
+        "double_cosets": [
+            {
+                "radius": shell.ring.radius,
+                "width": shell.ring.sigma,
+                "band_limit": shell.ring.band_limit,
+                "kernels": shell.dim,
+            }
+            for shell in basis.double_cosets
+        ],
+        "realizations": [],
     }
 
 
@@ -311,13 +343,15 @@ def _print(summary: dict[str, Any]) -> None:
     plain = not console.is_terminal
     console.print(_heading(summary), soft_wrap=True)
     console.print()
-    console.print(_coset_table(summary, plain=plain))
+    steerable = "radius" in summary["double_cosets"][0]
+    console.print(_ring_table(summary, plain=plain) if steerable else _coset_table(summary, plain=plain))
     more = len(summary["double_cosets"]) - _ROWS_SHOWN
     if more > 0:
         console.print(f"and {more} more (--json lists all)")
     console.print()
-    console.print(_realization_table(summary, plain=plain))
-    console.print()
+    if not steerable:
+        console.print(_realization_table(summary, plain=plain))
+        console.print()
     console.print(f"dimension             {summary['dimension']}")
     console.print(f"Mackey's prediction   {summary['mackey']}")
     console.print(f"residual              {summary['residual']:.1e}")
@@ -330,7 +364,9 @@ def _heading(summary: dict[str, Any]) -> str:
     arrow = f"{_field(source)} -> {_field(target)}"
     if summary["taps"] is not None:
         size = " x ".join(map(str, summary["taps"]))
-        return f"{size} filters on the {summary['lattice']} lattice that commute with {summary['group']}: {arrow}"
+        exact = "radius" not in summary["double_cosets"][0]
+        verb = "that commute with" if exact else "sampled from kernels that commute with"
+        return f"{size} filters on the {summary['lattice']} lattice {verb} {summary['group']}: {arrow}"
     h1, h2 = summary["subgroup"], summary["out_subgroup"]
     lines = [f"kernels {source['space']} -> {target['space']}: {arrow}"]
     if h1 == h2:
@@ -358,6 +394,15 @@ def _coset_table(summary: dict[str, Any], *, plain: bool) -> Table:
     totals = {key: sum(coset[key] for coset in summary["double_cosets"]) for key in ("points", "elements", "kernels")}
     table.add_section()
     table.add_row("together", str(totals["points"]), str(totals["elements"]), "", str(totals["kernels"]))
+    return table
+
+
+def _ring_table(summary: dict[str, Any], *, plain: bool) -> Table:
+    table = _table("ring of radius", "width", "degrees up to", "kernels", plain=plain)
+    for ring in summary["double_cosets"]:
+        table.add_row(f"{ring['radius']:g}", f"{ring['width']:g}", str(ring["band_limit"]), str(ring["kernels"]))
+    table.add_section()
+    table.add_row("together", "", "", str(summary["dimension"]))
     return table
 
 

@@ -6,19 +6,23 @@ import re
 
 from .._numerics import require_memory
 from ..errors import InputError, ParseError, SubgroupError
+from ._compact import CompactLieGroup
 from ._finite import FiniteGroup, Subgroup
+from ._lie import O2, O3, SO2, SO3
 from ._representation import Representation, direct_sum
 
 _LISTED = 12
 _LARGEST_TO_LIST = 240
 
 
-def parse_representation(group: FiniteGroup, text: str) -> Representation:
+def parse_representation(group: FiniteGroup | CompactLieGroup, text: str) -> Representation:
     """The representation of ``group`` that a text names.
 
     A sum of terms, each with an optional number of copies. A term is ``trivial``, ``regular``, ``standard`` (the
     matrices of a group of motions), ``irrep2`` (``group.irreps[2]``) or ``quotient:C2`` (functions on the cosets of a
-    subgroup, see :func:`parse_subgroup`). The names that representations print are understood too.
+    subgroup, see :func:`parse_subgroup`). For SO(2), O(2), SO(3) and O(3), which have no finite regular representation,
+    ``irrep2`` has frequency or degree 2, and ``irrep(1,-1)`` names the parity too. The names that representations print
+    are understood.
 
     >>> from intertwine.groups import Dihedral
     >>> parse_representation(Dihedral(4), "3*trivial + 2 regular").dim
@@ -72,9 +76,11 @@ def parse_subgroup(group: FiniteGroup, text: str) -> Subgroup:
         ) from error
 
 
-def _atom(group: FiniteGroup, name: str, text: str) -> Representation:
+def _atom(group: FiniteGroup | CompactLieGroup, name: str, text: str) -> Representation:
     if name == "trivial":
         return group.trivial
+    if isinstance(group, CompactLieGroup):
+        return _lie_atom(group, name, text)
     if name == "regular":
         return group.regular
     if name == "standard" and group.standard is not None:
@@ -88,7 +94,26 @@ def _atom(group: FiniteGroup, name: str, text: str) -> Representation:
     raise _unknown(group, text, name)
 
 
-def _unknown(group: FiniteGroup, text: str, term: str) -> ParseError:
+def _lie_atom(group: CompactLieGroup, name: str, text: str) -> Representation:
+    if name == "standard":
+        return group.standard
+    if match := re.fullmatch(r"irrep\s*\(?\s*(\d+)\s*(?:,\s*([+-]?1)\s*)?\)?", name):
+        degree, parity = int(match[1]), int(match[2]) if match[2] else None
+        if isinstance(group, SO2 | SO3) and parity is None:
+            return group.irrep(degree)
+        if isinstance(group, O2 | O3):
+            return group.irrep(degree, parity)
+    raise _unknown(group, text, name)
+
+
+def _unknown(group: FiniteGroup | CompactLieGroup, text: str, term: str) -> ParseError:
+    if isinstance(group, CompactLieGroup):
+        return ParseError(
+            "parse_representation",
+            expected=f"a representation of {group.name}: trivial, standard, irrep1, irrep2, ...",
+            got=repr(term) + (f" in {text!r}" if term != text.strip() else ""),
+            fix="Sums and copies are written as in '2*trivial + irrep1'; parities as in irrep(1,-1).",
+        )
     standard = "standard, " if group.standard is not None else ""
     return ParseError(
         "parse_representation",

@@ -9,4 +9,5 @@ from ._orbit_kernels import OrbitKernels as OrbitKernels
 from ._solve import solve as solve
 from ._sphere import SphereKernelBasis as SphereKernelBasis
 from ._steerable import Ring as Ring
+from ._steerable import Shell as Shell
 from ._steerable import SteerableKernelBasis as SteerableKernelBasis

@@ -37,6 +37,19 @@ class Ring:
     band_limit: int
 
 
+@dataclass(frozen=True)
+class Shell:
+    """What one ring contributes: the double cosets of these kernels are the radii, sampled at the rings.
+
+    Attributes:
+        ring: its radius, width and band limit.
+        dim: the number of basis kernels on it.
+    """
+
+    ring: Ring
+    dim: int
+
+
 class SteerableKernelBasis:
     """Kernels κ(x) = Σ_J φ(|x|) A_J Y_J(x/|x|) between fields on R^d with a compact group K as stabilizer.
 
@@ -157,6 +170,11 @@ class SteerableKernelBasis:
             sum(len(self._angular[b.digest, a.digest][j]) for b, a in pairs for j in range(ring.band_limit + 1))
             for ring in self.rings
         )
+
+    @property
+    def double_cosets(self) -> tuple[Shell, ...]:
+        """The rings with what each contributes."""
+        return tuple(Shell(ring, dim) for ring, dim in zip(self.rings, self.ring_dims, strict=True))
 
     @cached_property
     def mackey_dim(self) -> int:

@@ -12,13 +12,16 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError, MissingExtraError, SizeLimitError
-from ..kernels import DoubleCoset, KernelBasis, LatticeKernelBasis, OrbitKernels
+from ..kernels import DoubleCoset, KernelBasis, LatticeKernelBasis, OrbitKernels, Shell, SteerableKernelBasis
 from ..spaces import Grid2d, HomogeneousSpace
 from ._panel_layout import HEADER, PANEL_TITLE, Chunk, Group, arrange, text_width, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+Kernels = OrbitKernels | SteerableKernelBasis
+Coset = DoubleCoset | Shell
 
 MAX_PANELS = 25
 _MIN_PANELS = 6
@@ -53,7 +56,7 @@ class _Sheet:
         cells: whether the panel is made of unit squares, whose edges help the eye.
         heading: what is solved, for the title.
         where: what a double coset is called in a header.
-        places: what its points are called, one of them.
+        detail: the line below it.
         reading: how to read a panel.
     """
 
@@ -63,12 +66,12 @@ class _Sheet:
     draw: Callable[[Axes, Tensor, dict[str, Any]], None]
     cells: bool
     heading: str
-    where: Callable[[DoubleCoset], str]
-    places: str
+    where: Callable[[Coset], str]
+    detail: Callable[[Coset], str]
     reading: str
 
 
-def kernel_figure(basis: OrbitKernels) -> Figure:
+def kernel_figure(basis: Kernels) -> Figure:
     """Draw the basis: one panel a kernel, grouped by double coset, all on one color scale centered at zero.
 
     A filter on the plane is drawn as a matrix of small images, one for each pair of an output and an input channel; a
@@ -96,7 +99,8 @@ def kernel_figure(basis: OrbitKernels) -> Figure:
     colors = LinearSegmentedColormap.from_list("kernel", _COLORS)
     scale = {"cmap": colors, "norm": Normalize(-largest, largest)}
 
-    drawn = [(coset, group) for coset, group in zip(basis.double_cosets, kernels, strict=True) if group]
+    cosets: Sequence[Coset] = basis.double_cosets
+    drawn = [(coset, group) for coset, group in zip(cosets, kernels, strict=True) if group]
     groups = [Group(_header(sheet, coset), len(group)) for coset, group in drawn]
     cell = _cell_size(sheet, sum(shown))
     panel_width, panel_height = sheet.columns.length * cell, sheet.rows.length * cell
@@ -162,11 +166,13 @@ class _Page:
 # -- what is drawn ---------------------------------------------------------------------------------------------
 
 
-def _sheet_for(basis: OrbitKernels) -> _Sheet:
+def _sheet_for(basis: Kernels) -> _Sheet:
     if isinstance(basis, KernelBasis):
         sheet = _operator_sheet(basis)
-    elif isinstance(basis, LatticeKernelBasis) and len(basis.kernel_size) == 3:
+    elif isinstance(basis, LatticeKernelBasis | SteerableKernelBasis) and len(basis.kernel_size) == 3:
         sheet = _volume_sheet(basis)
+    elif isinstance(basis, SteerableKernelBasis):
+        sheet = _plane_sheet(basis)
     elif isinstance(basis, LatticeKernelBasis) and isinstance(basis.space, Grid2d):
         sheet = _hexagonal_sheet(basis) if basis.space.lattice == "hexagonal" else _plane_sheet(basis)
     else:
@@ -186,7 +192,7 @@ def _sheet_for(basis: OrbitKernels) -> _Sheet:
     return sheet
 
 
-def _plane_sheet(basis: LatticeKernelBasis) -> _Sheet:
+def _plane_sheet(basis: LatticeKernelBasis | SteerableKernelBasis) -> _Sheet:
     height, width = basis.kernel_size
     d2, d1 = basis.out_type.dim, basis.in_type.dim
     return _Sheet(
@@ -197,12 +203,12 @@ def _plane_sheet(basis: LatticeKernelBasis) -> _Sheet:
         cells=True,
         heading=f"Equivariant {height} × {width} filters of {basis.group.name}",
         where=_tap_orbit,
-        places="tap",
+        detail=_stabilized("tap"),
         reading=f"{_pairs(d2, d1)} the {height} × {width} taps, x to the right, y upward, the origin in the middle.",
     )
 
 
-def _volume_sheet(basis: LatticeKernelBasis) -> _Sheet:
+def _volume_sheet(basis: LatticeKernelBasis | SteerableKernelBasis) -> _Sheet:
     depth, height, width = basis.kernel_size
     d2, d1 = basis.out_type.dim, basis.in_type.dim
     block = depth * width
@@ -219,7 +225,7 @@ def _volume_sheet(basis: LatticeKernelBasis) -> _Sheet:
         cells=True,
         heading=f"Equivariant {depth} × {height} × {width} filters of {basis.group.name}",
         where=_tap_orbit,
-        places="tap",
+        detail=_stabilized("tap"),
         reading=f"{_pairs(d2, d1)} the taps in slices z = {', '.join(slices)} from left to right; in a slice x runs to "
         "the right and y downward.",
     )
@@ -252,7 +258,7 @@ def _hexagonal_sheet(basis: LatticeKernelBasis) -> _Sheet:
         cells=False,
         heading=f"Equivariant {sizes} hexagonal filters of {basis.group.name}",
         where=_tap_orbit,
-        places="tap",
+        detail=_stabilized("tap"),
         reading=f"{_pairs(d2, d1)} the {len(basis.coordinates)} taps of the {sizes} array whose orbits stay inside it; "
         "a tap (a, b) is a steps to the right and b steps 60° upward.",
     )
@@ -276,8 +282,8 @@ def _operator_sheet(basis: KernelBasis) -> _Sheet:
         draw=_draw_cells,
         cells=True,
         heading=f"Equivariant kernels from {source.name} to {target.name}",
-        where=lambda coset: f"double coset of {_element(source, coset.representative)}",
-        places="point",
+        where=lambda coset: f"double coset of {_element(source, coset)}",
+        detail=_stabilized("point"),
         reading=f"A panel is the matrix of the map from fields on {source.name} ({basis.in_type.rho.name}) to fields "
         f"on {target.name} ({basis.out_type.rho.name}).{inside if d1 * d2 > 1 else ''}",
     )
@@ -301,12 +307,24 @@ def _pairs(d2: int, d1: int) -> str:
     return "A panel shows" if d1 == d2 == 1 else "A panel holds, for each pair of an output and an input channel,"
 
 
-def _tap_orbit(coset: DoubleCoset) -> str:
+def _tap_orbit(coset: Coset) -> str:
+    if isinstance(coset, Shell):
+        return f"ring of radius {coset.ring.radius:g}"
     point = coset.representative if isinstance(coset.representative, tuple) else (coset.representative,)
-    return f"orbit of ({', '.join(f'{c + 0.0:g}' for c in point)})"  # + 0.0 turns -0.0 into 0.0
+    return f"orbit of ({', '.join(f'{c:g}' for c in point)})"
 
 
-def _element(space: HomogeneousSpace, g: int | tuple[float, ...]) -> str:
+def _stabilized(place: str) -> Callable[[Coset], str]:
+    def detail(coset: Coset) -> str:
+        if isinstance(coset, Shell):
+            return f"width {coset.ring.sigma:g}, degrees 0 to {coset.ring.band_limit}"
+        return f"{_count(coset.points, place)}, stabilizer order {coset.stabilizer_order}"
+
+    return detail
+
+
+def _element(space: HomogeneousSpace, coset: Coset) -> str:
+    g = coset.representative if isinstance(coset, DoubleCoset) else None
     return _pretty(space.group.label(g)) if isinstance(g, int) else str(g)
 
 
@@ -329,7 +347,10 @@ def _share(sizes: Sequence[int], most: int) -> list[int]:
     return taken
 
 
-def _chosen_kernels(basis: OrbitKernels, sheet: _Sheet, shown: Sequence[int]) -> list[list[Tensor]]:
+def _chosen_kernels(basis: Kernels, sheet: _Sheet, shown: Sequence[int]) -> list[list[Tensor]]:
+    if isinstance(basis, SteerableKernelBasis):
+        kernels, starts = basis.on_cosets(), [sum(basis.ring_dims[:o]) for o in range(len(shown))]
+        return [[sheet.values(kernels[at + k]) for k in range(n)] for at, n in zip(starts, shown, strict=True)]
     at_representatives = basis.on_double_cosets()
     nothing = tuple(torch.zeros(basis.out_type.dim, basis.in_type.dim, dtype=torch.float64) for _ in shown)
     out: list[list[Tensor]] = []
@@ -342,20 +363,20 @@ def _chosen_kernels(basis: OrbitKernels, sheet: _Sheet, shown: Sequence[int]) ->
 # -- texts -----------------------------------------------------------------------------------------------------
 
 
-def _title(basis: OrbitKernels, sheet: _Sheet) -> str:
+def _title(basis: Kernels, sheet: _Sheet) -> str:
     return f"{sheet.heading}: {basis.in_type.rho.name} → {basis.out_type.rho.name}"
 
 
-def _subtitle(basis: OrbitKernels) -> str:
+def _subtitle(basis: Kernels) -> str:
     return (
         f"dimension {basis.dim} · Mackey's formula predicts {basis.mackey_dim} · "
-        f"{_count(len(basis.double_cosets), 'double coset')} · residual {basis.residual:.1e}"
+        f"{_count(len(basis.double_cosets), 'ring' if isinstance(basis, SteerableKernelBasis) else 'double coset')} · "
+        f"residual {basis.residual:.1e}"
     )
 
 
-def _header(sheet: _Sheet, coset: DoubleCoset) -> str:
-    points = _count(coset.points, sheet.places)
-    return f"{sheet.where(coset)}\n{points}, stabilizer order {coset.stabilizer_order}"
+def _header(sheet: _Sheet, coset: Coset) -> str:
+    return f"{sheet.where(coset)}\n{sheet.detail(coset)}"
 
 
 def _panel_title(number: int, of: int, room: float) -> str:
@@ -363,7 +384,7 @@ def _panel_title(number: int, of: int, room: float) -> str:
     return long if text_width(long, _TICK) + 0.1 < room else f"{number} of {of}"
 
 
-def _caption(basis: OrbitKernels, sheet: _Sheet, shown: Sequence[int]) -> str:
+def _caption(basis: Kernels, sheet: _Sheet, shown: Sequence[int]) -> str:
     if not basis.dim:
         return "No kernel but zero commutes with the group: there is nothing to draw."
     parts = [sheet.reading]

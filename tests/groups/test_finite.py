@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from intertwine.errors import GroupLawError, InputError, ParseError, SubgroupError
@@ -26,7 +26,7 @@ from intertwine.groups import (
     structure_name,
 )
 from intertwine.testing import group_residual
-from tests.strategies import groups, small_groups
+from tests.strategies import groups, small_groups, subgroups
 
 
 @given(groups().flatmap(lambda g: st.tuples(st.just(g), *[st.integers(0, g.order - 1)] * 3)))
@@ -221,6 +221,23 @@ class TestSubgroups:
         assert h.index == 12
         assert torch.bincount(h.coset_of).tolist() == [2] * 12
         assert torch.equal(h.coset_of[h.coset_representatives], torch.arange(12))
+
+    @given(groups().flatmap(lambda g: st.tuples(st.just(g), subgroups(g), subgroups(g))))
+    @settings(max_examples=40)
+    def test_double_cosets(self, case):
+        group, h2, h1 = case
+        found = group.double_cosets(h2, h1)
+        assert sorted(torch.cat(found).tolist()) == list(range(group.order))
+        for coset in found:
+            g = int(coset[0])
+            around = h1.conjugate(g)
+            shared = int(h2.contains(around.embedding).sum())
+            assert len(coset) == h2.order * h1.order // shared
+        fixed = [
+            int((h2.parent.quotient(h1).permutation_table[h2.embedding][k] == torch.arange(h1.index)).sum())
+            for k in range(h2.order)
+        ]
+        assert sum(fixed) == len(found) * h2.order  # Burnside: orbits of H2 on G/H1
 
     def test_normal_and_quotient(self):
         s4 = Symmetric(4)

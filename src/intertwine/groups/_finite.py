@@ -276,6 +276,28 @@ class FiniteGroup(Group):
 
         return find_subgroup(self, name)
 
+    def double_cosets(self, left: Group, right: Group) -> tuple[Tensor, ...]:
+        """The double cosets H2 g H1, as sorted tensors of elements, by their smallest elements.
+
+        Args:
+            left: the subgroup H2.
+            right: the subgroup H1.
+
+        >>> from intertwine.groups import Symmetric
+        >>> G = Symmetric(3); H = G.subgroup([1])
+        >>> [coset.tolist() for coset in G.double_cosets(H, H)]
+        [[0, 1], [2, 3, 4, 5]]
+        """
+        who = f"{self.name}.double_cosets"
+        h2, h1 = (self.require_subgroup(h, who=who).embedding.numpy() for h in (left, right))
+        rest, found = np.ones(self.order, bool), []
+        for g in range(self.order):
+            if rest[g]:
+                coset = np.unique(self._t[self._t[h2, g]][:, h1])
+                rest[coset] = False
+                found.append(torch.from_numpy(coset))
+        return tuple(found)
+
     def quotient_group(self, normal: Group) -> FiniteGroup:
         """The group G/N of a normal subgroup N."""
         n = self.require_subgroup(normal, who=f"{self.name}.quotient_group")

@@ -20,6 +20,8 @@ import intertwine
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "intertwine"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+# Where the import package is not named like its distribution.
+DISTRIBUTIONS = {"PIL": "pillow", "yaml": "pyyaml", "lightning_fabric": "lightning-fabric"}
 HEAVY = ("torch", "numpy", "scipy", "matplotlib", "sympy", "safetensors", "typer", "rich", "e3nn", "hypothesis")
 
 
@@ -102,12 +104,11 @@ def names(requirements: list[str]) -> set[str]:
 
 
 def test_what_is_imported_is_declared_and_the_other_way_round() -> None:
-    # So far every distribution has the name of its import package.
     core = names(PROJECT["dependencies"])
     extras = names(
         [text for extra, texts in PROJECT["optional-dependencies"].items() if extra != "dev" for text in texts]
     )
-    used = third_party(SOURCE)
+    used = {DISTRIBUTIONS.get(name, name) for name in third_party(SOURCE)}
     assert used - core - extras == set(), "imported, but declared neither in the core nor in an extra"
     assert core - used == set(), "declared in the core, but imported nowhere"
 

@@ -17,6 +17,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # type checkers and editors see what __getattr__ provides
+    from . import data as data
     from . import errors as errors
     from . import experiments as experiments
     from . import groups as groups
@@ -25,10 +26,11 @@ if TYPE_CHECKING:  # type checkers and editors see what __getattr__ provides
     from . import report as report
     from . import spaces as spaces
     from . import testing as testing
+    from . import train as train
 
 __version__ = "0.1.0"
 
-_ROOMS = ("errors", "experiments", "groups", "kernels", "models", "report", "spaces", "testing")
+_ROOMS = ("data", "errors", "experiments", "groups", "kernels", "models", "report", "spaces", "testing", "train")
 
 
 def __getattr__(name: str) -> ModuleType:

@@ -68,3 +68,19 @@ class NumericalError(IntertwineError, ArithmeticError):
 
 class MissingExtraError(IntertwineError, ImportError):
     """An optional dependency is not installed."""
+
+
+class StorageError(IntertwineError, OSError):
+    """A file cannot be written or read: a full disk, a read-only folder, somebody else's lock."""
+
+
+class BusyError(StorageError):
+    """Another process is at work in the folder."""
+
+
+class NonFiniteError(IntertwineError, ArithmeticError):
+    """A loss or a weight became infinite or not a number."""
+
+
+class LostWorkerError(IntertwineError, RuntimeError):
+    """Another process of a distributed run ended or fell silent."""

@@ -1,5 +1,36 @@
-"""Where models, data and measurements meet: one file a paper."""
+"""Where models, data, training and measurement meet: one file a paper."""
 
+from ._compare import Cell as Cell
+from ._compare import Comparison as Comparison
+from ._compare import Verdict as Verdict
+from ._compare import compare as compare
+from ._compare import welch_confidence as welch_confidence
+from ._engines import run_jobs as run_jobs
+from ._experiment import SCALES as SCALES
+from ._experiment import Experiment as Experiment
+from ._experiment import ExperimentRow as ExperimentRow
+from ._experiment import Job as Job
+from ._experiment import Metric as Metric
+from ._experiment import Ordering as Ordering
+from ._experiment import Published as Published
+from ._experiment import Scale as Scale
+from ._registry import experiment_named as experiment_named
+from ._registry import experiments as experiments
+from ._runner import JobSpec as JobSpec
+from ._runner import Outcome as Outcome
+from ._runner import Run as Run
+from ._runner import StopRunError as StopRunError
+from ._runner import execute as execute
+from ._runner import finished_runs as finished_runs
+from ._runner import jobs_of as jobs_of
+from ._sweep import Parameter as Parameter
+from ._sweep import Sweep as Sweep
+from ._sweep import best as best
+from ._sweep import create_study as create_study
+from ._sweep import default_storage as default_storage
+from ._sweep import load_study as load_study
+from ._sweep import parse_parameter as parse_parameter
+from ._sweep import run_sweep as run_sweep
 from ._theory import Check as Check
 from ._theory import Row as Row
 from ._theory import classification as classification

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ..errors import InputError
+from ..train import Logger
 
 Scale = Literal["smoke", "small", "paper"]
 SCALES: tuple[Scale, ...] = ("smoke", "small", "paper")
@@ -78,7 +79,7 @@ class Job:
         data: the folder with data sets, or None for embedded data only.
         folder: where the run keeps its checkpoints and its record.
         progress: whether to draw progress bars.
-        report: called with (step, metrics) during the run; it may raise to stop the run early.
+        report: called with (step, metrics) at each validation; it may raise to stop the run early.
     """
 
     experiment: str
@@ -90,6 +91,27 @@ class Job:
     folder: Path
     progress: bool = False
     report: Callable[[int, Mapping[str, float]], None] | None = None
+
+    def loggers(self) -> tuple[Logger, ...]:
+        """What :func:`fit` needs in order to tell ``report`` of each validation."""
+        return (_Reporter(self.report),) if self.report is not None else ()
+
+
+@dataclass(frozen=True)
+class _Reporter:
+    report: Callable[[int, Mapping[str, float]], None]
+
+    def rewind(self, step: int) -> None:
+        """Steps that come again are reported again."""
+
+    def write(self, row: Mapping[str, Any]) -> None:
+        """Pass on the numbers of a validation."""
+        if row["split"] == "val":
+            numbers = {key: float(value) for key, value in row.items() if isinstance(value, int | float)}
+            self.report(int(row["step"]), numbers)
+
+    def close(self) -> None:
+        """Nothing is held back."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +130,8 @@ class Experiment:
         orderings: what the paper claims.
         run: performs one job and returns its metrics.
         data: which data sets it wants at each scale.
+        watch: the number of each validation by which a sweep stops hopeless runs; better in the same direction as the
+            first metric.
     """
 
     name: str
@@ -120,6 +144,7 @@ class Experiment:
     orderings: tuple[Ordering, ...]
     run: Callable[[Job], Mapping[str, float]]
     data: Mapping[Scale, str] = field(default_factory=dict)
+    watch: str = "val_loss"
 
     def __post_init__(self) -> None:
         names = [row.name for row in self.rows]

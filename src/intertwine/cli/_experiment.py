@@ -1,0 +1,244 @@
+"""``intertwine experiment``: list, run, show and report the reproductions of papers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..errors import InputError
+
+if TYPE_CHECKING:
+    from ..experiments import Comparison, Experiment, Outcome
+
+RESULTS = Path("results")
+
+
+class Scale(StrEnum):
+    """How much of a paper to run."""
+
+    smoke = "smoke"
+    small = "small"
+    paper = "paper"
+
+
+class Engine(StrEnum):
+    """Where jobs run."""
+
+    local = "local"
+    ray = "ray"
+
+
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the experiment; 'list' shows them.")]
+ScaleOption = Annotated[
+    Scale, typer.Option(help="smoke: seconds; small: minutes on two cores; paper: the published setting.")
+]
+ResultsOption = Annotated[Path, typer.Option(help="Folder under which runs are kept.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add this command to the program."""
+    group = typer.Typer(
+        help="Reproduce a paper's table: run its rows, compare published with ours, write the report.",
+        epilog="Example:  intertwine experiment run lenet --scale smoke",
+        no_args_is_help=True,
+        rich_markup_mode=None,
+    )
+    group.command("list")(list_experiments)
+    group.command("run")(run)
+    group.command("show")(show)
+    group.command("report")(report)
+    app.add_typer(group, name="experiment")
+
+
+def list_experiments(
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """List the experiments with their rows.
+
+    Example:  intertwine experiment list
+    """
+    from ..experiments import experiments
+
+    found = experiments().values()
+    if as_json:
+        rows = [
+            {"name": e.name, "title": e.title, "reference": e.reference, "rows": [row.name for row in e.rows]}
+            for e in found
+        ]
+        typer.echo(json.dumps(rows, indent=2, ensure_ascii=False))
+        return
+    for experiment in found:
+        typer.echo(f"{experiment.name:<14} {experiment.title}  ({experiment.reference})")
+        typer.echo(f"{'':<14} rows: {', '.join(row.name for row in experiment.rows)}")
+
+
+def run(
+    name: NameArgument,
+    scale: ScaleOption = Scale.smoke,
+    only: Annotated[list[str] | None, typer.Option(metavar="ROW", help="Run this row only; may be repeated.")] = None,
+    seeds: Annotated[int | None, typer.Option(min=1, help="Number of seeds; the scale's own unless given.")] = None,
+    data: Annotated[Path | None, typer.Option(help="Folder with data sets; the embedded digits serve without.")] = None,
+    workers: Annotated[int, typer.Option(min=1, help="Jobs at a time.")] = 1,
+    engine: Annotated[Engine, typer.Option(help="Where jobs run.")] = Engine.local,
+    address: Annotated[str | None, typer.Option(help="Address of a Ray cluster, with --engine ray.")] = None,
+    results: ResultsOption = RESULTS,
+    setting: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Change a setting; such runs stay out of the table."),
+    ] = None,
+) -> None:
+    """Run the rows of an experiment that are not finished yet.
+
+    Finished runs are never run again, and a killed batch continues where it stopped. Several processes, on one machine
+    or on several that share the folder, may run the same command at once: each job is done by one of them.
+
+    Exit code 1 if a job failed.
+
+    Example:  intertwine experiment run lenet --scale smoke
+    """
+    from ..experiments import experiment_named, jobs_of, run_jobs
+
+    experiment = experiment_named(name)
+    specs = jobs_of(
+        experiment,
+        scale.value,
+        results=results,
+        data=data,
+        only=only or (),
+        seeds=seeds,
+        overrides=overrides_of(setting),
+    )
+    outcomes: list[Outcome] = []
+    alone = workers == 1 and engine is Engine.local
+    for outcome in run_jobs(specs, engine=engine.value, workers=workers, address=address, progress=alone):
+        outcomes.append(outcome)
+        typer.echo(f"[{len(outcomes)}/{len(specs)}] {_told(experiment, outcome)}")
+    counts = {state: sum(outcome.state == state for outcome in outcomes) for state in ("failed", "busy")}
+    typer.echo(f"compare: intertwine experiment show {name} --scale {scale.value} --results {results}")
+    if counts["busy"]:
+        typer.echo(f"{counts['busy']} jobs are being run by another process.")
+    if counts["failed"]:
+        raise typer.Exit(1)
+
+
+def show(
+    name: NameArgument,
+    scale: ScaleOption = Scale.smoke,
+    results: ResultsOption = RESULTS,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Print published against ours, with spread over seeds, and whether each claimed ordering holds.
+
+    Example:  intertwine experiment show lenet --scale smoke
+    """
+    experiment, comparison, _ = _compared(name, scale, results)
+    if as_json:
+        typer.echo(json.dumps(_as_json(experiment, comparison, scale.value), indent=2, ensure_ascii=False))
+        return
+    from rich.console import Console
+
+    from ..report import comparison_table
+
+    console = Console()
+    wide = console if console.is_terminal else Console(width=140)
+    typer.echo(f"{experiment.title} ({experiment.reference}), scale {scale.value}")
+    wide.print(comparison_table(experiment, comparison))
+
+
+def report(
+    name: NameArgument,
+    scale: ScaleOption = Scale.smoke,
+    results: ResultsOption = RESULTS,
+    out: Annotated[Path | None, typer.Option(help="The page to write; RESULTS/NAME-SCALE.html unless given.")] = None,
+) -> None:
+    """Write one self-contained HTML page with the tables and plots.
+
+    Example:  intertwine experiment report lenet --scale smoke
+    """
+    from ..report import write_experiment_page
+
+    experiment, comparison, runs = _compared(name, scale, results)
+    path = out if out is not None else results / f"{name}-{scale.value}.html"
+    write_experiment_page(path, experiment, comparison, runs, scale=scale.value)
+    typer.echo(f"written: {path}")
+
+
+def _compared(name: str, scale: Scale, results: Path) -> tuple[Experiment, Comparison, Sequence[Any]]:
+    from ..experiments import compare, experiment_named, finished_runs
+
+    experiment = experiment_named(name)
+    runs = finished_runs(experiment, scale.value, results=results)
+    by_row: dict[str, list[Mapping[str, float]]] = {row.name: [] for row in experiment.rows}
+    for run in runs:
+        by_row[run.row].append(run.metrics)
+    return experiment, compare(experiment, by_row), runs
+
+
+def _told(experiment: Experiment, outcome: Outcome) -> str:
+    spec = outcome.spec
+    numbers = ", ".join(
+        f"{metric.name} {outcome.metrics[metric.name]:.4g}{' ' + metric.unit if metric.unit else ''}"
+        for metric in experiment.metrics
+        if metric.name in outcome.metrics
+    )
+    line = f"{spec.row} seed {spec.seed}: {outcome.state}"
+    if outcome.state == "failed":
+        return f"{line}: {' '.join((outcome.error or '').split())}"
+    return (
+        f"{line} in {outcome.seconds:.1f} s: {numbers}" if outcome.state == "finished" else f"{line} {numbers}".rstrip()
+    )
+
+
+def overrides_of(settings: Sequence[str] | None) -> dict[str, Any]:
+    """Settings from texts KEY=VALUE, the values read as JSON where they are."""
+    found = {}
+    for text in settings or ():
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise InputError("--set", expected="KEY=VALUE", got=repr(text), fix="For example --set lr=0.01.")
+        try:
+            found[key] = json.loads(value)
+        except json.JSONDecodeError:
+            found[key] = value
+    return found
+
+
+def _as_json(experiment: Experiment, comparison: Comparison, scale: str) -> dict[str, Any]:
+    return {
+        "experiment": experiment.name,
+        "scale": scale,
+        "rows": [
+            {
+                "row": row.name,
+                "title": row.title,
+                "metrics": {
+                    metric.name: {
+                        "published": cell.published.mean if cell.published is not None else None,
+                        "published_spread": cell.published.spread if cell.published is not None else None,
+                        "mean": cell.mean,
+                        "spread": cell.spread,
+                        "values": list(cell.values),
+                    }
+                    for metric in experiment.metrics
+                    for cell in [comparison.cells[row.name, metric.name]]
+                },
+            }
+            for row in experiment.rows
+        ],
+        "orderings": [
+            {
+                "better": verdict.ordering.first,
+                "worse": verdict.ordering.second,
+                "metric": verdict.ordering.metric,
+                "published": verdict.published,
+                "holds": verdict.holds,
+                "confidence": verdict.confidence,
+            }
+            for verdict in comparison.verdicts
+        ],
+    }

@@ -1,0 +1,134 @@
+"""``intertwine sweep``: look for the settings of an experiment's row that make a metric best."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ._experiment import RESULTS, Engine, ResultsOption, Scale, ScaleOption, overrides_of
+
+StudyOption = Annotated[str | None, typer.Option(help="Name of the study; NAME-ROW-SCALE unless given.")]
+StorageOption = Annotated[
+    str | None,
+    typer.Option(help="Database: sqlite:///FILE, or postgresql://USER@HOST/DB. RESULTS/sweeps.db unless given."),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add this command to the program."""
+    group = typer.Typer(
+        help="Search the settings of an experiment's row with Optuna; a killed sweep goes on where it stopped.",
+        epilog="Example:  intertwine sweep run lenet --row mlp --param lr=1e-3..1e-1:log --trials 4",
+        no_args_is_help=True,
+        rich_markup_mode=None,
+    )
+    group.command("run")(run)
+    group.command("show")(show)
+    app.add_typer(group, name="sweep")
+
+
+def run(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the experiment.")],
+    row: Annotated[str, typer.Option(help="The row whose settings vary.")],
+    param: Annotated[
+        list[str],
+        typer.Option(metavar="NAME=RANGE", help="lr=1e-4..1e-1:log, rank=1..8, or network=mlp,lenet5; repeatable."),
+    ],
+    scale: ScaleOption = Scale.smoke,
+    trials: Annotated[int, typer.Option(min=1, help="Trials in all, those of an earlier part included.")] = 20,
+    seeds: Annotated[int, typer.Option(min=1, help="Seeds that each trial averages over.")] = 1,
+    metric: Annotated[
+        str | None, typer.Option(help="What to make best; the experiment's first metric unless given.")
+    ] = None,
+    data: Annotated[Path | None, typer.Option(help="Folder with data sets.")] = None,
+    workers: Annotated[int, typer.Option(min=1, help="Trials at a time.")] = 1,
+    engine: Annotated[Engine, typer.Option(help="Where trials run.")] = Engine.local,
+    address: Annotated[str | None, typer.Option(help="Address of a Ray cluster, with --engine ray.")] = None,
+    storage: StorageOption = None,
+    study: StudyOption = None,
+    results: ResultsOption = RESULTS,
+    setting: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting for all trials.")
+    ] = None,
+    prune: Annotated[bool, typer.Option(help="Stop trials early that are worse than the median.")] = True,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the search.")] = 0,
+) -> None:
+    """Search, and print the best settings.
+
+    Example:  intertwine sweep run lenet --row mlp --param lr=1e-3..1e-1:log --trials 4
+    """
+    from ..experiments import Sweep, default_storage, experiment_named, parse_parameter, run_sweep
+
+    experiment = experiment_named(name)
+    sweep = Sweep(
+        study=study or f"{name}-{row}-{scale.value}",
+        experiment=name,
+        row=experiment.row(row).name,
+        scale=scale.value,
+        parameters=tuple(parse_parameter(text) for text in param),
+        metric=experiment.metric(metric).name if metric is not None else experiment.metrics[0].name,
+        storage=storage or default_storage(results),
+        results=str(results),
+        data=str(data) if data is not None else None,
+        trials=trials,
+        seeds=seeds,
+        fixed=overrides_of(setting),
+        prune=prune,
+        seed=seed,
+    )
+    _print(run_sweep(sweep, workers=workers, engine=engine.value, address=address))
+
+
+def show(
+    study: Annotated[str, typer.Argument(metavar="STUDY", help="Name of the study.")],
+    storage: StorageOption = None,
+    results: ResultsOption = RESULTS,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    export: Annotated[Path | None, typer.Option(help="Write the best trial to this JSON file.")] = None,
+) -> None:
+    """Print the trials of a study and its best settings.
+
+    Example:  intertwine sweep show lenet-mlp-smoke
+    """
+    from ..experiments import best, default_storage, load_study
+
+    found = load_study(study, storage or default_storage(results))
+    if export is not None:
+        part = export.with_name(f".{export.name}.{os.getpid()}")
+        part.write_text(json.dumps(best(found), indent=2) + "\n")
+        part.replace(export)
+    if as_json:
+        trials = [
+            {"number": t.number, "state": t.state.name.lower(), "value": t.value, "settings": dict(t.params)}
+            for t in found.trials
+            if not t.user_attrs.get("surplus")
+        ]
+        typer.echo(json.dumps({"best": best(found), "trials": trials}, indent=2))
+    else:
+        _print(found)
+
+
+def _print(study: Any) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from ..experiments import best
+
+    trials = [trial for trial in study.trials if not trial.user_attrs.get("surplus")]
+    names = sorted({name for trial in trials for name in trial.params})
+    table = Table(box=None, pad_edge=False)
+    for title in ("trial", "state", "value", *names):
+        table.add_column(title, justify="left" if title == "state" else "right")
+    for trial in trials:
+        value = "" if trial.value is None or trial.state.name != "COMPLETE" else f"{trial.value:.4g}"
+        settings = [f"{v:.4g}" if isinstance(v := trial.params.get(name, ""), float) else str(v) for name in names]
+        table.add_row(str(trial.number), trial.state.name.lower(), value, *settings)
+    console = Console()
+    (console if console.is_terminal else Console(width=140)).print(table)
+    found = best(study)
+    chosen = " ".join(f"--set {key}={value}" for key, value in found["settings"].items())
+    typer.echo(f"best: trial {found['trial']}, {found['metric']} = {found['value']:.4g} with {chosen}")

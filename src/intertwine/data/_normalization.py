@@ -1,0 +1,66 @@
+"""Mean and standard deviation of channels: measuring, applying, undoing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ..errors import InputError
+from ._transforms import normalize
+
+
+@dataclass(frozen=True)
+class Normalization:
+    """``(x - mean) / std`` for each channel.
+
+    >>> half = Normalization(mean=(0.5,), std=(0.25,))
+    >>> half(torch.ones(1, 2, 2))
+    tensor([[[2., 2.],
+             [2., 2.]]])
+    """
+
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.mean) != len(self.std) or not all(std > 0 for std in self.std):
+            raise InputError(
+                "Normalization",
+                expected="a mean and a positive standard deviation for each channel",
+                got=f"mean={self.mean}, std={self.std}",
+                fix="Give two tuples of one length.",
+            )
+
+    def __call__(self, images: Tensor) -> Tensor:
+        """Normalized images ``(..., channels, height, width)``."""
+        return normalize(images, self.mean, self.std)
+
+    def invert(self, images: Tensor) -> Tensor:
+        """The images whose normalization is given, for showing them."""
+        mean = images.new_tensor(self.mean)[:, None, None]
+        std = images.new_tensor(self.std)[:, None, None]
+        return images * std + mean
+
+
+def channel_statistics(batches: Iterable[Tensor]) -> Normalization:
+    """Mean and standard deviation of each channel over batches of images ``(n, channels, height, width)``.
+
+    A constant channel gets the standard deviation 1, so that normalizing it gives zeros instead of nonsense.
+    """
+    count, total, square = 0, torch.zeros(1, dtype=torch.float64), torch.zeros(1, dtype=torch.float64)
+    for images in batches:
+        # Both accumulate in float64 without a copy of the images in float64.
+        total = total + images.sum((0, 2, 3), dtype=torch.float64)
+        square = square + torch.linalg.vector_norm(images, dim=(0, 2, 3), dtype=torch.float64).square()
+        count += images[:, 0].numel()
+    if not count:
+        raise InputError(
+            "normalization", expected="at least one image", got="none", fix="Use a split that is not empty."
+        )
+    mean = total / count
+    std = (square / count - mean.square()).clamp_min(0).sqrt()
+    std = torch.where(std > 1e-6, std, torch.ones_like(std))
+    return Normalization(tuple(mean.tolist()), tuple(std.tolist()))

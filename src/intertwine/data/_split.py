@@ -1,0 +1,206 @@
+"""One part of a dataset, such as its training images: indexable, and therefore ready for a ``DataLoader``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from .._numerics import require_memory
+from ..errors import InputError
+from ._choose import balanced
+from ._normalization import Normalization
+from ._source import ImageSource, TensorImages
+from ._transforms import Transform
+
+_CHUNK = 1024
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Split(Dataset[tuple[Tensor, Tensor]]):
+    """Images with labels.
+
+    ``split[i]`` is the image ``(channels, height, width)``, float32 in [0, 1] or normalized, and its label, an int64
+    tensor: a scalar class, or a row of factors. Indexing never augments; :meth:`sample` does, with a generator that
+    the caller derives from the sample, so that neither data order nor the number of workers changes the result.
+
+    Args:
+        source: where the images come from.
+        labels: int64, ``(n,)`` or ``(n, factors)``.
+        classes: names of the classes; of the values of the first factor if there are several.
+        positions: where in the source the samples lie, int64 ``(n,)``; all of it in order by default.
+        normalization: applied last, if given.
+        transform: applied by :meth:`sample`, before the normalization.
+
+    >>> from intertwine.data import load
+    >>> train = load("digits").train
+    >>> image, label = train[0]
+    >>> image.shape, image.dtype, label
+    (torch.Size([1, 8, 8]), torch.float32, tensor(0))
+    >>> images, labels = next(iter(torch.utils.data.DataLoader(train, batch_size=32)))
+    >>> images.shape, labels.shape
+    (torch.Size([32, 1, 8, 8]), torch.Size([32]))
+    """
+
+    source: ImageSource
+    labels: Tensor
+    classes: tuple[str, ...] = ()
+    positions: Tensor | None = None
+    normalization: Normalization | None = None
+    transform: Transform | None = None
+
+    def __post_init__(self) -> None:
+        n = len(self.source) if self.positions is None else len(self.positions)
+        if self.labels.dtype != torch.int64 or self.labels.dim() not in (1, 2) or len(self.labels) != n:
+            raise InputError(
+                "Split",
+                expected=f"int64 labels ({n},) or ({n}, factors), one for each image",
+                got=f"{self.labels.dtype} {tuple(self.labels.shape)}",
+                fix="Convert or cut the labels.",
+            )
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Channels, height and width of every image."""
+        return self.source.shape
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __repr__(self) -> str:
+        channels, height, width = self.shape
+        return f"Split({len(self)} images {channels} x {height} x {width}, {len(self.classes)} classes)"
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        images, labels = self.batch(torch.tensor([self._checked(index)]))
+        return images[0], labels[0]
+
+    def __getitems__(self, indices: list[int]) -> list[tuple[Tensor, Tensor]]:
+        # DataLoader asks for whole batches by this name: one call to the source instead of many.
+        return list(zip(*self.batch(torch.tensor(indices, dtype=torch.int64)), strict=True))
+
+    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
+        return (self[index] for index in range(len(self)))
+
+    def batch(self, indices: Tensor) -> tuple[Tensor, Tensor]:
+        """Images ``(n, channels, height, width)`` and labels at these int64 indices, as indexing gives them."""
+        images = self._floats(indices)
+        return (self.normalization(images) if self.normalization else images), self.labels[indices]
+
+    def sample(self, index: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Image and label as in ``split[index]``, with the transform applied before the normalization.
+
+        >>> from intertwine.data import load, random_flip, sample_generator
+        >>> train = load("digits").train.with_transform(random_flip)
+        >>> seed, epoch, index = 0, 3, 17
+        >>> image, label = train.sample(index, sample_generator(seed, epoch, index))
+        >>> torch.equal(image, train[17][0]) or torch.equal(image, train[17][0].flip(-1))
+        True
+        """
+        at = torch.tensor([self._checked(index)])
+        image = self._floats(at)[0]
+        if self.transform is not None:
+            image = self.transform(image, generator)
+        return (self.normalization(image) if self.normalization else image), self.labels[at][0]
+
+    def with_transform(self, transform: Transform | None) -> Split:
+        """The same samples, augmented by ``transform(image, generator)`` when read with :meth:`sample`."""
+        return replace(self, transform=transform)
+
+    def normalized(self, normalization: Normalization) -> Split:
+        """The same samples, normalized when read. Test images take the normalization of the training images."""
+        if len(normalization.mean) != self.shape[0]:
+            raise InputError(
+                "normalized",
+                expected=f"a normalization of {self.shape[0]} channels",
+                got=f"{len(normalization.mean)}",
+                fix="Use the one that the dataset suggests.",
+            )
+        return replace(self, normalization=normalization)
+
+    def resized(self, size: int | tuple[int, int]) -> Split:
+        """The same samples at this height and width.
+
+        >>> from intertwine.data import load
+        >>> load("digits").test.resized(12).shape
+        (1, 12, 12)
+        """
+        return replace(self, source=self.source.resized(image_size(size)))
+
+    def select(self, indices: Tensor | Sequence[int]) -> Split:
+        """The samples at these indices, in this order."""
+        at = torch.as_tensor(indices, dtype=torch.int64)
+        if at.numel() and not (-len(self) <= int(at.min()) and int(at.max()) < len(self)):
+            raise InputError(
+                "select",
+                expected=f"indices below {len(self)}",
+                got=f"{int(at.min())} to {int(at.max())}",
+                fix="Select among the samples of this split.",
+            )
+        positions = at % max(len(self), 1) if self.positions is None else self.positions[at]
+        return replace(self, positions=positions, labels=self.labels[at])
+
+    def subset(self, n: int, seed: int = 0) -> Split:
+        """``n`` samples, the classes as equally frequent as they allow; with several factors, the first one counts.
+
+        >>> from intertwine.data import load
+        >>> load("digits").train.subset(100, seed=1).labels.bincount()
+        tensor([10, 10, 10, 10, 10, 10, 10, 10, 10, 10])
+        """
+        kind = self.labels if self.labels.dim() == 1 else self.labels[:, 0]
+        return self.select(balanced(kind, n, seed=seed))
+
+    def as_tensors(self) -> tuple[Tensor, Tensor]:
+        """All images ``(n, channels, height, width)`` as indexing gives them, and all labels."""
+        self._require_memory(itemsize=4)
+        images = torch.empty((len(self), *self.shape))
+        for part, at in zip(images.split(_CHUNK), torch.arange(len(self)).split(_CHUNK), strict=True):
+            part.copy_(self.batch(at)[0])
+        return images, self.labels.clone()
+
+    def raw(self) -> Tensor:
+        """All images as they are stored, uint8 or float32, before scaling and normalization."""
+        self._require_memory(itemsize=4)
+        dtype = self.source.read(self._positions(torch.arange(min(len(self), 1)))).dtype
+        images = torch.empty((len(self), *self.shape), dtype=dtype)
+        for part, at in zip(images.split(_CHUNK), torch.arange(len(self)).split(_CHUNK), strict=True):
+            part.copy_(self.source.read(self._positions(at)))
+        return images
+
+    def in_memory(self) -> Split:
+        """The same samples with every image decoded, rendered or interpolated now instead of at each reading."""
+        if self.source.in_memory:
+            return self
+        return replace(self, source=TensorImages(self.raw(), white=self.source.white), positions=None)
+
+    def _positions(self, indices: Tensor) -> Tensor:
+        return indices if self.positions is None else self.positions[indices]
+
+    def _floats(self, indices: Tensor) -> Tensor:
+        return self.source.read(self._positions(indices)).float() / self.source.white
+
+    def _checked(self, index: int) -> int:
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"index {index} is outside a split of {len(self)} samples")
+        return index % len(self)
+
+    def _require_memory(self, itemsize: int) -> None:
+        channels, height, width = self.shape
+        require_memory(
+            len(self) * channels * height * width,
+            itemsize=itemsize,
+            who="Split",
+            what=f"{len(self)} images of {channels} x {height} x {width}",
+            fix="Take a subset, or read batches instead.",
+        )
+
+
+def image_size(size: int | tuple[int, int]) -> tuple[int, int]:
+    """Height and width from one number or both."""
+    height, width = (size, size) if isinstance(size, int) else size
+    if height < 1 or width < 1:
+        raise InputError("size", expected="a positive height and width", got=f"{size}", fix="Give pixels, such as 32.")
+    return height, width

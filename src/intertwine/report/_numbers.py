@@ -1,0 +1,105 @@
+"""Numbers as people read them: no more digits than they carry, a true minus sign, units of time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from decimal import Decimal
+from itertools import pairwise
+
+_MOST_PLACES = 6
+_LARGEST = 1e9
+
+
+def number(value: float, places: int, *, signed: bool = False) -> str:
+    """The value with this many decimals.
+
+    >>> number(61706, 0), number(-0.1234, 2), number(3e-9, 2)
+    ('61,706', '−0.12', '3.0e−09')
+    """
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "∞" if value > 0 else "−∞"
+    sign = "+" if signed and value != 0 else ""
+    rounded = round(value, places)
+    if (value != 0 and rounded == 0 and abs(value) < 10.0**-_MOST_PLACES) or abs(value) >= _LARGEST:
+        text = f"{value:{sign}.1e}"
+    else:
+        text = f"{rounded + 0.0:{sign},.{places}f}"  # + 0.0 turns -0.0 into 0.0
+    return text.replace("-", "−")
+
+
+def written_places(values: Iterable[float]) -> int:
+    """How many decimals it takes to write these numbers as they were given.
+
+    >>> written_places([12.0, 4.7, 0.95])
+    2
+    """
+    return max((_written(value) for value in values if math.isfinite(value)), default=0)
+
+
+def _written(value: float) -> int:
+    exponent = Decimal(repr(float(value))).normalize().as_tuple().exponent
+    needed = -exponent if isinstance(exponent, int) else 0
+    # Six digits are more than any paper prints: the rest comes from a division.
+    return max(0, min(needed, _MOST_PLACES, max(5 - _exponent(abs(value)), 1)))
+
+
+def measured_places(values: Iterable[float], spreads: Iterable[float], published: int | None) -> int:
+    """How many decimals a measured mean deserves: two digits of the typical spread, or four of the largest value.
+
+    Args:
+        values: what was measured.
+        spreads: their standard deviations.
+        published: decimals of the published numbers, which ours never fall short of and exceed by one at most.
+    """
+    numbers = [abs(v) for v in values if math.isfinite(v)]
+    if not numbers or all(v == int(v) for v in numbers):
+        return published or 0
+    known = sorted(s for s in spreads if math.isfinite(s) and s > 0)
+    places = 1 - _exponent(known[len(known) // 2]) if known else 3 - _exponent(max(numbers))
+    places = min(max(places, 0), _MOST_PLACES)
+    return places if published is None else min(max(places, published), published + 1)
+
+
+def duration(seconds: float) -> str:
+    """A time in the two units that matter.
+
+    >>> [duration(s) for s in (0.042, 7.3, 95, 4000, 200_000)]
+    ['42 ms', '7.3 s', '1 min 35 s', '1 h 7 min', '2 d 8 h']
+    """
+    if not math.isfinite(seconds):
+        return "–"
+    if seconds < 0.0995:
+        return f"{1000 * seconds:.0f} ms"
+    if seconds < 59.95:
+        return f"{seconds:.1f} s"
+    units = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
+    for (large, size), (small, part) in pairwise(units):
+        if round(seconds / part) * part >= size:
+            whole, rest = divmod(round(seconds / part), size // part)
+            return f"{whole} {large} {rest} {small}" if rest else f"{whole} {large}"
+    return f"{seconds:.0f} s"
+
+
+def percent(share: float) -> str:
+    """A probability; the ends are never claimed.
+
+    >>> [percent(p) for p in (0.5, 0.987, 0.99996, 1.0, 0.0)]
+    ['50%', '98.7%', '>99.9%', '>99.9%', '<0.1%']
+    """
+    if share > 0.999:
+        return ">99.9%"
+    if share < 0.001:
+        return "<0.1%"
+    return f"{100 * share:.1f}".removesuffix(".0") + "%"
+
+
+def count(amount: int, thing: str) -> str:
+    """An amount of something: ``1 run``, ``2 runs``."""
+    return f"{amount} {thing}{'s' * (amount != 1)}"
+
+
+def _exponent(value: float) -> int:
+    return math.floor(math.log10(value)) if value > 0 else 0

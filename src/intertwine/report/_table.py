@@ -1,0 +1,79 @@
+"""The comparison of an experiment as tables for the terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..experiments import Comparison, Experiment, Metric
+from ._comparison_text import CONFIDENCE, claims, direction, has_numbers, lines, metric_label
+
+if TYPE_CHECKING:
+    from rich.console import Group, RenderableType
+    from rich.table import Table
+
+_STYLES = {"good": "green", "bad": "red", "quiet": "dim", "": ""}
+
+
+def comparison_table(experiment: Experiment, comparison: Comparison) -> Group:
+    """Published against ours for each metric, then the claims: one thing to give to a console's ``print``.
+
+    Long names are folded, never cut; colors are the console's choice, and the words say the same without them.
+    """
+    from rich.console import Group
+    from rich.text import Text
+
+    parts: list[RenderableType] = []
+    for metric in experiment.metrics:
+        if has_numbers(experiment, comparison, metric):
+            parts += [
+                _heading(f"{metric_label(metric)}, {direction(metric)}"),
+                _results(experiment, comparison, metric),
+                "",
+            ]
+    if comparison.verdicts:
+        parts += [_heading("claims of the paper"), _claims(experiment, comparison), Text(CONFIDENCE, style="dim")]
+    return Group(*parts)
+
+
+def _heading(text: str) -> RenderableType:
+    from rich.text import Text
+
+    return Text(text, style="bold")
+
+
+def _table(*columns: tuple[str, bool]) -> Table:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for label, number in columns:
+        table.add_column(label, justify="right" if number else "left", overflow="fold", no_wrap=number)
+    return table
+
+
+def _results(experiment: Experiment, comparison: Comparison, metric: Metric) -> Table:
+    from rich.text import Text
+
+    table = _table(("row", False), ("published", True), ("n", True), ("ours", True), ("n", True), ("difference", True))
+    for line in lines(experiment, comparison, metric):
+        ran = line.cell.mean is not None
+        # Text, not str: a name in brackets is a name, not a style.
+        table.add_row(
+            Text(line.row.title),
+            Text(line.published),
+            Text(line.published_runs.removeprefix("n = ")),
+            Text(line.ours, style="" if ran else "dim"),
+            Text(line.our_runs.removeprefix("n = ")),
+            Text(f"{line.difference} {line.judgment}".strip()),
+        )
+    return table
+
+
+def _claims(experiment: Experiment, comparison: Comparison) -> Table:
+    from rich.text import Text
+
+    table = _table(("claim", False), ("published", False), ("here", False), ("confidence", True))
+    for claim in claims(experiment, comparison):
+        table.add_row(
+            Text(claim.text), Text(claim.published), Text(claim.here, style=_STYLES[claim.tone]), Text(claim.confidence)
+        )
+    return table

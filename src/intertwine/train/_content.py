@@ -1,0 +1,43 @@
+"""Values as JSON: compared, hashed, flattened."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from ..errors import InputError
+
+
+def content_hash(value: object) -> str:
+    """SHA-256 of a JSON value, whatever the order of its keys: 64 hexadecimal digits.
+
+    >>> content_hash({"a": 1, "b": 2}) == content_hash({"b": 2, "a": 1})
+    True
+    """
+    return hashlib.sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def plain(value: Any) -> Any:
+    """The value as it comes back from a JSON file."""
+    try:
+        return json.loads(json.dumps(value))
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            "fit",
+            expected="extra state of modules, and `about`, made of tensors or plain JSON values",
+            got=str(error),
+            fix="Nothing is pickled. Turn it into numbers, strings, lists and dictionaries.",
+        ) from None
+
+
+def flat(name: str, value: Any) -> dict[str, Any]:
+    """Nested dictionaries as one, with dotted names.
+
+    >>> flat("about", {"model": {"width": 3}})
+    {'about.model.width': 3}
+    """
+    if not isinstance(value, Mapping) or not value:
+        return {name: value}
+    return {key: leaf for part, inner in value.items() for key, leaf in flat(f"{name}.{part}", inner).items()}

@@ -1,0 +1,281 @@
+"""``fit``: train a model and be able to stop at any moment."""
+
+from __future__ import annotations
+
+import re
+import signal
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor, nn
+
+from ..errors import InputError, IntertwineError, LostWorkerError, StorageError
+from ._config import TrainConfig
+from ._content import content_hash, plain
+from ._interrupt import Interrupts
+from ._loader import as_loader
+from ._logging import Logger, TensorBoardLog, read_metrics
+from ._progress import Progress
+from ._record import RECORD_FILE, RunRecord, Status
+from ._runtime import Runtime, start_runtime
+from ._seeding import deterministic_algorithms
+from ._storage import locked, storage_errors
+from ._training import Loss, Metric, Training
+
+
+@dataclass(frozen=True)
+class FitResult:
+    """What :func:`fit` returns.
+
+    Args:
+        folder: where everything is.
+        step: steps done.
+        metrics: the last value of every number in ``metrics.jsonl``; None for one that is not finite.
+        record: the run's record, also in ``record.json``.
+        resumed_from: the step this call continued from; None if it began at the beginning.
+        ema: the moving average of the weights, for ``model.load_state_dict``, if there is one.
+    """
+
+    folder: Path
+    step: int
+    metrics: dict[str, float | None]
+    record: RunRecord
+    resumed_from: int | None
+    ema: dict[str, Tensor] | None
+
+    def rows(self) -> list[dict[str, Any]]:
+        """All rows of ``metrics.jsonl``."""
+        return read_metrics(self.folder)
+
+
+def fit(
+    model: nn.Module,
+    loss: Loss,
+    train_loader: Any,
+    config: TrainConfig,
+    *,
+    folder: str | Path,
+    val_loader: Any = None,
+    metrics: Mapping[str, Metric] | None = None,
+    extra_penalty: Callable[[nn.Module], Tensor] | None = None,
+    param_groups: Iterable[Mapping[str, Any]] | None = None,
+    loggers: Sequence[Logger] = (),
+    about: Mapping[str, Any] | None = None,
+    resume: bool = True,
+    progress: bool | None = None,
+) -> FitResult:
+    """Train a model: one loop, on one process or on many, that can be killed at any moment and continued.
+
+    In the folder it writes ``metrics.jsonl``, ``record.json``, ``checkpoints/`` and, if asked for, ``tensorboard/``.
+    Called again with the same arguments it continues from the newest checkpoint that is whole; on a CPU the result is
+    the same bit for bit as if it had never stopped. A finished run is not run again. Under torchrun (see
+    docs/distributed.md) the processes share each batch, and process 0 writes.
+
+    Ctrl-C and SIGTERM end the step, save, and raise ``KeyboardInterrupt`` or ``SystemExit``.
+
+    Args:
+        model: any module; its weights are trained in place.
+        loss: ``loss(model, batch)`` returns a scalar, the mean over the batch, or a pair of that and a dictionary of
+            numbers to be logged.
+        train_loader: from :func:`deterministic_loader`; or any sized iterable of batches, such as a ``DataLoader``,
+            which is read from its beginning when a run is continued in the middle of an epoch.
+        config: everything else, see :class:`TrainConfig`.
+        folder: where the run is kept, one run a folder.
+        val_loader: batches to validate on, after epochs and at the end.
+        metrics: ``metric(model, batch)`` by name, each a mean over the batch; logged in validation as ``val_name``.
+        extra_penalty: ``extra_penalty(model)`` is added to the loss of each step.
+        param_groups: groups of weights with settings of their own, as torch's optimizers take them; the schedule
+            multiplies the rate of each.
+        loggers: more receivers of the rows of metrics.
+        about: JSON values that say what the model and the data are; kept in the record and in checkpoints, and
+            compared when a run is continued.
+        resume: False refuses a folder that has checkpoints.
+        progress: False for no bar; otherwise there is one on a terminal.
+
+    >>> import tempfile, torch
+    >>> from intertwine.train import TrainConfig, deterministic_loader, seed_all
+    >>> seed_all(0)
+    >>> x = torch.linspace(-1, 1, 64).unsqueeze(1)
+    >>> data = torch.utils.data.TensorDataset(x, 3 * x + 1)
+    >>> config = TrainConfig(epochs=20, batch_size=16, optimizer="sgd", lr=0.05, schedule="cosine")
+    >>> loader = deterministic_loader(data, config.batch_size, seed=config.seed)
+    >>> def squared_error(model, batch):
+    ...     x, y = batch
+    ...     return (model(x) - y).square().mean()
+    >>> result = fit(torch.nn.Linear(1, 1), squared_error, loader, config, folder=tempfile.mkdtemp())
+    >>> result.step, result.metrics["loss"] < 0.1, result.record.status
+    (80, True, 'finished')
+    """
+    folder = Path(folder)
+    train = as_loader(train_loader, config.seed, "a train_loader")
+    _check_batch_size(train, config)
+    val = as_loader(val_loader, config.seed, "a val_loader") if val_loader is not None else None
+    about = plain(dict(about or {}))
+    runtime = start_runtime(config)
+    with ExitStack() as stack:
+        stack.enter_context(deterministic_algorithms(config.deterministic))
+        if runtime.rank == 0:
+            stack.enter_context(locked(folder))
+        training = Training(
+            model,
+            loss,
+            train.shard(runtime.rank, runtime.world),
+            config,
+            runtime,
+            folder=folder,
+            val_loader=val.shard(runtime.rank, runtime.world) if val is not None else None,
+            metrics=metrics or {},
+            extra_penalty=extra_penalty,
+            param_groups=param_groups,
+            loggers=_loggers(config, folder, loggers, runtime),
+            about=about,
+        )
+        interrupts = stack.enter_context(Interrupts())
+        resumed_from = _continue(training, resume)
+        keeper = _RecordKeeper(training, resumed_from)
+        try:
+            with ExitStack() as closing:
+                _open_logs(training, closing)
+                keeper.begin()
+                training.prepare()
+                bar = closing.enter_context(
+                    Progress(training.total, training.step, progress if runtime.rank == 0 else False)
+                )
+                training.run(interrupts, bar)
+        except BaseException as error:
+            shown = _lost(error, training, interrupts) or error
+            stopped = isinstance(shown, (KeyboardInterrupt, SystemExit))
+            keeper.end("interrupted" if stopped else "failed", shown)
+            if shown is error:
+                raise
+            raise shown from (None if stopped else error)
+        record = keeper.end("finished", None)
+        return FitResult(
+            folder=folder,
+            step=training.step,
+            metrics=dict(training.latest),
+            record=record,
+            resumed_from=resumed_from,
+            ema={name: value.clone() for name, value in training.ema.state.items()} if training.ema else None,
+        )
+
+
+def _check_batch_size(loader: Any, config: TrainConfig) -> None:
+    size = getattr(loader, "batch_size", config.batch_size)
+    if size != config.batch_size:
+        raise InputError(
+            "fit",
+            expected=f"batches of {config.batch_size}, as TrainConfig.batch_size says",
+            got=f"a train_loader with batches of {size}",
+            fix="Make the loader with config.batch_size.",
+        )
+
+
+def _loggers(config: TrainConfig, folder: Path, loggers: Sequence[Logger], runtime: Runtime) -> list[Logger]:
+    if runtime.rank:
+        return []
+    return [*loggers, TensorBoardLog(folder)] if config.tensorboard else [*loggers]
+
+
+def _continue(training: Training, resume: bool) -> int | None:
+    """Take the newest whole checkpoint, if there is one. Process 0 reads it, all get it, or its error."""
+    runtime, checkpoints = training.runtime, training.checkpoints
+    found: Any = None
+    if runtime.rank == 0:
+        try:
+            if not resume and checkpoints.steps():
+                raise InputError(
+                    "fit",
+                    expected="a folder without checkpoints, since resume=False",
+                    got=f"{training.folder} with one of step {checkpoints.steps()[-1]}",
+                    fix="Remove the folder or choose another.",
+                )
+            with storage_errors(checkpoints.path, expected="checkpoints that can be read", fix="Check the folder."):
+                checkpoints.clean()
+                found = checkpoints.latest(set_aside=True)
+        except IntertwineError as error:
+            if runtime.world == 1:
+                raise
+            found = error
+    found = runtime.broadcast(found)
+    if isinstance(found, IntertwineError):
+        raise found
+    if found is None:
+        return None
+    training.restore(found)
+    return training.step
+
+
+def _open_logs(training: Training, closing: ExitStack) -> None:
+    if training.runtime.rank:
+        return
+    closing.callback(training.log.close)
+    training.log.open(training.log_length)
+    for logger in training.loggers:
+        closing.callback(logger.close)
+        logger.rewind(training.step)
+
+
+def _lost(error: BaseException, training: Training, interrupts: Interrupts) -> BaseException | None:
+    """The error that says another process is gone, if that is what happened."""
+    if not isinstance(error, RuntimeError) or not training.runtime.is_lost(error):
+        return None
+    if interrupts.caught == signal.SIGINT:  # the whole run was asked to stop, and process 0 has left
+        return interrupts.error()
+    runtime = training.runtime
+    steps = training.checkpoints.steps()
+    from_where = f"continue from step {steps[-1]}" if steps else "continue from the last checkpoint of process 0"
+    reason = re.sub(r"^\[[^]]*\]\s*", "", str(error)).splitlines()[0].split(". ")[0]
+    lost = LostWorkerError(
+        "fit",
+        expected=f"all {runtime.world} processes to answer within {training.config.timeout:g} s",
+        got=f"a lost connection in process {runtime.rank} after step {training.step} ({reason})",
+        fix=f"Run the same command again to {from_where}.",
+    )
+    print(lost, file=sys.stderr, flush=True)  # now: torchrun may end this process before its trace is printed
+    return lost
+
+
+class _RecordKeeper:
+    """Writes ``record.json`` when a run begins and when it ends, in process 0."""
+
+    def __init__(self, training: Training, resumed_from: int | None) -> None:
+        self._training = training
+        self._path = training.folder / RECORD_FILE
+        config = training.config
+        digest = content_hash({"train": config.hash, "about": training.about})
+        record = RunRecord.start(
+            {"train": config.to_dict(), "about": dict(training.about)}, seed=config.seed, config_hash=digest
+        )
+        self._before: RunRecord | None = None
+        if resumed_from is not None and self._path.exists():
+            with suppress(StorageError):  # a damaged record is simply written anew
+                self._before = RunRecord.read(self._path)
+                record = record.model_copy(update={"started": self._before.started})
+        self._record = record
+
+    def begin(self) -> None:
+        if self._training.step < self._training.total:
+            self._write(self._record)
+
+    def end(self, status: Status, error: BaseException | None) -> RunRecord:
+        training = self._training
+        if status == "finished" and self._before is not None and self._before.status == "finished":
+            return self._before  # it had been finished already
+        message = None if error is None else f"{type(error).__name__}: {error}".removesuffix(": ")
+        record = self._record.ended(status, metrics=training.latest, duration=training.seconds, error=message)
+        if status == "finished":
+            self._write(record)
+        else:
+            with suppress(IntertwineError):  # the error that ended the run is the one to be seen
+                self._write(record)
+        return record
+
+    def _write(self, record: RunRecord) -> None:
+        if self._training.runtime.rank == 0:
+            with storage_errors(self._path, expected="room to write the record", fix="Make room and run it again."):
+                record.write(self._path)

@@ -1,0 +1,384 @@
+"""Batches whose order and randomness are pure functions of the seed.
+
+===========================  ====================================================================
+what                         is a function of
+===========================  ====================================================================
+order of the samples         seed, epoch
+randomness inside a sample   seed, epoch, index of the sample in the dataset
+batch k of an epoch          the order, the batch size and k; batches before it are never loaded
+part of a batch on a rank    the batch, rank, number of ranks; together the parts are the batch
+===========================  ====================================================================
+
+The number of loader workers occurs nowhere. (One thing is outside: torch splits a reduction over more than some 30 000
+numbers among threads, and a worker has one thread. A transform that sums that many numbers may differ in the last bit
+between no workers and some.)
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, TensorDataset, default_collate
+
+from ..errors import InputError
+from ._batch import batch_size as size_of
+from ._seeding import derive_seed, preserved_generators, seed_all
+
+
+@runtime_checkable
+class SeededDataset(Protocol):
+    """A map-style dataset that takes the randomness of a sample from a generator it is given.
+
+    This is the protocol for augmentation: ``getitem_seeded(index, generator)`` draws from ``generator`` and from
+    nothing else. :class:`Augmented` makes one from a dataset and a transform.
+
+    A dataset without this method may still be random: the global generators of torch, numpy and Python are then seeded
+    for each sample (some 30 µs), and put back after the batch. A dataset with ``__getitems__(indices)`` and without
+    ``getitem_seeded`` is asked for whole batches, with the global generators seeded once a batch.
+    """
+
+    def __len__(self) -> int:
+        """Number of samples."""
+        ...
+
+    def getitem_seeded(self, index: int, generator: torch.Generator) -> Any:
+        """Sample ``index``, its randomness drawn from ``generator``."""
+        ...
+
+
+class Augmented:
+    """A dataset with a random transform, as a :class:`SeededDataset`.
+
+    Args:
+        dataset: any map-style dataset.
+        transform: ``transform(sample, generator)`` returns the changed sample.
+
+    >>> def jitter(x, generator):
+    ...     return x + torch.rand((), generator=generator)
+    >>> noisy = Augmented([torch.zeros(()), torch.ones(())], jitter)
+    >>> loader = deterministic_loader(noisy, 2, seed=0)
+    >>> first, again, later = (next(loader.batches(epoch)) for epoch in (0, 0, 1))
+    >>> torch.equal(first, again), torch.equal(first, later)
+    (True, False)
+    """
+
+    def __init__(self, dataset: Any, transform: Callable[[Any, torch.Generator], Any]) -> None:
+        self.dataset, self.transform = dataset, transform
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def getitem_seeded(self, index: int, generator: torch.Generator) -> Any:
+        """Sample ``index`` of the dataset, transformed."""
+        if isinstance(self.dataset, SeededDataset):
+            return self.transform(self.dataset.getitem_seeded(index, generator), generator)
+        return self.transform(self.dataset[index], generator)
+
+
+class Loader(Protocol):
+    """What :func:`fit` needs of a source of batches."""
+
+    def __len__(self) -> int:
+        """Batches in an epoch, the same on every rank."""
+        ...
+
+    def batches(self, epoch: int, start: int = 0) -> Iterator[Any]:
+        """The batches of an epoch from number ``start`` on."""
+        ...
+
+    def share(self, position: int, batch: Any) -> tuple[int, int]:
+        """How many samples of batch ``position`` are here, and how many it has on all ranks together."""
+        ...
+
+    def shard(self, rank: int, world: int) -> Loader:
+        """The part of this loader that belongs to one of ``world`` processes."""
+        ...
+
+
+_Key = tuple[int, int, list[int]]
+
+
+class _Fetch:
+    """Maps (epoch, position, indices) to a collated batch; this is what a loader's worker process holds."""
+
+    def __init__(self, dataset: Any, seed: int, collate: Callable[[list[Any]], Any]) -> None:
+        self.dataset, self.seed, self.collate = dataset, seed, collate
+
+    def __getitem__(self, key: _Key) -> Any:
+        epoch, position, indices = key
+        dataset = self.dataset
+        if isinstance(dataset, SeededDataset):
+            generator = torch.Generator()
+            samples = []
+            for index in indices:
+                generator.manual_seed(derive_seed(self.seed, "sample", epoch, index))
+                samples.append(dataset.getitem_seeded(index, generator))
+            return self.collate(samples)
+        if type(dataset) is TensorDataset and self.collate is default_collate:  # nothing random, and a common case
+            return [tensor[indices] for tensor in dataset.tensors]
+        cpu = torch.device("cpu")
+        with preserved_generators():
+            if hasattr(dataset, "__getitems__"):
+                seed_all(derive_seed(self.seed, "batch", epoch, position), cpu)
+                return self.collate(dataset.__getitems__(indices))
+            samples = []
+            for index in indices:
+                seed_all(derive_seed(self.seed, "sample", epoch, index), cpu)
+                samples.append(dataset[index])
+            return self.collate(samples)
+
+
+@dataclass(eq=False, kw_only=True)
+class DeterministicLoader:
+    """See :func:`deterministic_loader`, which makes one."""
+
+    dataset: Any
+    batch_size: int
+    seed: int
+    shuffle: bool
+    workers: int
+    drop_last: bool
+    rank: int
+    world: int
+    collate: Callable[[list[Any]], Any]
+    pin_memory: bool
+
+    def __post_init__(self) -> None:
+        if not hasattr(self.dataset, "__len__"):
+            raise self._wrong("a dataset with a length", f"a {type(self.dataset).__name__}")
+        self._samples = len(self.dataset)
+        if self.batch_size < 1 or self.workers < 0 or not 0 <= self.rank < self.world:
+            got = f"batch_size={self.batch_size}, workers={self.workers}, rank={self.rank}, world={self.world}"
+            raise self._wrong("batch_size >= 1, workers >= 0 and 0 <= rank < world", got)
+        if len(self) == 0:
+            got = f"{self._samples} samples, batch_size={self.batch_size}, drop_last={self.drop_last}"
+            raise self._wrong("at least one batch in an epoch", got)
+        self._fetch = _Fetch(self.dataset, self.seed, self.collate)
+        self._pool: DataLoader[Any] | None = None
+        self._keys: list[_Key] = []
+
+    @staticmethod
+    def _wrong(expected: str, got: str) -> InputError:
+        return InputError("deterministic_loader", expected=expected, got=got, fix="Change that argument.")
+
+    def __len__(self) -> int:
+        whole, rest = divmod(self._samples, self.batch_size)
+        return whole + (1 if rest and not self.drop_last else 0)
+
+    def __iter__(self) -> Iterator[Any]:
+        """The batches of epoch 0, each time the same."""
+        return self.batches(0)
+
+    def __repr__(self) -> str:
+        part = f", rank {self.rank} of {self.world}" if self.world > 1 else ""
+        return f"DeterministicLoader({self._samples} samples in {len(self)} batches of {self.batch_size}{part})"
+
+    def order(self, epoch: int) -> Tensor:
+        """Indices of the samples in the order of an epoch, before they are cut into batches: int64, (samples,)."""
+        if not self.shuffle:
+            return torch.arange(self._samples)
+        generator = torch.Generator().manual_seed(derive_seed(self.seed, "order", epoch))
+        return torch.randperm(self._samples, generator=generator)
+
+    def batches(self, epoch: int, start: int = 0) -> Iterator[Any]:
+        """The batches of an epoch from number ``start`` on; those before it are not loaded."""
+        keys = self._keys_of(epoch, start)
+        if not self.workers:
+            return (self._fetch[key] for key in keys)
+        if self._pool is None:
+            self._pool = DataLoader(
+                self._fetch,  # type: ignore[arg-type]
+                batch_size=None,
+                sampler=_Live(self),
+                num_workers=self.workers,
+                collate_fn=_unchanged,
+                worker_init_fn=_leave_signals_to_the_parent,
+                generator=torch.Generator().manual_seed(0),  # else each epoch would draw from the global one
+                persistent_workers=True,
+                pin_memory=self.pin_memory,
+            )
+        self._keys = keys
+        return iter(self._pool)
+
+    def share(self, position: int, batch: Any = None) -> tuple[int, int]:
+        """Samples of batch ``position`` on this rank, and on all of them.
+
+        A rank that gets nothing of a short last batch is given one sample to compute on, and a share of 0.
+        """
+        total = min(self.batch_size, self._samples - position * self.batch_size)
+        return len(range(self.rank, total, self.world)), total
+
+    def shard(self, rank: int, world: int) -> DeterministicLoader:
+        """The same batches, of which this process takes every ``world``-th sample from ``rank`` on."""
+        if (rank, world) == (self.rank, self.world):
+            return self
+        if self.world != 1:
+            raise InputError(
+                "deterministic_loader",
+                expected="a loader of whole batches, or of this rank",
+                got=f"rank {self.rank} of {self.world} in a process that is rank {rank} of {world}",
+                fix="Leave out rank= and world=: fit shares the batches among its processes.",
+            )
+        return replace(self, rank=rank, world=world)
+
+    def close(self) -> None:
+        """End the worker processes; they start again when needed."""
+        self._pool = None
+
+    def _keys_of(self, epoch: int, start: int) -> list[_Key]:
+        order = self.order(epoch).tolist()
+        keys: list[_Key] = []
+        for position in range(start, len(self)):
+            batch = order[position * self.batch_size : (position + 1) * self.batch_size]
+            keys.append((epoch, position, batch[self.rank :: self.world] or batch[:1]))
+        return keys
+
+
+class _Live:
+    """The keys the loader holds at the moment an iteration begins, so that worker processes outlive an epoch."""
+
+    def __init__(self, loader: DeterministicLoader) -> None:
+        self.loader = loader
+
+    def __iter__(self) -> Iterator[_Key]:
+        return iter(self.loader._keys)
+
+    def __len__(self) -> int:
+        return len(self.loader._keys)
+
+
+def _unchanged(batch: Any) -> Any:
+    return batch
+
+
+def _leave_signals_to_the_parent(_: int) -> None:
+    # Ctrl-C reaches every process of the terminal. The parent still wants the batches of the step it is finishing.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def deterministic_loader(
+    dataset: Any,
+    batch_size: int,
+    *,
+    seed: int,
+    shuffle: bool = True,
+    workers: int = 0,
+    drop_last: bool = False,
+    rank: int = 0,
+    world: int = 1,
+    collate: Callable[[list[Any]], Any] = default_collate,
+    pin_memory: bool = False,
+) -> DeterministicLoader:
+    """A loader whose every batch is a pure function of (seed, epoch, position).
+
+    Args:
+        dataset: any map-style dataset. For random augmentation see :class:`SeededDataset` and :class:`Augmented`.
+        batch_size: samples in a batch, all ranks together.
+        seed: determines the order and the randomness of samples.
+        shuffle: a new order each epoch; otherwise the order of the dataset.
+        workers: processes that load ahead; the batches are the same for any number.
+        drop_last: leave out a shorter last batch.
+        rank: which part of each batch to load; :func:`fit` sets this itself.
+        world: number of parts.
+        collate: makes a batch from a list of samples.
+        pin_memory: put batches into page-locked memory, for faster copies to a GPU.
+
+    >>> loader = deterministic_loader(range(10), 4, seed=0)
+    >>> [batch.tolist() for batch in loader.batches(epoch=0)]
+    [[...], [...], [...]]
+    >>> list(loader.batches(0))[2].tolist() == next(loader.batches(0, start=2)).tolist()
+    True
+    >>> [next(loader.shard(rank, 2).batches(0)).tolist() for rank in (0, 1)]
+    [[..., ...], [..., ...]]
+    """
+    return DeterministicLoader(
+        dataset=dataset,
+        batch_size=batch_size,
+        seed=seed,
+        shuffle=shuffle,
+        workers=workers,
+        drop_last=drop_last,
+        rank=rank,
+        world=world,
+        collate=collate,
+        pin_memory=pin_memory,
+    )
+
+
+class ReplayedLoader:
+    """Any sized iterable of batches, a torch ``DataLoader`` for example, as a :class:`Loader`.
+
+    The global generators are seeded before an epoch and before each batch, so that what they decide is a function of
+    (seed, epoch, position). To start in the middle, the batches before are loaded and thrown away.
+    """
+
+    def __init__(self, iterable: Iterable[Any], seed: int) -> None:
+        self.iterable, self.seed = iterable, seed
+
+    def __len__(self) -> int:
+        return len(self.iterable)  # type: ignore[arg-type]
+
+    def batches(self, epoch: int, start: int = 0) -> Iterator[Any]:
+        """The batches of an epoch from number ``start`` on."""
+        set_epoch = getattr(getattr(self.iterable, "sampler", None), "set_epoch", None)
+        if set_epoch is not None:
+            set_epoch(epoch)
+        cpu = torch.device("cpu")
+        seed_all(derive_seed(self.seed, "order", epoch), cpu)
+        iterator = iter(self.iterable)
+        for position in range(len(self)):
+            seed_all(derive_seed(self.seed, "batch", epoch, position), cpu)
+            batch = next(iterator)
+            if position >= start:
+                yield batch
+
+    def share(self, position: int, batch: Any) -> tuple[int, int]:
+        """The length of the batch, twice: it is whole."""
+        return size_of(batch), size_of(batch)
+
+    def shard(self, rank: int, world: int) -> ReplayedLoader:
+        """Only for one process."""
+        if world == 1:
+            return self
+        raise InputError(
+            "fit",
+            expected=f"a loader that can be shared among {world} processes",
+            got=f"a {type(self.iterable).__name__}",
+            fix="Make it with deterministic_loader(dataset, batch_size, seed=...).",
+        )
+
+
+def as_loader(source: Any, seed: int, who: str) -> Loader:
+    """The source itself if it knows the protocol, a :class:`ReplayedLoader` if it is any other sized iterable."""
+    if all(hasattr(source, name) for name in ("batches", "share", "shard", "__len__")):
+        loader: Loader = source
+    elif hasattr(source, "__iter__") and hasattr(source, "__len__"):
+        loader = ReplayedLoader(source, seed)
+    else:
+        raise InputError(
+            "fit",
+            expected=f"{who} with a length, such as deterministic_loader(...), a DataLoader or a list of batches",
+            got=f"a {type(source).__name__}",
+            fix="A stream without a length has no epochs; wrap it in a dataset of known length.",
+        )
+    if len(loader) == 0:
+        raise InputError("fit", expected=f"at least one batch in {who}", got="none", fix="Check the dataset.")
+    return loader
+
+
+def groups(batches: Iterable[Any], size: int) -> Iterator[Sequence[Any]]:
+    """Lists of ``size`` successive batches, the last one maybe shorter."""
+    group: list[Any] = []
+    for batch in batches:
+        group.append(batch)
+        if len(group) == size:
+            yield group
+            group = []
+    if group:
+        yield group

@@ -1,0 +1,176 @@
+"""What a run was and what came out of it, in one JSON file that is written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import warnings
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from .. import __version__
+from ..errors import StorageError
+from ._content import content_hash
+from ._storage import replace_file
+
+RECORD_FILE = "record.json"
+
+Status = Literal["running", "finished", "interrupted", "failed"]
+
+
+class RecordWarning(UserWarning):
+    """A record is damaged and was left out."""
+
+
+class RunRecord(BaseModel):
+    """One run: its configuration, where and with what it ran, and its result.
+
+    Args:
+        config: the configuration, as JSON values.
+        config_hash: SHA-256 of it; two runs with the same hash compute the same.
+        seed: the seed of the run.
+        status: ``running``, ``finished``, ``interrupted`` or ``failed``.
+        metrics: the last value of every metric; None stands for one that was not finite.
+        duration: seconds of training, all parts of an interrupted run together.
+        started: when the run was first started, ISO 8601, UTC.
+        error: the message it ended with, if it failed.
+        code: version of this package, and its commit if it runs from a checkout.
+        environment: Python, torch, platform, threads.
+        schema_version: raised when the meaning of a field changes.
+
+    >>> import tempfile
+    >>> record = RunRecord.start({"lr": 0.1}, seed=0).ended("finished", metrics={"accuracy": 0.9}, duration=1.5)
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> record.write(folder / "record.json")
+    >>> RunRecord.read(folder / "record.json") == record
+    True
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    schema_version: Literal[1] = 1
+    config: dict[str, Any]
+    config_hash: str
+    seed: int
+    status: Status
+    metrics: dict[str, float | int | str | None] = Field(default_factory=dict)
+    duration: float = 0.0
+    started: str
+    error: str | None = None
+    code: dict[str, str | None]
+    environment: dict[str, Any]
+
+    @classmethod
+    def start(cls, config: Mapping[str, Any], *, seed: int, config_hash: str | None = None) -> RunRecord:
+        """The record of a run that begins now, here. The hash is that of the whole configuration if none is given."""
+        return cls(
+            config=dict(config),
+            config_hash=content_hash(dict(config)) if config_hash is None else config_hash,
+            seed=seed,
+            status="running",
+            started=datetime.now(UTC).isoformat(timespec="seconds"),
+            code=code_version(),
+            environment=environment(),
+        )
+
+    def ended(
+        self,
+        status: Status,
+        *,
+        metrics: Mapping[str, float | int | str | None],
+        duration: float,
+        error: str | None = None,
+    ) -> RunRecord:
+        """This record with its result."""
+        return self.model_copy(
+            update={"status": status, "metrics": dict(metrics), "duration": duration, "error": error}
+        )
+
+    def write(self, path: str | Path) -> None:
+        """Write the record to a file, whole or not at all."""
+        path = Path(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(path, (self.model_dump_json(indent=2) + "\n").encode())
+
+    @classmethod
+    def read(cls, path: str | Path) -> RunRecord:
+        """Read a record; a damaged one is an error."""
+        try:
+            return cls.model_validate_json(Path(path).read_bytes())
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            where = ".".join(str(part) for part in first["loc"])
+            raise StorageError(
+                "RunRecord",
+                expected=f"a record of schema 1 in {path}",
+                got=f"{where + ': ' if where else ''}{first['msg']}",
+                fix="Remove the file; the run can be done again.",
+            ) from None
+        except OSError as error:
+            raise StorageError(
+                "RunRecord",
+                expected=f"a readable file {path}",
+                got=error.strerror or str(error),
+                fix="Check the path and its permissions.",
+            ) from error
+
+
+def read_records(folder: str | Path) -> list[RunRecord]:
+    """All records below a folder, by path. A damaged one is named in a warning and left out; the others are returned.
+
+    Args:
+        folder: where ``record.json`` files are looked for, at any depth; a folder that is not there has none.
+
+    >>> read_records("no/such/folder")
+    []
+    """
+    records = []
+    for path in sorted(Path(folder).rglob(RECORD_FILE)):
+        try:
+            records.append(RunRecord.read(path))
+        except StorageError as error:
+            warnings.warn(f"{path}: left out: {error.got}", RecordWarning, stacklevel=2)
+    return records
+
+
+@lru_cache(maxsize=1)
+def _commit() -> str | None:
+    """Commit of the checkout this package runs from, with ``-dirty`` if files differ; None if it is installed."""
+    here = str(Path(__file__).parent)
+    commands = (
+        # An environment inside somebody else's checkout must not be taken for a checkout of this package.
+        ["git", "-C", here, "ls-files", "--error-unmatch", "__init__.py"],
+        ["git", "-C", here, "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"],
+    )
+    try:
+        for command in commands:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip() or None
+
+
+def code_version() -> dict[str, str | None]:
+    """Version of this package, and the commit if it runs from a checkout."""
+    return {"version": __version__, "commit": _commit()}
+
+
+def environment() -> dict[str, Any]:
+    """What the run computes with."""
+    import torch
+
+    return {
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "platform": platform.platform(),
+        "machine": platform.machine(),
+        "threads": torch.get_num_threads(),
+        "cpus": os.cpu_count(),
+        "cuda": torch.version.cuda,
+    }

@@ -1,0 +1,301 @@
+"""Where a run computes: the few things that differ between plain torch and Lightning Fabric."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
+from datetime import timedelta
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from ..errors import InputError, MissingExtraError
+from ._batch import map_tensors
+from ._config import TrainConfig
+
+
+class Runtime(Protocol):
+    """A place to compute: one process, or one of several that share a run.
+
+    ``rank`` counts the processes from 0 to ``world`` − 1; ``device`` is where this one computes.
+    """
+
+    rank: int
+    world: int
+    device: torch.device
+
+    def setup(self, model: nn.Module, optimizer: torch.optim.Optimizer) -> tuple[nn.Module, torch.optim.Optimizer]:
+        """What the loop calls instead of the model and the optimizer."""
+        ...
+
+    def to_device(self, batch: Any) -> Any:
+        """The batch on the device, in the precision of the weights."""
+        ...
+
+    def autocast(self) -> AbstractContextManager[object]:
+        """The context in which a loss is computed."""
+        ...
+
+    def accumulating(self, module: nn.Module, enabled: bool) -> AbstractContextManager[object]:
+        """The context of a backward pass whose gradients need not be shared yet."""
+        ...
+
+    def backward(self, loss: Tensor, module: nn.Module) -> None:
+        """Add the gradient of the loss, averaged over the processes, to the weights' gradients."""
+        ...
+
+    def clip(self, module: nn.Module, optimizer: torch.optim.Optimizer, max_norm: float) -> Tensor:
+        """Clip the gradient to a norm; returns the norm it had."""
+        ...
+
+    def total(self, values: Tensor) -> Tensor:
+        """Sum over the processes."""
+        ...
+
+    def broadcast(self, value: Any) -> Any:
+        """The value that process 0 gives, in all of them."""
+        ...
+
+    def share(self, tensors: Iterable[Tensor]) -> None:
+        """Give all processes the values that these tensors have in process 0."""
+        ...
+
+    def state(self) -> dict[str, Any]:
+        """JSON values to be saved with a checkpoint."""
+        ...
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Put back what :meth:`state` returned."""
+        ...
+
+    def is_lost(self, error: BaseException) -> bool:
+        """Whether the error means that another process is gone."""
+        ...
+
+
+def start_runtime(config: TrainConfig) -> Runtime:
+    """The runtime that a configuration asks for: Fabric if named, or if there are several processes to connect."""
+    world = _world(config)
+    if config.precision == "16-mixed" and _device(config).type == "cpu":
+        raise InputError(
+            "fit",
+            expected="an accelerator for the precision 16-mixed",
+            got="the device cpu",
+            fix="Use bf16-mixed or 32.",
+        )
+    needs_fabric = world > 1 or config.precision == "16-mixed"
+    if config.runtime == "plain" and needs_fabric:
+        raise InputError(
+            "fit",
+            expected="one process and a precision other than 16-mixed, since runtime='plain'",
+            got=f"{world} processes, precision {config.precision}",
+            fix="Use runtime='auto'.",
+        )
+    if config.runtime == "fabric" or needs_fabric:
+        return FabricRuntime(config, world)
+    return PlainRuntime(config)
+
+
+def _world(config: TrainConfig) -> int:
+    """Number of processes that torchrun started, from the variables it sets; 1 without it."""
+    under_torchrun = "RANK" in os.environ and "WORLD_SIZE" in os.environ
+    world = int(os.environ["WORLD_SIZE"]) if under_torchrun else 1
+    if config.devices not in ("auto", world):
+        raise InputError(
+            "fit",
+            expected=f"{config.devices} processes, as TrainConfig.devices says",
+            got=f"{world}",
+            fix=f"Start it as: torchrun --standalone --nproc-per-node {config.devices} SCRIPT (docs/distributed.md).",
+        )
+    return world
+
+
+def _device(config: TrainConfig) -> torch.device:
+    if config.device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    return torch.device(config.device)
+
+
+def _caster(device: torch.device, precision: str) -> Any:
+    def cast(tensor: Tensor) -> Tensor:
+        double = precision == "64" and tensor.is_floating_point()
+        return tensor.to(device, torch.float64 if double else None, non_blocking=True)
+
+    return cast
+
+
+class PlainRuntime:
+    """One process, torch alone."""
+
+    def __init__(self, config: TrainConfig) -> None:
+        self.rank, self.world = 0, 1
+        self.device = _device(config)
+        self._mixed = config.precision == "bf16-mixed"
+        self._stays = self.device.type == "cpu" and config.precision != "64"  # nothing to do for a batch
+        self._cast = _caster(self.device, config.precision)
+
+    def setup(self, model: nn.Module, optimizer: torch.optim.Optimizer) -> tuple[nn.Module, torch.optim.Optimizer]:
+        """Both as they are."""
+        return model, optimizer
+
+    def to_device(self, batch: Any) -> Any:
+        """The batch on the device."""
+        return batch if self._stays else map_tensors(batch, self._cast)
+
+    def autocast(self) -> AbstractContextManager[object]:
+        """Mixed precision if asked for."""
+        return torch.autocast(self.device.type, torch.bfloat16) if self._mixed else nullcontext()
+
+    def accumulating(self, module: nn.Module, enabled: bool) -> AbstractContextManager[object]:
+        """Nothing special."""
+        return nullcontext()
+
+    def backward(self, loss: Tensor, module: nn.Module) -> None:
+        """Autograd's."""
+        loss.backward()
+
+    def clip(self, module: nn.Module, optimizer: torch.optim.Optimizer, max_norm: float) -> Tensor:
+        """Torch's."""
+        return nn.utils.clip_grad_norm_(module.parameters(), max_norm)
+
+    def total(self, values: Tensor) -> Tensor:
+        """The values themselves."""
+        return values
+
+    def broadcast(self, value: Any) -> Any:
+        """The value itself."""
+        return value
+
+    def share(self, tensors: Iterable[Tensor]) -> None:
+        """Nobody to share with."""
+
+    def state(self) -> dict[str, Any]:
+        """None."""
+        return {}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Nothing to put back."""
+
+    def is_lost(self, error: BaseException) -> bool:
+        """There is no other process."""
+        return False
+
+
+_LOST = re.compile(r"gloo|nccl|connection (closed|reset|refused)|broken pipe|timed out|socket", re.IGNORECASE)
+
+
+class FabricRuntime:
+    """Lightning Fabric: accelerators, mixed precision, and distributed data parallel under torchrun."""
+
+    def __init__(self, config: TrainConfig, world: int) -> None:
+        try:
+            from lightning_fabric import Fabric
+        except ImportError as error:
+            raise MissingExtraError(
+                "fit",
+                expected="Lightning Fabric, for several processes, 16-mixed precision or runtime='fabric'",
+                got=str(error),
+                fix="Install the extra: pip install 'intertwine[train]'.",
+            ) from error
+        precision: Any = {"32": "32-true", "64": "64-true"}.get(config.precision, config.precision)
+        accelerator = _device(config).type
+        if world == 1:
+            self._fabric = Fabric(accelerator=accelerator, devices=1, precision=precision)
+        else:
+            self._fabric = Fabric(
+                accelerator=accelerator,
+                devices=_processes_here(world),
+                num_nodes=world // _processes_here(world),
+                strategy=self._data_parallel(config),
+                precision=precision,
+            )
+        self._fabric.launch()
+        self.rank, self.world, self.device = self._fabric.global_rank, self._fabric.world_size, self._fabric.device
+        self._cast = _caster(self.device, config.precision)
+
+    @staticmethod
+    def _data_parallel(config: TrainConfig) -> Any:
+        from lightning_fabric.plugins.environments.torchelastic import TorchElasticEnvironment
+        from lightning_fabric.strategies.ddp import DDPStrategy
+
+        return DDPStrategy(
+            cluster_environment=TorchElasticEnvironment(),
+            timeout=timedelta(seconds=config.timeout),
+            find_unused_parameters=config.strategy == "ddp_find_unused",
+        )
+
+    def setup(self, model: nn.Module, optimizer: torch.optim.Optimizer) -> tuple[nn.Module, torch.optim.Optimizer]:
+        """Both wrapped by Fabric; with several processes, all get the weights of process 0."""
+        module, wrapped = self._fabric.setup(model, optimizer)
+        return module, wrapped
+
+    def to_device(self, batch: Any) -> Any:
+        """The batch on the device."""
+        return map_tensors(batch, self._cast)
+
+    def autocast(self) -> AbstractContextManager[object]:
+        """Fabric's context for the precision."""
+        return self._fabric.autocast()
+
+    def accumulating(self, module: nn.Module, enabled: bool) -> AbstractContextManager[object]:
+        """Without the exchange of gradients while ``enabled``."""
+        if not enabled or self.world == 1:
+            return nullcontext()
+        return self._fabric.no_backward_sync(module)  # type: ignore[arg-type]
+
+    def backward(self, loss: Tensor, module: nn.Module) -> None:
+        """Fabric's, which scales the loss if the precision wants it."""
+        self._fabric.backward(loss, model=module)  # type: ignore[arg-type]
+
+    def clip(self, module: nn.Module, optimizer: torch.optim.Optimizer, max_norm: float) -> Tensor:
+        """Fabric's, which first undoes the scaling."""
+        norm = self._fabric.clip_gradients(module, optimizer, max_norm=max_norm, error_if_nonfinite=False)
+        return norm if isinstance(norm, Tensor) else torch.tensor(float("nan"))
+
+    def total(self, values: Tensor) -> Tensor:
+        """Sum over the processes."""
+        if self.world == 1:
+            return values
+        summed: Any = self._fabric.all_reduce(values.to(self.device), reduce_op="sum")
+        return summed.cpu()
+
+    def broadcast(self, value: Any) -> Any:
+        """The value of process 0."""
+        return self._fabric.broadcast(value)
+
+    def share(self, tensors: Iterable[Tensor]) -> None:
+        """Give all processes the values that these tensors have in process 0."""
+        if self.world > 1:
+            for tensor in tensors:
+                torch.distributed.broadcast(tensor.detach(), src=0)
+
+    def state(self) -> dict[str, Any]:
+        """The scaling of 16-mixed precision."""
+        return self._fabric.strategy.precision.state_dict()
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Put the scaling back."""
+        self._fabric.strategy.precision.load_state_dict(state)
+
+    def is_lost(self, error: BaseException) -> bool:
+        """Whether the backend complains about a connection."""
+        if self.world == 1:
+            return False
+        return isinstance(error, torch.distributed.DistError) or bool(_LOST.search(str(error)))
+
+
+def _processes_here(world: int) -> int:
+    # torchrun sets these; other starters of processes may only set RANK and WORLD_SIZE, for one machine
+    here = int(os.environ.setdefault("LOCAL_WORLD_SIZE", str(world)))
+    os.environ.setdefault("LOCAL_RANK", os.environ["RANK"])
+    if world % here:
+        raise InputError(
+            "fit",
+            expected="the same number of processes on every machine",
+            got=f"{here} here, {world} in all",
+            fix="Give every machine the same --nproc-per-node.",
+        )
+    return here

@@ -1,0 +1,78 @@
+"""What an experiment is made of, and how published numbers are compared with ours."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from scipy.stats import ttest_ind
+
+from intertwine.errors import InputError
+from intertwine.experiments import SCALES, Ordering, compare, experiment_named, experiments, welch_confidence
+
+LENET = experiment_named("lenet")
+
+
+@pytest.mark.parametrize("experiment", experiments().values(), ids=lambda e: e.name)
+def test_every_experiment_is_complete(experiment):
+    assert experiment.orderings
+    assert any(row.published for row in experiment.rows)
+    for row in experiment.rows:
+        keys = {tuple(sorted(experiment.settings(row.name, scale))) for scale in SCALES}
+        assert len(keys) == 1, "a row has the same settings at every scale, with other values"
+
+
+def test_unknown_names():
+    with pytest.raises(InputError, match=r"expected one of .*lenet.*; got 'lenett'"):
+        experiment_named("lenett")
+    with pytest.raises(InputError, match="a row: linear, mlp, lenet5; got 'cnn'"):
+        LENET.row("cnn")
+    with pytest.raises(InputError, match="a metric: test_error, parameters; got 'loss'"):
+        LENET.metric("loss")
+    with pytest.raises(InputError, match=r"settings among .*; got learning_rate"):
+        LENET.settings("mlp", "smoke", {"learning_rate": 1})
+
+
+def test_an_experiment_that_contradicts_itself_is_refused():
+    with pytest.raises(InputError, match="rows with different names"):
+        replace(LENET, rows=LENET.rows + LENET.rows[:1])
+    with pytest.raises(InputError, match="nobody against mlp in test_error"):
+        replace(LENET, orderings=(Ordering("nobody", "mlp", "test_error"),))
+    with pytest.raises(InputError, match="settings and seeds for"):
+        replace(LENET, scales={"smoke": {}})
+
+
+def test_comparison():
+    runs = {
+        "linear": [{"test_error": 12.5}, {"test_error": 11.5}],
+        "mlp": [{"test_error": 4.0}, {"test_error": 5.0}, {"test_error": 4.5}],
+        "lenet5": [{"test_error": 1.0}],
+    }
+    found = compare(LENET, runs)
+    cell = found.cells["mlp", "test_error"]
+    assert (cell.mean, cell.spread, cell.published.mean) == (4.5, 0.5, 4.7)
+    assert found.cells["lenet5", "test_error"].spread is None
+    assert found.cells["lenet5", "parameters"].mean is None
+    first, second = found.verdicts
+    assert (first.holds, first.published) == (True, True)
+    assert first.confidence > 0.98
+    assert (second.holds, second.confidence) == (True, None)
+    reversed_claim = replace(LENET, orderings=(Ordering("linear", "mlp", "test_error"),))
+    verdict = compare(reversed_claim, runs).verdicts[0]
+    assert (verdict.holds, verdict.published) == (False, False)
+    assert verdict.confidence < 0.02
+    assert compare(LENET, {}).verdicts[0].holds is None
+
+
+@pytest.mark.parametrize("shift", [-1.0, 0.0, 0.3, 2.0])
+def test_confidence_is_welchs(shift):
+    a, b = [1.0 + shift, 1.3 + shift, 0.7 + shift, 1.1 + shift], [1.0, 0.8, 1.4]
+    expected = 1 - ttest_ind(a, b, equal_var=False, alternative="greater").pvalue
+    assert welch_confidence(a, b) == pytest.approx(expected, abs=1e-12)
+
+
+def test_confidence_without_spread():
+    assert welch_confidence([1.0, 1.0], [0.0, 0.0]) == 1.0
+    assert welch_confidence([0.0, 0.0], [1.0, 1.0]) == 0.0
+    assert welch_confidence([1.0, 1.0], [1.0, 1.0]) == 0.5
+    assert welch_confidence([1.0], [0.0, 0.1]) is None

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from intertwine.report import comparison_table
+from tests.report.sample_experiment import COMPARISON, EXPERIMENT, HOSTILE, compared, hostile
+
+
+def printed(width: int, *, experiment=EXPERIMENT, comparison=COMPARISON, terminal: bool = False) -> str:  # type: ignore[no-untyped-def]
+    file = io.StringIO()
+    console = Console(file=file, width=width, force_terminal=terminal, color_system="truecolor" if terminal else None)
+    console.print(comparison_table(experiment, comparison))
+    return file.getvalue()
+
+
+def lines(text: str) -> list[str]:
+    return [" ".join(line.split()) for line in text.splitlines()]
+
+
+def test_published_and_ours_and_the_claims_are_printed() -> None:
+    found = lines(printed(100))
+    assert "test error (%), ↓ lower is better" in found
+    assert "row published n ours n difference" in found
+    assert "linear classifier 12 9.60 ± 0.10 3 −2.40 better" in found
+    assert "300 hidden units 4.7 ± 0.2 5 4.50 ± 0.40 3 −0.20 better" in found
+    assert "boosted LeNet-4 0.7 not run" in found
+    assert "D4 network – 1.20 1" in found
+    assert "likelihood (nats), ↑ higher is better" in found
+    assert "claim published here confidence" in found
+    assert "LeNet-5 has lower test error than 300 hidden units yes holds 99.8%" in found
+    assert "boosted LeNet-4 has lower test error than LeNet-5 yes not run" in found
+    assert "D4 network has lower test error than LeNet-5 not given holds needs 2 seeds" in found
+
+
+@pytest.mark.parametrize("width", [80, 100, 200])
+def test_nothing_is_cut_and_no_line_is_too_long(width: int) -> None:
+    text = printed(width)
+    assert max(map(len, text.splitlines())) <= width
+    assert "…" not in text
+    for word in ("classifier", "−2.40", "better", "difference", ">99.9%", "confidence", "likelihood"):
+        assert word in text
+
+
+def test_numbers_stay_in_one_piece_in_a_narrow_terminal() -> None:
+    text = printed(60)
+    for piece in ("9.60 ± 0.10", "4.7 ± 0.2", "−0.20 better", "1.20"):
+        assert piece in text
+
+
+def test_a_pipe_gets_no_color_and_a_terminal_does() -> None:
+    assert "\x1b[" not in printed(80)
+    assert "\x1b[" in printed(80, terminal=True)
+
+
+def test_names_in_brackets_are_names() -> None:
+    experiment, comparison, _ = hostile()
+    text = printed(300, experiment=experiment, comparison=comparison)
+    assert "[red]" in text
+    assert HOSTILE.partition(" \x00")[0] in text
+
+
+def test_without_runs_every_row_says_so() -> None:
+    found = lines(printed(80, comparison=compared(EXPERIMENT, [])))
+    assert "linear classifier 12 not run" in found
+    assert not any("likelihood (nats)" in line for line in found)

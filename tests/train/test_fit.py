@@ -1,0 +1,428 @@
+from __future__ import annotations
+
+import copy
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.utils.data import DataLoader
+
+from intertwine.errors import InputError, MissingExtraError
+from intertwine.train import (
+    Ema,
+    FitResult,
+    RunRecord,
+    TrainConfig,
+    deterministic_loader,
+    fit,
+    load_weights,
+    read_metrics,
+    seed_all,
+)
+from tests.train import tiny
+
+
+class StopError(Exception):
+    pass
+
+
+class Log:
+    """Collects rows, and ends the run at a step."""
+
+    def __init__(self, stop_at: int | None = None) -> None:
+        self.rows: list[dict[str, Any]] = []
+        self.stop_at, self.rewound, self.closed = stop_at, -1, False
+
+    def rewind(self, step: int) -> None:
+        self.rewound = step
+
+    def write(self, row: Any) -> None:
+        self.rows.append(dict(row))
+        if row["step"] == self.stop_at:
+            raise StopError
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def squared(model: nn.Module, batch: Any) -> Tensor:
+    x, y = batch
+    return (model(x) - y).square().mean()
+
+
+def line(samples: int = 12) -> list[tuple[Tensor, Tensor]]:
+    x = torch.linspace(-1, 1, samples).unsqueeze(1)
+    return list(zip(x, 3 * x + 1, strict=True))
+
+
+def small(**settings: Any) -> TrainConfig:
+    base = {"epochs": 3, "batch_size": 4, "optimizer": "sgd", "lr": 0.1, "device": "cpu", "log_every": 1}
+    return TrainConfig.from_dict({**base, **settings})
+
+
+def linear() -> nn.Module:
+    seed_all(0)
+    return nn.Linear(1, 1)
+
+
+def train(folder: Path, model: nn.Module | None = None, loader: Any = None, **settings: Any) -> FitResult:
+    options = {key: settings.pop(key) for key in ("loggers", "resume", "extra_penalty", "about") if key in settings}
+    config = small(**settings)
+    loader = deterministic_loader(line(), 4, seed=0) if loader is None else loader
+    return fit(linear() if model is None else model, squared, loader, config, folder=folder, **options)
+
+
+# --- what a step does -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("settings", "make"),
+    [
+        (
+            {"optimizer": "sgd", "momentum": 0.9, "nesterov": True},
+            lambda p: torch.optim.SGD(p, 0.1, 0.9, nesterov=True),
+        ),
+        ({"optimizer": "adam", "beta1": 0.8}, lambda p: torch.optim.Adam(p, 0.1, (0.8, 0.999))),
+        ({"optimizer": "adamw", "weight_decay": 0.1}, lambda p: torch.optim.AdamW(p, 0.1, weight_decay=0.1)),
+    ],
+)
+@pytest.mark.parametrize("clip", [None, 0.5])
+def test_the_loop_is_the_one_written_by_hand(
+    tmp_path: Path, settings: dict[str, Any], make: Callable[..., torch.optim.Optimizer], clip: float | None
+) -> None:
+    ours, hand = linear(), linear()
+    loader = deterministic_loader(line(), 4, seed=0)
+    train(tmp_path, ours, loader, clip_norm=clip, **settings)
+    optimizer = make(hand.parameters())
+    losses = []
+    for epoch in range(3):
+        for batch in loader.batches(epoch):
+            optimizer.zero_grad()
+            loss = squared(hand, batch)
+            loss.backward()
+            if clip is not None:
+                nn.utils.clip_grad_norm_(hand.parameters(), clip)
+            optimizer.step()
+            losses.append(loss.item())
+    assert all(torch.equal(a, b) for a, b in zip(ours.parameters(), hand.parameters(), strict=True))
+    assert [row["loss"] for row in read_metrics(tmp_path)] == losses
+
+
+def test_rows_are_averages_by_sample_over_the_steps_since_the_last_row(tmp_path: Path) -> None:
+    loader = deterministic_loader(line(10), 4, seed=0)  # 4, 4 and 2 samples
+    train(tmp_path / "each", loader=loader, epochs=1)
+    train(tmp_path / "all", loader=loader, epochs=1, log_every=3)
+    a, b, c = (row["loss"] for row in read_metrics(tmp_path / "each"))
+    (row,) = read_metrics(tmp_path / "all")
+    assert row["loss"] == pytest.approx((4 * a + 4 * b + 2 * c) / 10, rel=1e-12)
+    assert (row["step"], row["epoch"], row["split"], row["lr"]) == (3, 0, "train", 0.1)
+
+
+def test_accumulated_batches_are_one_large_batch(tmp_path: Path) -> None:
+    first, second = linear().double(), linear().double()
+    data = [(x.double(), y.double()) for x, y in line(13)]
+    parts = deterministic_loader(data, 2, seed=0)  # the last group of an epoch has a batch of one sample
+    whole = deterministic_loader(data, 6, seed=0)
+    train(tmp_path / "parts", first, parts, batch_size=2, accumulate=3)
+    result = train(tmp_path / "whole", second, whole, batch_size=6)
+    assert result.step == 9
+    for a, b in zip(first.parameters(), second.parameters(), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-12)
+
+
+def test_the_shorter_of_epochs_and_max_steps_counts(tmp_path: Path) -> None:
+    assert train(tmp_path / "a", epochs=2).step == 6
+    assert train(tmp_path / "b", epochs=2, max_steps=4).step == 4
+    assert train(tmp_path / "c", epochs=None, max_steps=7).step == 7
+
+
+def test_the_penalty_is_added_and_logged(tmp_path: Path) -> None:
+    result = train(tmp_path, epochs=1, extra_penalty=lambda model: model.weight.square().sum())
+    (first, *_) = result.rows()
+    start = linear()
+    batch = next(deterministic_loader(line(), 4, seed=0).batches(0))
+    weight = next(start.parameters()).item() ** 2
+    assert first["penalty"] == pytest.approx(weight)
+    assert first["loss"] == pytest.approx(squared(start, batch).item() + weight)
+
+
+def test_groups_of_weights_keep_their_own_rates(tmp_path: Path) -> None:
+    model = linear()
+    before = copy.deepcopy(model)
+    groups = [{"params": [model.weight], "lr": 0.0}, {"params": [model.bias]}]
+    loader = deterministic_loader(line(), 4, seed=0)
+    fit(model, squared, loader, small(schedule="cosine"), folder=tmp_path, param_groups=groups)
+    assert torch.equal(model.weight, before.weight)
+    assert not torch.equal(model.bias, before.bias)
+
+
+def test_ema_follows_the_weights_and_validation_uses_it(tmp_path: Path) -> None:
+    model = linear()
+    average = [p.detach().clone() for p in model.parameters()]
+    seen: list[Tensor] = []
+
+    class Follow(Log):
+        def write(self, row: Any) -> None:
+            if row["split"] == "train":
+                for a, p in zip(average, model.parameters(), strict=True):
+                    a.mul_(0.75).add_(p.detach(), alpha=0.25)
+
+    def spy(model: nn.Module, batch: Any) -> float:
+        seen.append(next(model.parameters()).detach().clone())
+        return 0.0
+
+    loader = deterministic_loader(line(), 4, seed=0)
+    result = fit(
+        model,
+        squared,
+        loader,
+        small(ema=0.75),
+        folder=tmp_path,
+        val_loader=loader,
+        metrics={"x": spy},
+        loggers=[Follow()],
+    )
+    assert result.ema is not None
+    for a, b in zip(average, result.ema.values(), strict=True):
+        torch.testing.assert_close(a, b)
+    assert torch.equal(seen[-1], result.ema["weight"])
+    assert not torch.equal(model.weight, result.ema["weight"])
+    assert torch.equal(load_weights(tmp_path, ema=True)["weight"], result.ema["weight"])
+    assert torch.equal(load_weights(tmp_path)["weight"], model.weight)
+
+
+def test_ema_of_tied_weights_and_integer_buffers() -> None:
+    model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2), nn.BatchNorm1d(2))
+    model[1].weight = model[0].weight
+    ema = Ema(model, 0.5)
+    model(torch.randn(4, 2))
+    with torch.no_grad():
+        model[0].weight.add_(1)
+    ema.update()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    assert ema.state["2.num_batches_tracked"].item() == 1
+    with ema.applied():
+        assert torch.equal(model[0].weight, before["0.weight"] - 0.5)
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+
+
+def test_validation_runs_in_evaluation_mode_and_leaves_no_trace(tmp_path: Path) -> None:
+    def with_validation(folder: Path, every: int) -> tuple[dict[str, Tensor], list[dict[str, Any]]]:
+        seed_all(0)
+        model = tiny.network()
+        model[3].eval()  # somebody froze the dropout
+        loader = deterministic_loader(tiny.data(), 8, seed=0)
+        modes: list[list[bool]] = []
+
+        def spy(model: nn.Module, batch: Any) -> float:
+            modes.append([module.training for module in model.modules()])
+            torch.rand(3)
+            return float(len(batch[0]))
+
+        config = tiny.config(epochs=4, validate_every=every, ema=None)
+        result = fit(model, tiny.loss, loader, config, folder=folder, val_loader=loader, metrics={"n": spy})
+        assert not any(mode for modes_of_batch in modes for mode in modes_of_batch)
+        return dict(model.state_dict()), result.rows()
+
+    weights, rows = with_validation(tmp_path / "often", 1)
+    other, fewer = with_validation(tmp_path / "seldom", 3)
+    assert all(torch.equal(weights[name], other[name]) for name in weights)
+    steps = [row["step"] for row in rows if row["split"] == "val"]
+    assert steps == [6, 12, 18, 24]
+    assert [row["step"] for row in fewer if row["split"] == "val"] == [18, 24]
+    expected = (5 * 8 * 8 + 4 * 4) / 44  # five batches of 8 and one of 4, weighted by their samples
+    assert rows[-1]["val_n"] == pytest.approx(expected)
+
+
+# --- continue ---------------------------------------------------------------------------------------------------------
+
+
+class Lossy(nn.Module):
+    """Keeps a number that is not a tensor in its state, and a complex weight that safetensors does not know."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(1, 1, dtype=torch.complex128))
+        self.calls = 0
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.calls += 1
+        return (x.to(torch.complex128) @ self.weight).abs()
+
+    def get_extra_state(self) -> dict[str, int]:
+        return {"calls": self.calls}
+
+    def set_extra_state(self, state: dict[str, int]) -> None:
+        self.calls = state["calls"]
+
+
+@pytest.mark.parametrize(
+    ("model", "source", "settings"),
+    [
+        (linear, "loader", {"optimizer": "sgd", "momentum": 0.0}),
+        (linear, "loader", {"optimizer": "adam", "accumulate": 2, "schedule": "linear"}),
+        (linear, "torch", {"optimizer": "sgd", "schedule": "step", "milestones": (0.4,), "ema": 0.5}),
+        (Lossy, "loader", {"optimizer": "adamw", "lr": 0.01}),
+        (linear, "loader", {"precision": "bf16-mixed"}),
+        (linear, "loader", {"precision": "64"}),
+        (linear, "loader", {"runtime": "fabric"}),
+    ],
+)
+@pytest.mark.parametrize("stop_at", [4, 5, 9])
+def test_a_run_that_failed_continues_exactly(
+    tmp_path: Path, model: Callable[[], nn.Module], source: str, settings: dict[str, Any], stop_at: int
+) -> None:
+    def loader() -> Any:
+        if source == "torch":
+            return DataLoader(line(11), 2, shuffle=True)  # type: ignore[arg-type]
+        return deterministic_loader(line(11), 2, seed=0)
+
+    def start(folder: str, **options: Any) -> FitResult:
+        seed_all(0)
+        chosen = {"batch_size": 2, "checkpoint_every": 3, "log_every": 1, **settings, **options}
+        return train(tmp_path / folder, model(), loader(), **chosen)
+
+    whole = start("whole")
+    log = Log(stop_at)
+    with pytest.raises(StopError):
+        start("parts", loggers=[log])
+    assert log.closed
+    record = RunRecord.read(tmp_path / "parts" / "record.json")
+    assert (record.status, record.error) == ("failed", "StopError")
+    log = Log()
+    parts = start("parts", loggers=[log])
+    assert parts.resumed_from == log.rewound == (stop_at - 1) // 3 * 3  # the row comes before the checkpoint
+    assert tiny.outcome(tmp_path / "parts") == tiny.outcome(tmp_path / "whole")
+    assert parts.metrics == whole.metrics
+    assert parts.record.started == record.started
+    assert parts.record.config_hash == whole.record.config_hash
+
+
+def test_a_finished_run_is_not_run_again(tmp_path: Path) -> None:
+    first = train(tmp_path)
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    model = linear()
+    second = train(tmp_path, model)
+    assert second.resumed_from == second.step == 9
+    assert (second.metrics, second.record) == (first.metrics, first.record)
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+    assert torch.equal(model.weight, load_weights(tmp_path)["weight"])  # type: ignore[arg-type]
+
+
+def test_another_configuration_is_refused_and_the_fields_are_named(tmp_path: Path) -> None:
+    train(tmp_path, about={"model": {"width": 3}})
+    with pytest.raises(InputError) as caught:
+        train(tmp_path, lr=0.5, seed=1, about={"model": {"width": 4}})
+    assert caught.value.got == "about.model.width = 4, there 3; lr = 0.5, there 0.1; seed = 1, there 0"
+    with pytest.raises(InputError, match="batches in an epoch = 2, there 3"):
+        train(tmp_path, loader=deterministic_loader(line(8), 4, seed=0), about={"model": {"width": 3}})
+    # Where and how often may change.
+    train(tmp_path, workers=1, keep=5, checkpoint_every=1, about={"model": {"width": 3}})
+
+
+def test_another_model_is_refused(tmp_path: Path) -> None:
+    train(tmp_path)
+    with pytest.raises(InputError, match=r"expected the model of the checkpoint.*Unexpected key.*bias"):
+        train(tmp_path, nn.Linear(1, 1, bias=False))
+
+
+def test_a_used_folder_is_refused_without_resume(tmp_path: Path) -> None:
+    train(tmp_path, resume=False)
+    with pytest.raises(InputError, match=r"without checkpoints, since resume=False; got .* with one of step 9"):
+        train(tmp_path, resume=False)
+
+
+# --- arguments and surroundings ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"loader": iter([1])}, "a train_loader with a length"),
+        ({"loader": []}, "at least one batch in a train_loader"),
+        ({"loader": deterministic_loader(line(), 3, seed=0)}, "batches of 4, as TrainConfig.batch_size says"),
+        ({"model": nn.ReLU()}, "a model with weights to train"),
+        ({"devices": 2}, "2 processes, as TrainConfig.devices says"),
+        ({"precision": "16-mixed"}, "an accelerator for the precision 16-mixed"),
+        ({"about": {"x": torch.zeros(1)}}, "plain JSON values"),
+    ],
+)
+def test_wrong_arguments_are_named(tmp_path: Path, arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        train(tmp_path, **arguments)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("value", [torch.zeros(2, requires_grad=True), 3.0])
+def test_a_loss_that_is_no_scalar_is_refused(tmp_path: Path, value: Any) -> None:
+    with pytest.raises(InputError, match="a loss that returns a scalar tensor"):
+        fit(linear(), lambda model, batch: value, [1], small(), folder=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("module", "settings"), [("lightning_fabric", {"runtime": "fabric"}), ("tensorboard", {"tensorboard": True})]
+)
+def test_a_missing_extra_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str, settings: dict[str, Any]
+) -> None:
+    for name in [name for name in sys.modules if name.split(".")[0] == module or name == "torch.utils.tensorboard"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(MissingExtraError, match=r"intertwine\[train\]"):
+        train(tmp_path, **settings)
+    assert train(tmp_path).step == 9, "plain torch is enough otherwise"
+
+
+def test_settings_of_torch_are_put_back(tmp_path: Path) -> None:
+    torch.utils.deterministic.fill_uninitialized_memory = True
+    train(tmp_path / "a")
+    assert not torch.are_deterministic_algorithms_enabled()
+    assert torch.utils.deterministic.fill_uninitialized_memory
+    with pytest.raises(RuntimeError, match="deterministic"):
+        fit(
+            linear(),
+            lambda model, batch: (
+                (_ for _ in ()).throw(RuntimeError("deterministic"))
+                if torch.are_deterministic_algorithms_enabled()
+                else None
+            ),
+            [1],
+            small(),
+            folder=tmp_path / "b",
+        )
+
+
+def test_runs_with_the_same_seed_are_equal_and_others_are_not(tmp_path: Path) -> None:
+    for name, seed in (("a", 0), ("b", 0), ("c", 1)):
+        torch.rand(7)  # what happened before must not matter
+        tiny.run(tmp_path / name, seed=seed)
+    assert tiny.outcome(tmp_path / "a") == tiny.outcome(tmp_path / "b")
+    assert tiny.outcome(tmp_path / "a")["model.safetensors"] != tiny.outcome(tmp_path / "c")["model.safetensors"]
+
+
+def test_fabric_and_plain_torch_give_the_same(tmp_path: Path) -> None:
+    tiny.run(tmp_path / "plain")
+    tiny.run(tmp_path / "fabric", runtime="fabric")
+    assert tiny.outcome(tmp_path / "plain") == tiny.outcome(tmp_path / "fabric")
+
+
+def test_compiled_models_train_and_continue(tmp_path: Path) -> None:
+    # The backend that compiles nothing: the wiring is the same, and it needs no compiler.
+    model = linear()
+    train(tmp_path, model, compile="eager", max_steps=5)
+    assert set(load_weights(tmp_path)) == {"weight", "bias"}
+    plain = linear()
+    train(tmp_path / "plain", plain, max_steps=5)
+    assert torch.equal(model.weight, plain.weight)  # type: ignore[arg-type]
+
+
+@pytest.mark.slow
+def test_a_really_compiled_model_is_close(tmp_path: Path) -> None:
+    model, plain = linear(), linear()
+    train(tmp_path / "compiled", model, compile=True)
+    train(tmp_path / "plain", plain)
+    torch.testing.assert_close(model.state_dict(), plain.state_dict())

@@ -7,6 +7,7 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any, Literal
 
 import numpy as np
@@ -23,8 +24,8 @@ from ._split import Split
 Layout = Literal["NHWC", "NCHW"]
 _SPLIT = ("x_train", "y_train", "x_test", "y_test")
 _WHOLE = ("images", "labels")
-# RuntimeError: a password, or a compression that is not known.
-DAMAGE = (OSError, ValueError, EOFError, RuntimeError, zlib.error, zipfile.BadZipFile)
+# RuntimeError: a password, or a compression that is not known. TokenError: numpy parses headers as Python text.
+DAMAGE = (OSError, ValueError, EOFError, RuntimeError, SyntaxError, TokenError, zlib.error, zipfile.BadZipFile)
 
 
 def read_npz(

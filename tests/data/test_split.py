@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from intertwine.data import (
+    AugmentedSplit,
     ImageData,
     Normalization,
     Split,
@@ -143,14 +144,14 @@ AUGMENT = compose(partial(random_crop, padding=1), random_flip)
 class Augmented(Dataset[tuple[Tensor, Tensor]]):
     """What a loader does: one generator a sample, from the seed, the epoch and the index."""
 
-    def __init__(self, split: Split, epoch: int) -> None:
+    def __init__(self, split: AugmentedSplit, epoch: int) -> None:
         self.split, self.epoch = split, epoch
 
     def __len__(self) -> int:
         return len(self.split)
 
     def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
-        return self.split.sample(index, sample_generator(7, self.epoch, index))
+        return self.split.getitem_seeded(index, sample_generator(7, self.epoch, index))
 
 
 def test_augmentation_depends_on_the_sample_only_not_on_order_or_workers() -> None:
@@ -162,18 +163,30 @@ def test_augmentation_depends_on_the_sample_only_not_on_order_or_workers() -> No
     assert torch.equal(alone, backwards)
     assert torch.equal(alone, workers)
     assert not torch.equal(alone, torch.stack([Augmented(split, 3)[k][0] for k in range(24)])), "epochs differ"
-    assert not torch.equal(alone, split.as_tensors()[0]), "the transform does something"
+    assert not torch.equal(alone, split.split.as_tensors()[0]), "the transform does something"
     assert torch.equal(split[3][0], data.train.normalized(data.normalization)[3][0]), "indexing does not augment"
 
 
 def test_the_transform_comes_before_the_normalization() -> None:
     data = load("digits")
     zero = data.normalized().train.with_transform(lambda image, generator: torch.zeros_like(image))
-    image, _ = zero.sample(0, sample_generator(0))
+    image, _ = zero.getitem_seeded(0, sample_generator(0))
     assert torch.allclose(image, torch.full_like(image, -data.normalization.mean[0] / data.normalization.std[0]))
 
 
 def test_a_split_survives_pickling() -> None:
     split = load("digits").train.subset(5).with_transform(AUGMENT)
     again = pickle.loads(pickle.dumps(split))
-    assert torch.equal(again.sample(3, sample_generator(1))[0], split.sample(3, sample_generator(1))[0])
+    assert torch.equal(again.getitem_seeded(3, sample_generator(1))[0], split.getitem_seeded(3, sample_generator(1))[0])
+
+
+def test_the_training_loader_reads_augmented_samples() -> None:
+    from intertwine.train import deterministic_loader
+
+    split = load("digits").train.subset(40).with_transform(AUGMENT)
+    epochs = [
+        torch.cat([images for images, _ in deterministic_loader(split, 16, seed=3).batches(epoch)])
+        for epoch in (0, 0, 1)
+    ]
+    assert torch.equal(epochs[0], epochs[1])
+    assert not torch.equal(epochs[0].sum((1, 2, 3)).sort().values, epochs[2].sum((1, 2, 3)).sort().values)

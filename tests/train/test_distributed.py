@@ -61,10 +61,10 @@ def wait_until(condition: Callable[[], bool], process: subprocess.Popen[str]) ->
         time.sleep(0.02)
 
 
-def start_slow_run(folder: Path, *settings: str, torchrun: tuple[str, ...] = ()) -> subprocess.Popen[str]:
+def start_slow_run(folder: Path, *settings: str, torchrun: tuple[str, ...] = (), **more: str) -> subprocess.Popen[str]:
     """Two processes that sleep in each step, so that they can be disturbed."""
     command = [*TORCHRUN, "--standalone", "--nproc-per-node", "2", *torchrun, "-m", "tests.train.parallel"]
-    process = start([*command, str(folder), "0.1", *settings])
+    process = start([*command, str(folder), "0.1", *settings], **more)
     wait_until(lambda: (folder / "checkpoints" / "step-00000006").exists(), process)
     return process
 
@@ -181,7 +181,8 @@ def test_a_silent_process_ends_the_others_after_the_timeout(tmp_path: Path) -> N
 @pytest.mark.slow
 def test_torchrun_starts_a_dead_process_again_and_the_run_goes_on(tmp_path: Path) -> None:
     folder = tmp_path / "two"
-    process = start_slow_run(folder, torchrun=("--max-restarts", "2"))
+    (variable,) = re.findall(r"^export (\w+)=1$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    process = start_slow_run(folder, torchrun=("--max-restarts", "2"), **{variable: "1"})
     os.kill(pid_of(folder, 1), signal.SIGKILL)
     code, output = finish(process)
     assert code == 0, output
@@ -205,3 +206,11 @@ def test_ctrl_c_saves_in_process_0_and_ends_all(tmp_path: Path) -> None:
 def load_weights_of_one(folder: Path) -> dict[str, torch.Tensor]:
     parallel.run(folder)
     return load_weights(folder)
+
+
+def test_processes_that_never_come_are_reported(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tests.train.parallel", str(tmp_path), "0", "timeout=3"]
+    alone = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+    code, output = finish(start(command, **alone))
+    assert code != 0
+    assert "LostWorkerError: fit: expected 2 processes to meet within 3 s" in output

@@ -421,6 +421,7 @@ def test_compiled_models_train_and_continue(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of the compiler itself
 def test_a_really_compiled_model_is_close(tmp_path: Path) -> None:
     model, plain = linear(), linear()
     train(tmp_path / "compiled", model, compile=True)

@@ -13,6 +13,7 @@ from ._registry import names as names
 from ._registry import register_dataset as register_dataset
 from ._source import ImageSource as ImageSource
 from ._source import TensorImages as TensorImages
+from ._split import AugmentedSplit as AugmentedSplit
 from ._split import Split as Split
 from ._sprites import DSPRITES as DSPRITES
 from ._sprites import SpriteImages as SpriteImages

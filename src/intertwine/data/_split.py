@@ -24,8 +24,7 @@ class Split(Dataset[tuple[Tensor, Tensor]]):
     """Images with labels.
 
     ``split[i]`` is the image ``(channels, height, width)``, float32 in [0, 1] or normalized, and its label, an int64
-    tensor: a scalar class, or a row of factors. Indexing never augments; :meth:`sample` does, with a generator that
-    the caller derives from the sample, so that neither data order nor the number of workers changes the result.
+    tensor: a scalar class, or a row of factors. Indexing never augments; :meth:`with_transform` does.
 
     Args:
         source: where the images come from.
@@ -33,7 +32,6 @@ class Split(Dataset[tuple[Tensor, Tensor]]):
         classes: names of the classes; of the values of the first factor if there are several.
         positions: where in the source the samples lie, int64 ``(n,)``; all of it in order by default.
         normalization: applied last, if given.
-        transform: applied by :meth:`sample`, before the normalization.
 
     >>> from intertwine.data import load
     >>> train = load("digits").train
@@ -50,7 +48,6 @@ class Split(Dataset[tuple[Tensor, Tensor]]):
     classes: tuple[str, ...] = ()
     positions: Tensor | None = None
     normalization: Normalization | None = None
-    transform: Transform | None = None
 
     def __post_init__(self) -> None:
         n = len(self.source) if self.positions is None else len(self.positions)
@@ -90,25 +87,15 @@ class Split(Dataset[tuple[Tensor, Tensor]]):
         images = self._floats(indices)
         return (self.normalization(images) if self.normalization else images), self.labels[indices]
 
-    def sample(self, index: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Image and label as in ``split[index]``, with the transform applied before the normalization.
-
-        >>> from intertwine.data import load, random_flip, sample_generator
-        >>> train = load("digits").train.with_transform(random_flip)
-        >>> seed, epoch, index = 0, 3, 17
-        >>> image, label = train.sample(index, sample_generator(seed, epoch, index))
-        >>> torch.equal(image, train[17][0]) or torch.equal(image, train[17][0].flip(-1))
-        True
-        """
+    def augmented(self, index: int, transform: Transform, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Image and label as in ``split[index]``, with the transform applied before the normalization."""
         at = torch.tensor([self._checked(index)])
-        image = self._floats(at)[0]
-        if self.transform is not None:
-            image = self.transform(image, generator)
+        image = transform(self._floats(at)[0], generator)
         return (self.normalization(image) if self.normalization else image), self.labels[at][0]
 
-    def with_transform(self, transform: Transform | None) -> Split:
-        """The same samples, augmented by ``transform(image, generator)`` when read with :meth:`sample`."""
-        return replace(self, transform=transform)
+    def with_transform(self, transform: Transform) -> AugmentedSplit:
+        """The same samples, augmented by ``transform(image, generator)`` when they are read for training."""
+        return AugmentedSplit(self, transform)
 
     def normalized(self, normalization: Normalization) -> Split:
         """The same samples, normalized when read. Test images take the normalization of the training images."""
@@ -204,3 +191,36 @@ def image_size(size: int | tuple[int, int]) -> tuple[int, int]:
     if height < 1 or width < 1:
         raise InputError("size", expected="a positive height and width", got=f"{size}", fix="Give pixels, such as 32.")
     return height, width
+
+
+@dataclass(frozen=True, eq=False)
+class AugmentedSplit(Dataset[tuple[Tensor, Tensor]]):
+    """A split with a random transform.
+
+    :meth:`getitem_seeded` augments, with a generator that the caller derives from the sample, so that neither data
+    order nor the number of workers changes the result; ``deterministic_loader`` reads by it. Indexing does not.
+
+    Args:
+        split: the images.
+        transform: ``transform(image, generator)``, applied before the normalization.
+
+    >>> from intertwine.data import load, random_flip, sample_generator
+    >>> train = load("digits").train.with_transform(random_flip)
+    >>> seed, epoch, index = 0, 3, 17
+    >>> image, label = train.getitem_seeded(index, sample_generator(seed, epoch, index))
+    >>> torch.equal(image, train[17][0]) or torch.equal(image, train[17][0].flip(-1))
+    True
+    """
+
+    split: Split
+    transform: Transform
+
+    def __len__(self) -> int:
+        return len(self.split)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        return self.split[index]
+
+    def getitem_seeded(self, index: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Image and label, augmented."""
+        return self.split.augmented(index, self.transform, generator)

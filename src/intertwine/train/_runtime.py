@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from ..errors import InputError, MissingExtraError
+from ..errors import InputError, LostWorkerError, MissingExtraError
 from ._batch import map_tensors
 from ._config import TrainConfig
 
@@ -212,7 +212,17 @@ class FabricRuntime:
                 strategy=self._data_parallel(config),
                 precision=precision,
             )
-        self._fabric.launch()
+        try:
+            self._fabric.launch()
+        except (RuntimeError, OSError) as error:
+            if world == 1:
+                raise
+            raise LostWorkerError(
+                "fit",
+                expected=f"{world} processes to meet within {config.timeout:g} s",
+                got=f"{str(error).splitlines()[0]} in process {os.environ['RANK']}",
+                fix="See that all of them were started, and that they reach MASTER_ADDR (docs/distributed.md).",
+            ) from error
         self.rank, self.world, self.device = self._fabric.global_rank, self._fabric.world_size, self._fabric.device
         self._cast = _caster(self.device, config.precision)
 

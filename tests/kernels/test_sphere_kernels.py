@@ -288,7 +288,7 @@ class TestErrors:
             solve(field("scalar"), field("scalar"), band_limit=2.5)
 
     def test_empty(self):
-        with pytest.raises(EmptyKernelSpaceError, match=r"none up to degree 0: fields of spin m.*band_limit=1 or more"):
+        with pytest.raises(EmptyKernelSpaceError, match=r"none: up to degree 0 fields of spin m.*band_limit=1 or more"):
             solve(field("scalar"), field("vector"), band_limit=0)
         empty = solve(field("scalar"), field("vector"), band_limit=0, allow_empty=True)
         assert (empty.dim, empty.mackey_dim, empty.residual) == (0, 0, 0.0)

@@ -11,6 +11,7 @@ from .._numerics import require_memory
 from ..errors import InputError, TypeMismatchError
 from ..groups import FiniteGroup
 from ..spaces import FieldType, Grid
+from ._checks import common_grid
 from ._orbit_kernels import OrbitKernels
 from ._orbits import OrbitProblem
 
@@ -68,14 +69,7 @@ class LatticeKernelBasis(OrbitKernels):
 
 
 def _exact_grid(in_type: FieldType, out_type: FieldType) -> tuple[Grid, FiniteGroup]:
-    space = in_type.space
-    if not isinstance(space, Grid) or out_type.space != space:
-        raise TypeMismatchError(
-            "kernels.solve",
-            expected="two field types on one grid",
-            got=f"{in_type} and {out_type}",
-            fix="Build both from the same Grid2d or Grid3d.",
-        )
+    space = common_grid(in_type, out_type)
     if not space.exact or not isinstance(space.stabilizer, FiniteGroup):
         raise TypeMismatchError(
             "kernels.solve",

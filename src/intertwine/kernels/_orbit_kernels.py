@@ -9,10 +9,11 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from .._numerics import LAW_TOLERANCE, require_memory
-from ..errors import EmptyKernelSpaceError, InputError, NumericalError
+from .._numerics import require_memory
+from ..errors import InputError
 from ..spaces import FieldType
-from ._orbits import Orbit, OrbitProblem, carry, require_dim
+from ._checks import require_dim, require_residual, require_some
+from ._orbits import Orbit, OrbitProblem, carry
 
 
 @dataclass(frozen=True)
@@ -55,21 +56,15 @@ class OrbitKernels(ABC):
     def _check(self, allow_empty: bool) -> None:
         who = f"kernels {self.in_type} → {self.out_type}"
         require_dim(self.dim, self.mackey_dim, who=who)
-        if not self.residual <= LAW_TOLERANCE:
-            raise NumericalError(
-                who,
-                expected=f"kernels that satisfy the constraint to {LAW_TOLERANCE:.0e}",
-                got=f"a residual of {self.residual:.2g}",
-                fix="A representation is no homomorphism, or the kernel cache holds foreign data: empty it, try again.",
-            )
-        if self.dim == 0 and not allow_empty:
-            raise EmptyKernelSpaceError(
-                "kernels.solve",
-                expected=f"an equivariant map {self.in_type} → {self.out_type} other than zero",
-                got=f"none: on the stabilizers of all {len(self._problem.orbits)} double cosets the two "
-                "representations share no irreducible, so a layer of these types could only be zero",
-                fix="Choose types with a common irreducible (regular fields contain all of them) or a larger filter; "
-                "allow_empty=True accepts the empty basis.",
+        require_residual(self.residual, who=who)
+        if not allow_empty:
+            require_some(
+                self.dim,
+                self.in_type,
+                self.out_type,
+                why=f"on the stabilizers of all {len(self._problem.orbits)} double cosets the two representations "
+                "share no irreducible",
+                fix="Choose types with a common irreducible (regular fields contain all of them) or a larger filter.",
             )
 
     @abstractmethod

@@ -23,6 +23,7 @@ from torch import Tensor
 from ..errors import NumericalError
 from ..groups import Representation, intertwiners, permutation_intertwiners
 from ._cache import cached
+from ._checks import require_dim
 
 
 @dataclass(frozen=True)
@@ -95,17 +96,6 @@ def solve_orbit(orbit: Orbit, rho1: Representation, rho2: Representation) -> Ten
     carried = carry(orbit, basis, rho1, rho2).flatten(1)
     _, r = torch.linalg.qr(carried.T)
     return torch.linalg.solve_triangular(r.T, basis.flatten(1), upper=False).reshape(basis.shape)
-
-
-def require_dim(found: int, predicted: int, *, who: str) -> None:
-    """The dimension found must be the one that Mackey's formula predicts."""
-    if found != predicted:
-        raise NumericalError(
-            who,
-            expected=f"{predicted} kernels by Mackey's formula",
-            got=f"{found} from the solver",
-            fix="The representations are inconsistent or too ill-conditioned to solve in float64.",
-        )
 
 
 def carry(orbit: Orbit, basis: Tensor, rho1: Representation, rho2: Representation) -> Tensor:

@@ -9,11 +9,11 @@ from math import pi
 import torch
 from torch import Tensor
 
-from .._numerics import LAW_TOLERANCE, require_memory
-from ..errors import EmptyKernelSpaceError, InputError, NumericalError, TypeMismatchError
+from .._numerics import require_memory
+from ..errors import InputError, TypeMismatchError
 from ..groups import SO2, SO3, Representation, direct_sum, wigner_ds
 from ..spaces import FieldType, Sphere, SphereGrid, SpinTransform, require_band_limit, spin_decomposition
-from ._orbits import require_dim
+from ._checks import require_dim, require_residual, require_some
 
 _CHUNK = 2**21  # numbers in a temporary of the sums in space
 
@@ -82,21 +82,15 @@ class SphereKernelBasis:
             require_dim(found, multiplicity(rho1, l) * multiplicity(rho2, l), who=who)
 
     def _check(self, allow_empty: bool) -> None:
-        if not self.residual <= LAW_TOLERANCE:
-            raise NumericalError(
-                f"kernels {self.in_type} → {self.out_type}",
-                expected=f"kernels that satisfy the constraint to {LAW_TOLERANCE:.0e}",
-                got=f"a residual of {self.residual:.2g}",
-                fix="A representation is no homomorphism, or the band limit too large for float64.",
-            )
-        if self.dim == 0 and not allow_empty:
+        require_residual(self.residual, who=f"kernels {self.in_type} → {self.out_type}")
+        if not allow_empty:
             least = max(min(spins.spins) for spins in (self._in, self._out))
-            raise EmptyKernelSpaceError(
-                "kernels.solve",
-                expected=f"an equivariant map {self.in_type} → {self.out_type} other than zero",
-                got=f"none up to degree {self.band_limit}: fields of spin m have no degrees below m, so that a layer "
-                "of these types could only be zero",
-                fix=f"Use band_limit={least} or more; allow_empty=True accepts it.",
+            require_some(
+                self.dim,
+                self.in_type,
+                self.out_type,
+                why=f"up to degree {self.band_limit} fields of spin m have no degrees below m",
+                fix=f"Use band_limit={least} or more.",
             )
 
     @cached_property

@@ -11,13 +11,13 @@ from math import ceil
 import torch
 from torch import Tensor
 
-from .._numerics import LAW_TOLERANCE, require_memory
-from ..errors import EmptyKernelSpaceError, InputError, NumericalError, TypeMismatchError
+from .._numerics import require_memory
+from ..errors import InputError, TypeMismatchError
 from ..groups import Decomposition, FiniteGroup, LieGroup, Representation, circular_harmonics, spherical_harmonics
 from ..spaces import FieldType, Grid
 from ._angular import angular_residual, angular_solutions, harmonics
+from ._checks import common_grid, require_dim, require_residual, require_some
 from ._lattice import filter_sizes
-from ._orbits import require_dim
 
 BandLimit = int | Callable[[float], int] | None
 
@@ -87,7 +87,6 @@ class SteerableKernelBasis:
         self.rings = self._rings(rings, sigma, band_limit)
         self._in, self._out = in_type.rho.decompose(), out_type.rho.decompose()
         self._solve()
-        require_dim(self.dim, self.mackey_dim, who=f"kernels {in_type} → {out_type}")
         self._check(allow_empty)
 
     # -- solving -----------------------------------------------------------------------------------------------
@@ -128,21 +127,15 @@ class SteerableKernelBasis:
 
     def _check(self, allow_empty: bool) -> None:
         who = f"kernels {self.in_type} → {self.out_type}"
-        if not self.residual <= LAW_TOLERANCE:
-            raise NumericalError(
-                who,
-                expected=f"kernels that satisfy the constraint to {LAW_TOLERANCE:.0e}",
-                got=f"a residual of {self.residual:.2g}",
-                fix="A representation is no homomorphism, or the kernel cache holds foreign data: empty it, try again.",
-            )
-        if self.dim == 0 and not allow_empty:
-            raise EmptyKernelSpaceError(
-                "kernels.solve",
-                expected=f"an equivariant map {self.in_type} → {self.out_type} other than zero",
-                got="none below the band limit: no harmonic couples the two representations, so a layer of these types "
-                "could only be zero",
-                fix="Use a larger filter or band limit, or types that share an irreducible. "
-                "allow_empty=True accepts the empty basis.",
+        require_dim(self.dim, self.mackey_dim, who=who)
+        require_residual(self.residual, who=who)
+        if not allow_empty:
+            require_some(
+                self.dim,
+                self.in_type,
+                self.out_type,
+                why="below the band limit no harmonic couples the two representations",
+                fix="Use a larger filter or band limit, or types that share an irreducible.",
             )
         for pair in self._angular:
             sampled = self._pair_values(*pair, self._tap_profiles).flatten(1)
@@ -294,14 +287,7 @@ def _distinct(decomposition: Decomposition) -> list[Representation]:
 
 
 def _grid(in_type: FieldType, out_type: FieldType) -> Grid:
-    space = in_type.space
-    if not isinstance(space, Grid) or out_type.space != space:
-        raise TypeMismatchError(
-            "kernels.solve",
-            expected="two field types on one grid",
-            got=f"{in_type} and {out_type}",
-            fix="Build both from the same Grid2d or Grid3d.",
-        )
+    space = common_grid(in_type, out_type)
     if not isinstance(space.stabilizer, FiniteGroup | LieGroup):
         raise TypeMismatchError(
             "kernels.solve", expected="a finite or compact Lie group as stabilizer", got=space.name, fix="Use SO(2)."

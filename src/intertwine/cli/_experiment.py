@@ -82,7 +82,8 @@ def run(
     scale: ScaleOption = Scale.smoke,
     only: Annotated[list[str] | None, typer.Option(metavar="ROW", help="Run this row only; may be repeated.")] = None,
     seeds: Annotated[int | None, typer.Option(min=1, help="Number of seeds; the scale's own unless given.")] = None,
-    data: Annotated[Path | None, typer.Option(help="Folder with data sets; the embedded digits serve without.")] = None,
+    data: Annotated[Path | None, typer.Option(help="Folder with data sets; smoke runs on embedded data.")] = None,
+    download: Annotated[bool, typer.Option("--download", help="Fetch data sets that are not there.")] = False,
     workers: Annotated[int, typer.Option(min=1, help="Jobs at a time.")] = 1,
     engine: Annotated[Engine, typer.Option(help="Where jobs run.")] = Engine.local,
     address: Annotated[str | None, typer.Option(help="Address of a Ray cluster, with --engine ray.")] = None,
@@ -112,6 +113,7 @@ def run(
         only=only or (),
         seeds=seeds,
         overrides=overrides_of(setting),
+        download=download,
     )
     outcomes: list[Outcome] = []
     alone = workers == 1 and engine is Engine.local

@@ -78,6 +78,7 @@ class Job:
         settings: scale, row and overrides merged.
         data: the folder with data sets, or None for embedded data only.
         folder: where the run keeps its checkpoints and its record.
+        download: whether data sets that are not in the folder may be fetched.
         progress: whether to draw progress bars.
         report: called with (step, metrics) at each validation; it may raise to stop the run early.
     """
@@ -89,6 +90,7 @@ class Job:
     settings: Mapping[str, Any]
     data: Path | None
     folder: Path
+    download: bool = False
     progress: bool = False
     report: Callable[[int, Mapping[str, float]], None] | None = None
 

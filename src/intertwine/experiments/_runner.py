@@ -37,6 +37,7 @@ class JobSpec:
         results: the folder under which all runs are kept.
         data: the folder with data sets, or None.
         overrides: settings that differ from those of the scale and the row.
+        download: whether data sets that are not in the folder may be fetched.
     """
 
     experiment: str
@@ -46,6 +47,7 @@ class JobSpec:
     results: str
     data: str | None = None
     overrides: Mapping[str, Any] = field(default_factory=dict)
+    download: bool = False
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -96,20 +98,18 @@ def jobs_of(
     only: Sequence[str] = (),
     seeds: int | None = None,
     overrides: Mapping[str, Any] | None = None,
+    download: bool = False,
 ) -> list[JobSpec]:
     """The jobs of an experiment, seed by seed, so that an interrupted batch has compared all rows at some seeds."""
     rows = [experiment.row(name).name for name in only] or [row.name for row in experiment.rows]
     count = experiment.seeds[scale] if seeds is None else seeds
+    where: dict[str, Any] = {
+        "results": str(results),
+        "data": str(data) if data is not None else None,
+        "download": download,
+    }
     return [
-        JobSpec(
-            experiment.name,
-            row,
-            scale,
-            seed,
-            str(results),
-            str(data) if data is not None else None,
-            dict(overrides or {}),
-        )
+        JobSpec(experiment.name, row, scale, seed, overrides=dict(overrides or {}), **where)
         for seed in range(count)
         for row in rows
     ]
@@ -148,6 +148,7 @@ def _run(
         settings=spec.settings,
         data=Path(spec.data) if spec.data is not None else None,
         folder=spec.folder,
+        download=spec.download,
         progress=progress,
         report=report,
     )

@@ -22,7 +22,7 @@ from ._experiment import Experiment, ExperimentRow, Job, Metric, Ordering, Publi
 def run(job: Job) -> Mapping[str, float]:
     """Train one network and measure its error on the test images."""
     wanted = job.settings
-    data = load(wanted["data"], folder=job.data).normalized()
+    data = load(wanted["data"], folder=job.data, download=job.download).normalized()
     train = data.train if wanted["images"] is None else data.train.subset(wanted["images"], seed=0)
     channels, size, _ = data.shape
     seed_all(job.seed)

@@ -24,7 +24,8 @@ SAMPLES, BATCH = 33, 8  # the last batch has a single sample: one of two process
 
 def config(**settings: Any) -> TrainConfig:
     base: dict[str, Any] = {
-        "epochs": 4,
+        "epochs": 6,
+        "accumulate": 2,  # of five batches in an epoch, the last stays alone
         "batch_size": BATCH,
         "optimizer": "sgd",
         "lr": 0.05,

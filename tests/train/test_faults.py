@@ -110,7 +110,9 @@ def test_a_disk_too_full_for_a_row_of_metrics_is_named(small_disk: Path, monkeyp
 
     monkeypatch.setattr(tiny, "loss", verbose)
     with pytest.raises(StorageError, match=r"room to write a row of metrics; got No space left on device"):
-        run_with(monkeypatch, small_disk / "run", {"checkpoint_every": None}, loggers=filler, val_loader=None)
+        run_with(
+            monkeypatch, small_disk / "run", {"checkpoint_every": None}, loggers=filler, val_loader=None, metrics=None
+        )
 
 
 LIMITED = """
@@ -120,7 +122,8 @@ from tests.train.test_faults import At
 original = tiny.fit
 def limit():
     resource.setrlimit(resource.RLIMIT_FSIZE, (700, 700))
-tiny.fit = lambda *args, **options: original(*args, **{**options, "loggers": [At(9, limit)], "val_loader": None})
+more = {"loggers": [At(9, limit)], "val_loader": None, "metrics": None}
+tiny.fit = lambda *args, **options: original(*args, **{**options, **more})
 tiny.run(sys.argv[1], log_every=9)
 """
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import copy
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -226,6 +227,7 @@ def test_validation_runs_in_evaluation_mode_and_leaves_no_trace(tmp_path: Path) 
         config = tiny.config(epochs=4, validate_every=every, ema=None)
         result = fit(model, tiny.loss, loader, config, folder=folder, val_loader=loader, metrics={"n": spy})
         assert not any(mode for modes_of_batch in modes for mode in modes_of_batch)
+        assert [module.training for module in model] == [True, True, True, False, True]
         return dict(model.state_dict()), result.rows()
 
     weights, rows = with_validation(tmp_path / "often", 1)
@@ -427,3 +429,30 @@ def test_a_really_compiled_model_is_close(tmp_path: Path) -> None:
     train(tmp_path / "compiled", model, compile=True)
     train(tmp_path / "plain", plain)
     torch.testing.assert_close(model.state_dict(), plain.state_dict())
+
+
+def test_importing_the_room_is_light() -> None:
+    heavy = ("lightning_fabric", "tensorboard", "rich", "yaml", "safetensors", "torch._dynamo", "scipy", "sympy")
+    code = f"import sys, torch, intertwine.train; print([name for name in {heavy} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_metrics_need_something_to_be_computed_on(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="batches to compute the metrics on; got metrics x and no val_loader"):
+        fit(linear(), squared, [1], small(), folder=tmp_path, metrics={"x": lambda model, batch: 0.0})
+
+
+def test_a_refused_run_leaves_the_record_of_the_other_alone(tmp_path: Path) -> None:
+    train(tmp_path)
+    before = (tmp_path / "record.json").read_bytes()
+    with pytest.raises(InputError):
+        train(tmp_path, lr=0.5)
+    assert (tmp_path / "record.json").read_bytes() == before
+
+
+def test_one_loader_may_serve_training_and_validation(tmp_path: Path) -> None:
+    loader = deterministic_loader(line(), 4, seed=0, workers=1)
+    result = fit(linear(), squared, loader, small(), folder=tmp_path, val_loader=loader)
+    assert [row["step"] for row in result.rows() if row["split"] == "val"] == [3, 6, 9]
+    loader.close()

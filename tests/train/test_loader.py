@@ -49,6 +49,8 @@ def test_workers_change_nothing(kind: str, workers: int) -> None:
     stopped_early = loaded.batches(2)
     next(stopped_early)
     assert same(list(loaded.batches(3)), list(plain.batches(3)))
+    with pytest.raises(InputError, match="one iteration at a time, since workers > 0"):
+        next(stopped_early)
     loaded.close()
 
 

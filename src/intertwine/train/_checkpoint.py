@@ -176,6 +176,8 @@ class CheckpointFolder:
                 )
             tensors = {}
             for name, checksum in record["checksums"].items():
+                if Path(name).name != name:
+                    raise _DamageError(f"state.json names {name}, which is not beside it")
                 data = (path / name).read_bytes()
                 if hashlib.sha256(data).hexdigest() != checksum:
                     raise _DamageError(f"{name} does not match its checksum")

@@ -67,7 +67,8 @@ class TrainConfig(BaseModel):
         clip_norm: the norm that the gradient is clipped to, if any.
         ema: decay of the moving average of the weights, if one is wanted; validation then uses it.
         compile: True for ``torch.compile``, or the name of its backend.
-        precision: ``32``, ``64``, ``bf16-mixed`` or ``16-mixed``.
+        precision: ``32`` leaves weights as they are, ``64`` makes weights and batches float64; ``bf16-mixed``,
+            ``16-mixed``.
         device: ``cpu``, ``cuda``, ``mps``, or ``auto`` for CUDA where there is some.
         devices: number of processes, for a check; ``auto`` takes as many as torchrun started.
         runtime: ``plain`` torch, ``fabric`` for Lightning Fabric, ``auto`` for Fabric only where it is needed.

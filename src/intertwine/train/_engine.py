@@ -6,21 +6,22 @@ import re
 import signal
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor, nn
 
-from ..errors import InputError, IntertwineError, LostWorkerError, StorageError
+from ..errors import InputError, IntertwineError, LostWorkerError
 from ._config import TrainConfig
-from ._content import content_hash, plain
+from ._content import plain
 from ._interrupt import Interrupts
 from ._loader import as_loader
 from ._logging import Logger, TensorBoardLog, read_metrics
 from ._progress import Progress
-from ._record import RECORD_FILE, RunRecord, Status
+from ._record import RunRecord
+from ._record_keeper import RecordKeeper
 from ._runtime import Runtime, start_runtime
 from ._seeding import deterministic_algorithms
 from ._storage import locked, storage_errors
@@ -114,6 +115,9 @@ def fit(
     train = as_loader(train_loader, config.seed, "a train_loader")
     _check_batch_size(train, config)
     val = as_loader(val_loader, config.seed, "a val_loader") if val_loader is not None else None
+    if metrics and val is None:
+        got = f"metrics {', '.join(metrics)} and no val_loader"
+        raise InputError("fit", expected="batches to compute the metrics on", got=got, fix="Give a val_loader.")
     about = plain(dict(about or {}))
     runtime = start_runtime(config)
     with ExitStack() as stack:
@@ -135,25 +139,24 @@ def fit(
             about=about,
         )
         interrupts = stack.enter_context(Interrupts())
-        resumed_from = _continue(training, resume)
-        keeper = _RecordKeeper(training, resumed_from)
+        keeper = RecordKeeper(training)
         try:
+            resumed_from = _continue(training, resume)
             with ExitStack() as closing:
                 _open_logs(training, closing)
-                keeper.begin()
+                keeper.begin(resumed=resumed_from is not None)
                 training.prepare()
-                bar = closing.enter_context(
-                    Progress(training.total, training.step, progress if runtime.rank == 0 else False)
-                )
+                shown = progress if runtime.rank == 0 else False
+                bar = closing.enter_context(Progress(training.total, training.step, shown))
                 training.run(interrupts, bar)
+            training.latest = runtime.broadcast(training.latest)
         except BaseException as error:
-            shown = _lost(error, training, interrupts) or error
-            stopped = isinstance(shown, (KeyboardInterrupt, SystemExit))
-            keeper.end("interrupted" if stopped else "failed", shown)
-            if shown is error:
+            ended_by = _lost(error, training, interrupts) or error
+            keeper.failed(ended_by)
+            if ended_by is error:
                 raise
-            raise shown from (None if stopped else error)
-        record = keeper.end("finished", None)
+            raise ended_by from error
+        record = keeper.finished()
         return FitResult(
             folder=folder,
             step=training.step,
@@ -238,44 +241,3 @@ def _lost(error: BaseException, training: Training, interrupts: Interrupts) -> B
     )
     print(lost, file=sys.stderr, flush=True)  # now: torchrun may end this process before its trace is printed
     return lost
-
-
-class _RecordKeeper:
-    """Writes ``record.json`` when a run begins and when it ends, in process 0."""
-
-    def __init__(self, training: Training, resumed_from: int | None) -> None:
-        self._training = training
-        self._path = training.folder / RECORD_FILE
-        config = training.config
-        digest = content_hash({"train": config.hash, "about": training.about})
-        record = RunRecord.start(
-            {"train": config.to_dict(), "about": dict(training.about)}, seed=config.seed, config_hash=digest
-        )
-        self._before: RunRecord | None = None
-        if resumed_from is not None and self._path.exists():
-            with suppress(StorageError):  # a damaged record is simply written anew
-                self._before = RunRecord.read(self._path)
-                record = record.model_copy(update={"started": self._before.started})
-        self._record = record
-
-    def begin(self) -> None:
-        if self._training.step < self._training.total:
-            self._write(self._record)
-
-    def end(self, status: Status, error: BaseException | None) -> RunRecord:
-        training = self._training
-        if status == "finished" and self._before is not None and self._before.status == "finished":
-            return self._before  # it had been finished already
-        message = None if error is None else f"{type(error).__name__}: {error}".removesuffix(": ")
-        record = self._record.ended(status, metrics=training.latest, duration=training.seconds, error=message)
-        if status == "finished":
-            self._write(record)
-        else:
-            with suppress(IntertwineError):  # the error that ended the run is the one to be seen
-                self._write(record)
-        return record
-
-    def _write(self, record: RunRecord) -> None:
-        if self._training.runtime.rank == 0:
-            with storage_errors(self._path, expected="room to write the record", fix="Make room and run it again."):
-                record.write(self._path)

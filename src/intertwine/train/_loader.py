@@ -55,7 +55,7 @@ class Augmented:
     """A dataset with a random transform, as a :class:`SeededDataset`.
 
     Args:
-        dataset: any map-style dataset.
+        dataset: a map-style dataset without randomness of its own, or a :class:`SeededDataset`.
         transform: ``transform(sample, generator)`` returns the changed sample.
 
     >>> def jitter(x, generator):
@@ -188,8 +188,9 @@ class DeterministicLoader:
     def batches(self, epoch: int, start: int = 0) -> Iterator[Any]:
         """The batches of an epoch from number ``start`` on; those before it are not loaded."""
         keys = self._keys_of(epoch, start)
-        if not self.workers:
-            return (self._fetch[key] for key in keys)
+        return self._load_ahead(keys) if self.workers else (self._fetch[key] for key in keys)
+
+    def _load_ahead(self, keys: list[_Key]) -> Iterator[Any]:
         if self._pool is None:
             self._pool = DataLoader(
                 self._fetch,  # type: ignore[arg-type]
@@ -203,7 +204,12 @@ class DeterministicLoader:
                 pin_memory=self.pin_memory,
             )
         self._keys = keys
-        return iter(self._pool)
+        batches = iter(self._pool)
+        for _ in keys:
+            if self._keys is not keys:
+                got = "another one begun before this one had ended"
+                raise self._wrong("one iteration at a time, since workers > 0", got)
+            yield next(batches)
 
     def share(self, position: int, batch: Any = None) -> tuple[int, int]:
         """Samples of batch ``position`` on this rank, and on all of them.

@@ -280,7 +280,9 @@ class FabricRuntime:
         """Give all processes the values that these tensors have in process 0."""
         if self.world > 1:
             for tensor in tensors:
-                torch.distributed.broadcast(tensor.detach(), src=0)
+                value = tensor.detach().contiguous()
+                torch.distributed.broadcast(value, src=0)
+                tensor.detach().copy_(value)
 
     def state(self) -> dict[str, Any]:
         """The scaling of 16-mixed precision."""

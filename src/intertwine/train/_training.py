@@ -131,7 +131,8 @@ class Training:
         # Validation needs no exchange of gradients, so it goes around the wrapper of a distributed run.
         self.evaluated = compute if self.runtime.world == 1 else self.model
         self.module, self.optimizer = self.runtime.setup(compute, self.plain_optimizer)
-        self.model.train()
+        if not self.model.training:  # otherwise leave parts alone that somebody has put into evaluation mode
+            self.model.train()
 
     @property
     def seconds(self) -> float:

@@ -1,0 +1,59 @@
+"""Keeps the ``record.json`` of a run up to date, in process 0."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from ..errors import IntertwineError, StorageError
+from ._content import content_hash
+from ._record import RECORD_FILE, RunRecord, Status
+from ._storage import storage_errors
+from ._training import Training
+
+
+class RecordKeeper:
+    """Writes the record when the run begins and when it ends; before :meth:`begin`, the folder may be another run's."""
+
+    def __init__(self, training: Training) -> None:
+        self._training = training
+        self._path = training.folder / RECORD_FILE
+        config = {"train": training.config.to_dict(), "about": dict(training.about)}
+        digest = content_hash({"train": training.config.hash, "about": training.about})
+        self._record = RunRecord.start(config, seed=training.config.seed, config_hash=digest)
+        self._begun = self._finished_before = False
+
+    def begin(self, *, resumed: bool) -> None:
+        """The run begins or goes on; the time it was first started is kept."""
+        self._begun = True
+        if resumed and self._path.exists():
+            with suppress(StorageError):  # a damaged record is simply written anew
+                before = RunRecord.read(self._path)
+                self._record = self._record.model_copy(update={"started": before.started})
+                if before.status == "finished" and self._training.step == self._training.total:
+                    self._record, self._finished_before = before, True
+                    return
+        self._write(self._record)
+
+    def finished(self) -> RunRecord:
+        """The run came to its end."""
+        if not self._finished_before:
+            self._record = self._ended("finished", None)
+            self._write(self._record)
+        return self._record
+
+    def failed(self, error: BaseException) -> None:
+        """The run ended with an error, which stays the one to be seen even if the record cannot be written."""
+        if self._begun and not self._finished_before:
+            stopped = isinstance(error, (KeyboardInterrupt, SystemExit))
+            with suppress(IntertwineError):
+                self._write(self._ended("interrupted" if stopped else "failed", error))
+
+    def _ended(self, status: Status, error: BaseException | None) -> RunRecord:
+        training = self._training
+        message = None if error is None else f"{type(error).__name__}: {error}".removesuffix(": ")
+        return self._record.ended(status, metrics=training.latest, duration=training.seconds, error=message)
+
+    def _write(self, record: RunRecord) -> None:
+        if self._training.runtime.rank == 0:
+            with storage_errors(self._path, expected="room to write the record", fix="Make room and run it again."):
+                record.write(self._path)

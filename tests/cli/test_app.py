@@ -75,7 +75,9 @@ def test_without_arguments_it_explains_itself() -> None:
 
 
 def test_the_explanation_and_the_help_list_every_command() -> None:
-    names = [command.name or command.callback.__name__ for command in program().registered_commands if command.callback]
+    app = program()
+    names = [command.name or command.callback.__name__ for command in app.registered_commands if command.callback]
+    names += [group.name for group in app.registered_groups if group.name]
     assert len(names) == len(FILES) - len(HELPERS)
     for arguments in ([], ["--help"]):
         text = runner.invoke(program(), arguments).stdout

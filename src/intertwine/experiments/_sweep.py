@@ -364,7 +364,10 @@ def _storage(url: str) -> Any:
             raise MissingExtraError(
                 "sweep", expected="psycopg", got="an installation without it", fix="pip install 'intertwine[sweep-pg]'."
             ) from error
-    options: dict[str, Any] = {}
+    # Connections are closed after use: a sweep asks rarely, and idle ones would pile up in a server that many share.
+    from sqlalchemy.pool import NullPool
+
+    options: dict[str, Any] = {"poolclass": NullPool}
     if address.startswith("sqlite:///"):
         Path(address.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
         options["connect_args"] = {"timeout": 60}

@@ -52,9 +52,8 @@ def evaluation(layer: torch.nn.Module, x: torch.Tensor):
 def row(name: str, found: Comparison, goal: float) -> dict[str, object]:
     low, high = found.spread
     mark = "" if found.ratio <= goal else "   above the goal"
-    print(
-        f"  {name:<34}{1e3 * found.first:>9.2f}{1e3 * found.second:>9.2f}{found.ratio:>8.3f}   {low:.3f}–{high:.3f}{mark}"
-    )
+    times = f"{1e3 * found.first:>9.2f}{1e3 * found.second:>9.2f}"
+    print(f"  {name:<34}{times}{found.ratio:>8.3f}   {low:.3f}–{high:.3f}{mark}")
     return {"case": name, "ratio": found.ratio, "quartiles": [low, high], "goal": goal}
 
 

@@ -1,5 +1,6 @@
 """Checks for users to hold their own groups, spaces and layers to."""
 
+from ._equivariance import assert_equivariant as assert_equivariant
 from ._laws import cocycle_residual as cocycle_residual
 from ._laws import distance as distance
 from ._laws import group_residual as group_residual

@@ -1,0 +1,119 @@
+"""The filter of a layer between two field types, from weights that are free of constraints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import product
+from math import sqrt
+
+import torch
+from torch import Tensor
+from torch import nn as torch_nn
+
+from ..errors import EmptyKernelSpaceError
+from ..spaces import FieldType
+from ._blocks import Block, block_table
+from ._summands import summands
+from ._tables import TableModule
+
+
+class FilterExpansion(TableModule):
+    """κ = Σ w_k κ_k: one weight tensor ``(n2, n1, k)`` for each pair of distinct summands, to ``(d2, d1, *kernel)``.
+
+    The result satisfies κ(hx) = ρ2(h) κ(x) ρ1(h)⁻¹ for all weights. Copies of a summand share the tables, and layers
+    of the same types share them too.
+
+    >>> from intertwine.groups import Cyclic
+    >>> from intertwine.spaces import Grid2d
+    >>> C4 = Cyclic(4); plane = Grid2d(C4)
+    >>> expansion = FilterExpansion(plane.field(3 * C4.trivial), plane.field(8 * C4.regular), (5, 5))
+    >>> [tuple(shape) for shape in expansion.shapes]
+    [(8, 3, 25)]
+    >>> expansion(expansion.initial_weights()).shape
+    torch.Size([32, 3, 5, 5])
+    """
+
+    rows: Tensor
+    columns: Tensor
+
+    def __init__(self, in_type: FieldType, out_type: FieldType, kernel_size: Sequence[int]) -> None:
+        super().__init__()
+        self.kernel_size = tuple(kernel_size)
+        self._in, self._out = summands(in_type.rho), summands(out_type.rho)
+        space = in_type.space
+        ins, outs = [space.field(rho) for rho in self._in.kinds], [space.field(rho) for rho in self._out.kinds]
+        self.dims = out_type.dim, in_type.dim
+        self.blocks = torch_nn.ModuleList(
+            Block(i.rho, j.rho, block_table(i, j, self.kernel_size), (n2, n1))
+            for (j, n2), (i, n1) in product(
+                zip(outs, self._out.counts, strict=True), zip(ins, self._in.counts, strict=True)
+            )
+        )
+        blocks, n = self._blocks(), len(ins)
+        self._rows = [blocks[at : at + n] for at in range(0, len(blocks), n)]  # of each kind of output
+        for name, order in (("rows", self._out.order), ("columns", self._in.order)):
+            if order is not None:
+                self.register_table(name, order)
+        self._require_maps(in_type)
+
+    @property
+    def shapes(self) -> list[tuple[int, int, int]]:
+        """Shapes of the weights, one for each pair of kinds between which there is a map."""
+        return [(*block.copies, block.weights) for block in self._blocks() if block.weights]
+
+    def forward(self, weights: Iterable[Tensor]) -> Tensor:
+        """The filter ``(d2, d1, *kernel_size)``."""
+        rest = iter(weights)
+        rows = []
+        for blocks in self._rows:
+            rows.append(_beside([block(next(rest)) if block.weights else block for block in blocks]))
+        out = rows[0] if len(rows) == 1 else torch.cat(rows, 0)
+        if self._out.order is not None:
+            out = out.index_select(0, self.rows)
+        if self._in.order is not None:
+            out = out.index_select(1, self.columns)
+        return out.view(*self.dims, *self.kernel_size)
+
+    def initial_weights(self, gain: float = 1.0, generator: torch.Generator | None = None) -> list[Tensor]:
+        """Independent normal weights such that unit white noise comes out with mean variance gain² in each field.
+
+        Σ E|κ|² over inputs and taps is known in closed form from the norms of the basis kernels. Every input channel
+        that can reach an output field has the same share in its variance.
+        """
+        weights = []
+        for blocks in self._rows:
+            reaching = sum(block.copies[1] * block.d1 for block in blocks if block.weights)
+            for block in blocks:
+                if block.weights:
+                    std = gain * sqrt(block.d1 * block.d2 / (reaching * block.energy))
+                    weights.append(std * torch.randn(*block.copies, block.weights, generator=generator))
+        return weights
+
+    def extra_repr(self) -> str:
+        """How each block is made."""
+        return "; ".join(block.extra_repr() for block in self._blocks())
+
+    def _blocks(self) -> list[Block]:
+        return [block for block in self.blocks if isinstance(block, Block)]
+
+    def _require_maps(self, in_type: FieldType) -> None:
+        for rho2, blocks in zip(self._out.kinds, self._rows, strict=True):
+            if not any(block.weights for block in blocks):
+                raise EmptyKernelSpaceError(
+                    "FilterExpansion",
+                    expected=f"an equivariant map from {in_type} to {rho2.name} other than zero",
+                    got=f"none on a filter of {' x '.join(map(str, self.kernel_size))} taps",
+                    fix="Use a larger filter, or an input that shares an irreducible with the output.",
+                )
+
+
+def _beside(parts: list[Tensor | Block]) -> Tensor:
+    """Filters of one row side by side; a block that has no filters is zero."""
+    if len(parts) == 1 and isinstance(parts[0], Tensor):
+        return parts[0]
+    some = next(part for part in parts if isinstance(part, Tensor))
+    full = [
+        some.new_zeros(len(some), part.copies[1] * part.d1, some.shape[2]) if isinstance(part, Block) else part
+        for part in parts
+    ]
+    return torch.cat(full, 1)

@@ -1,0 +1,36 @@
+"""From layers with types to an ordinary torch network."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+
+from torch import nn as torch_nn
+
+from ._layer import Layer
+
+
+def to_plain(model: torch_nn.Module) -> torch_nn.Module:
+    """The same map of ordinary torch modules, in evaluation mode: for inference, ``torch.export`` and ONNX.
+
+    Layers are replaced wherever they stand in ``model``; what is no layer is copied. The result shares nothing with the
+    model, and does not need this package to be loaded or run.
+
+    >>> from intertwine.groups import Cyclic
+    >>> from intertwine.nn import Conv2d, ReLU, Sequential
+    >>> from intertwine.spaces import Grid2d
+    >>> C4 = Cyclic(4); field = Grid2d(C4).field(2 * C4.regular)
+    >>> to_plain(Sequential(Conv2d(field, field, 3), ReLU(field)))
+    Sequential(
+      (0): Conv2d(8, 8, kernel_size=(3, 3), stride=(1, 1))
+      (1): ReLU()
+    )
+    """
+    return _plain(deepcopy(model)).eval()
+
+
+def _plain(model: torch_nn.Module) -> torch_nn.Module:
+    if isinstance(model, Layer):
+        return model.to_plain()
+    for name, child in model.named_children():
+        setattr(model, name, _plain(child))
+    return model

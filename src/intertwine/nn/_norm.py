@@ -1,0 +1,144 @@
+"""Batch normalization of fields."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+from torch import nn as torch_nn
+from torch.nn.functional import batch_norm
+
+from ..groups import Cyclic, Dihedral
+from ..spaces import FieldType, Grid2d
+from ._invariants import Invariants
+from ._layer import Layer, pointwise_claim, register_layer
+from ._nonlinearity import require_orthogonal
+from ._summands import join, runs, split, summands
+from ._tables import TableModule
+
+
+@register_layer
+class BatchNorm(Layer):
+    """γ (f - μ)/σ + β with one σ and γ for each summand, and μ and β in the trivial components only.
+
+    μ is the invariant part of the mean over batch and space, σ² the mean of |f - μ|² over batch, space and the channels
+    of the summand. A regular field shares mean and variance over its |H| channels, as in group convolution networks.
+
+    Shapes: ``(batch, d, height, width)`` to the same. Equivariance: μ is invariant and σ a scalar on each summand of an
+    orthogonal representation. In training the statistics of a batch do not change if all of it is transformed.
+
+    Args:
+        in_type: fields of an orthogonal representation.
+        eps: added to σ².
+        momentum: the weight of the newest batch in the running statistics.
+        affine: whether γ and β are learned.
+
+    >>> D4 = Dihedral(4)
+    >>> layer = BatchNorm(Grid2d(D4).field(4 * D4.regular))
+    >>> y = layer(3 + 2 * torch.randn(8, 32, 5, 5))
+    >>> bool(y.mean().abs() < 1e-5), bool((y.var() - 1).abs() < 1e-2)
+    (True, True)
+    """
+
+    needs_space = True
+    running_mean: Tensor
+    running_var: Tensor
+
+    def __init__(self, in_type: FieldType, *, eps: float = 1e-5, momentum: float = 0.1, affine: bool = True) -> None:
+        require_orthogonal("BatchNorm", in_type)
+        super().__init__(in_type, in_type, pointwise_claim(in_type.space))
+        self.eps, self.momentum = eps, momentum
+        fields = len(in_type.rho.atoms)
+        self.invariants = Invariants(in_type.rho)
+        self.fields = _Fields(in_type)
+        self.register_buffer("running_mean", torch.zeros(self.invariants.size))
+        self.register_buffer("running_var", torch.ones(fields))
+        self.weight = torch_nn.Parameter(torch.ones(fields)) if affine else None
+        self.bias = torch_nn.Parameter(torch.zeros(self.invariants.size)) if affine else None
+        kinds = summands(in_type.rho).kinds
+        # One transitive permutation representation: the statistics of its channels are those of one channel.
+        self._flat = len(kinds) == 1 and self.invariants.size == fields and bool(kinds[0].dim == 1 or _ones(kinds[0]))
+
+    @classmethod
+    def examples(cls) -> Iterator[Layer]:
+        C4, D4 = Cyclic(4), Dihedral(4)
+        yield cls(Grid2d(C4).field(3 * C4.regular))
+        yield cls(Grid2d(D4).field(D4.irreps[4] + D4.regular + 2 * D4.irreps[1] + D4.trivial))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.check_input(x)
+        if not self.training:
+            return batch_norm(x, *self._statistics(), *self._affine(), False, 0.0, self.eps)
+        if self._flat:
+            flat = x.reshape(x.shape[0], len(self.running_var), -1)
+            out = batch_norm(
+                flat, self.running_mean, self.running_var, self.weight, self.bias, True, self.momentum, self.eps
+            )
+            return out.view(x.shape)
+        var, mean = torch.var_mean(x.to(self.running_var.dtype), (0, 2, 3), correction=0)
+        mu = self.invariants.coordinates(mean)
+        center = self.invariants(mu)
+        square = self.fields.average(var + (mean - center).square())
+        self._remember(mu, square, x)
+        scale = torch.rsqrt(square + self.eps)
+        if self.weight is not None:
+            scale = scale * self.weight
+        scale = self.fields(scale)
+        shift = -center * scale
+        if self.bias is not None:
+            shift = shift + self.invariants(self.bias)
+        return (x * scale[:, None, None] + shift[:, None, None]).to(x.dtype)
+
+    def to_plain(self) -> torch_nn.BatchNorm2d:
+        """A ``torch.nn.BatchNorm2d`` in evaluation mode with the running statistics of each channel."""
+        mean, var = self._statistics()
+        plain = torch_nn.BatchNorm2d(self.in_type.dim, eps=self.eps, affine=self.weight is not None).to(mean)
+        with torch.no_grad():
+            plain.running_mean.copy_(mean)  # type: ignore[union-attr]
+            plain.running_var.copy_(var)  # type: ignore[union-attr]
+            weight, bias = self._affine()
+            if weight is not None and bias is not None:
+                plain.weight.copy_(weight)
+                plain.bias.copy_(bias)
+        return plain.eval()
+
+    def _statistics(self) -> tuple[Tensor, Tensor]:
+        return self.invariants(self.running_mean), self.fields(self.running_var)
+
+    def _affine(self) -> tuple[Tensor | None, Tensor | None]:
+        if self.weight is None or self.bias is None:
+            return None, None
+        return self.fields(self.weight), self.invariants(self.bias)
+
+    def _remember(self, mu: Tensor, square: Tensor, x: Tensor) -> None:
+        with torch.no_grad():
+            count = self.fields.dims * (x.numel() // x.shape[1])
+            self.running_mean.lerp_(mu.detach(), self.momentum)
+            self.running_var.lerp_(square.detach() * (count / (count - 1).clamp_min(1)), self.momentum)
+
+
+class _Fields(TableModule):
+    """From one number a field to one number a channel, and means back."""
+
+    def __init__(self, field: FieldType) -> None:
+        super().__init__()
+        dims = torch.tensor([atom.dim for atom in field.rho.atoms], device="cpu")
+        self._runs = runs(field.rho)
+        self.register_table("dims_of", dims)
+        self.register_table("field_of", torch.repeat_interleave(torch.arange(len(dims), device="cpu"), dims))
+
+    @property
+    def dims(self) -> Tensor:
+        return self.get_buffer("dims_of")
+
+    def forward(self, per_field: Tensor) -> Tensor:
+        return per_field.index_select(0, self.get_buffer("field_of"))
+
+    def average(self, per_channel: Tensor) -> Tensor:
+        return join([part.mean(2) for part in split(per_channel[None], self._runs)])[0]
+
+
+def _ones(rho: object) -> bool:
+    table = getattr(rho, "permutation_table", None)
+    return table is not None and bool((table.amin(0) == 0).all())

@@ -1,0 +1,264 @@
+"""Pooling: over the channels of a field, over the plane, and over windows that keep the symmetry."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+
+from torch import Tensor
+from torch import nn as torch_nn
+from torch.nn.functional import avg_pool2d, max_pool2d
+
+from ..errors import InputError
+from ..groups import Cyclic, Dihedral
+from ..spaces import FieldType, Grid2d
+from ._layer import Approximate, Claim, Layer, pointwise_claim, register_layer, require_plane
+from ._nonlinearity import require_orthogonal, require_permutation
+from ._stencil import Stencil, mixes_axes, moving_axes, pair
+from ._summands import join, runs, split
+from ._traced import TracedLayer
+
+
+def _scalars(field: FieldType) -> FieldType:
+    return field.space.field(len(field.rho.atoms) * field.space.stabilizer.trivial)
+
+
+@register_layer
+class GroupPool(TracedLayer):
+    """The maximum over the channels of each permutation field: one invariant number a field.
+
+    Shapes: ``(batch, d, ...)`` to ``(batch, fields, ...)``. Equivariance: the maximum does not depend on the order.
+
+    >>> C4 = Cyclic(4)
+    >>> GroupPool(Grid2d(C4).field(5 * C4.regular)).out_type
+    Field(5 trivial on Grid2d(C4))
+    """
+
+    def __init__(self, in_type: FieldType) -> None:
+        require_permutation("GroupPool", in_type)
+        super().__init__(in_type, _scalars(in_type), pointwise_claim(in_type.space))
+        self._runs = runs(in_type.rho)
+
+    @classmethod
+    def examples(cls) -> Iterator[Layer]:
+        D4 = Dihedral(4)
+        yield cls(Grid2d(D4).field(2 * D4.regular + D4.quotient(D4.subgroup([4]))))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.check_input(x)
+        return self.compute(x)
+
+    def compute(self, x: Tensor) -> Tensor:
+        """The map without checks."""
+        return join([part.amax(2) for part in split(x, self._runs)])
+
+
+@register_layer
+class NormPool(TracedLayer):
+    """|v| for each summand v of an orthogonal representation: one invariant number a field.
+
+    Shapes: ``(batch, d, ...)`` to ``(batch, fields, ...)``. Equivariance: |ρ(h)v| = |v|.
+
+    >>> C4 = Cyclic(4)
+    >>> NormPool(Grid2d(C4).field(C4.irreps[2])).out_type
+    Field(trivial on Grid2d(C4))
+    """
+
+    def __init__(self, in_type: FieldType, *, eps: float = 1e-6) -> None:
+        require_orthogonal("NormPool", in_type)
+        super().__init__(in_type, _scalars(in_type), pointwise_claim(in_type.space))
+        self.eps, self._runs = eps, runs(in_type.rho)
+
+    @classmethod
+    def examples(cls) -> Iterator[Layer]:
+        D4 = Dihedral(4)
+        yield cls(Grid2d(D4).field(2 * D4.irreps[4] + D4.regular))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.check_input(x)
+        return self.compute(x)
+
+    def compute(self, x: Tensor) -> Tensor:
+        """The map without checks; the root has a gradient at 0 because of eps."""
+        return join([part.square().sum(2).clamp_min(self.eps**2).sqrt() for part in split(x, self._runs)])
+
+
+@register_layer
+class GlobalPool(TracedLayer):
+    """The mean over the plane: ``(batch, d, height, width)`` to ``(batch, d)``.
+
+    Equivariance: translations leave the mean alone, h in H acts on it by ρ(h). Of trivial fields it is invariant.
+
+    >>> C4 = Cyclic(4)
+    >>> import torch
+    >>> GlobalPool(Grid2d(C4).field(10 * C4.trivial))(torch.zeros(2, 10, 7, 7)).shape
+    torch.Size([2, 10])
+    """
+
+    needs_space = True
+    keeps_space = False
+
+    def __init__(self, in_type: FieldType) -> None:
+        super().__init__(in_type, in_type, pointwise_claim(in_type.space))
+
+    @classmethod
+    def examples(cls) -> Iterator[Layer]:
+        C4 = Cyclic(4)
+        yield cls(Grid2d(C4).field(C4.regular + C4.irreps[2]))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.check_input(x)
+        return self.compute(x)
+
+    def compute(self, x: Tensor) -> Tensor:
+        """The map without checks."""
+        return x.mean((2, 3))
+
+    def output_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
+        """None are left."""
+        return ()
+
+
+class _WindowPool(Layer):
+    """What the two poolings over windows share."""
+
+    needs_space = True
+
+    def __init__(
+        self,
+        in_type: FieldType,
+        kernel_size: int | Sequence[int],
+        stride: int | Sequence[int] | None = None,
+        padding: int | Sequence[int] = 0,
+        *,
+        allow_asymmetric: bool = False,
+    ) -> None:
+        who = type(self).__name__
+        space = require_plane(who, in_type)
+        k = pair(kernel_size, who=who, what="kernel_size", least=1)
+        s = k if stride is None else pair(stride, who=who, what="stride", least=1)
+        p = pair(padding, who=who, what="padding", least=0)
+        uneven = k[0] != k[1] or s[0] != s[1] or p[0] != p[1]
+        hexagonal = getattr(space, "lattice", "square") == "hexagonal"
+        if ((uneven and mixes_axes(space)) or hexagonal) and not allow_asymmetric:
+            raise InputError(
+                who,
+                expected=f"a square window on the square lattice, which {space.stabilizer.name} maps to itself",
+                got=f"kernel {k}, stride {s}, padding {p} on {space.name}",
+                fix="Make them equal along both axes, or pass allow_asymmetric=True.",
+            )
+        claim: Claim = pointwise_claim(space)
+        if allow_asymmetric:
+            claim = Approximate("sizes and strides that break the symmetry are allowed", bound=float("inf"))
+        super().__init__(in_type, in_type, claim)
+        self.stencil = Stencil(k, s, p, (1, 1), moving_axes(space), space.stabilizer.name)
+        self.allow_asymmetric = allow_asymmetric
+
+    @abstractmethod
+    def to_plain(self) -> torch_nn.AvgPool2d | torch_nn.MaxPool2d:
+        """The pooling of torch."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.check_input(x)
+        self.output_sizes(x.shape[-2:])
+        return self.pool(x)
+
+    @abstractmethod
+    def pool(self, x: Tensor) -> Tensor:
+        """The map without checks."""
+
+    def output_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
+        """Sizes of the output; an error where the windows would not lie symmetric."""
+        who = type(self).__name__
+        self.stencil.require_room(who, sizes)
+        if not self.allow_asymmetric:
+            self.stencil.require_symmetric(who, sizes)
+        return self.stencil.output_sizes(sizes)
+
+    def shift_step(self, sizes: Sequence[int]) -> int | None:
+        """The stride, on a periodic field that it divides."""
+        return self.stencil.shift_step(sizes, periodic=False)
+
+    def extra_repr(self) -> str:
+        """The type and the window."""
+        s = self.stencil
+        return f"{self.in_type.rho}, kernel_size={s.kernel_size}, stride={s.stride}, padding={s.padding}"
+
+
+@register_layer
+class AvgPool2d(_WindowPool):
+    """The mean over windows, for fields of any type.
+
+    Shapes: as ``torch.nn.AvgPool2d``. Equivariance: exact on sizes where the windows lie symmetric about the center;
+    other sizes are refused at the call, with those that fit.
+
+    Args:
+        in_type: fields on a ``Grid2d``.
+        kernel_size: the window.
+        stride: the kernel size unless given.
+        padding: zeros around the input.
+        allow_asymmetric: accept sizes that break the symmetry.
+
+    >>> C4 = Cyclic(4)
+    >>> import torch
+    >>> AvgPool2d(Grid2d(C4).field(C4.regular), 2)(torch.zeros(1, 4, 9, 9))
+    Traceback (most recent call last):
+        ...
+    intertwine.errors.InputError: AvgPool2d: expected 8 or 10 along the height: ...
+    """
+
+    @classmethod
+    def examples(cls) -> Iterator[Layer]:
+        C4, D4 = Cyclic(4), Dihedral(4)
+        yield cls(Grid2d(C4).field(C4.irreps[2] + C4.regular), 2)
+        yield cls(Grid2d(D4).field(D4.irreps[4]), 3, stride=2, padding=1)
+
+    def pool(self, x: Tensor) -> Tensor:
+        """The map without checks."""
+        return avg_pool2d(x, self.stencil.kernel_size, self.stencil.stride, self.stencil.padding)
+
+    def to_plain(self) -> torch_nn.AvgPool2d:
+        """A ``torch.nn.AvgPool2d``."""
+        return torch_nn.AvgPool2d(self.stencil.kernel_size, self.stencil.stride, self.stencil.padding)
+
+
+@register_layer
+class MaxPool2d(_WindowPool):
+    """The maximum over windows, channel by channel, for permutation types.
+
+    Shapes: as ``torch.nn.MaxPool2d``. Equivariance: exact on sizes where the windows lie symmetric about the center;
+    other sizes are refused at the call, with those that fit.
+
+    Args:
+        in_type: fields of permutation type on a ``Grid2d``.
+        kernel_size: the window.
+        stride: the kernel size unless given.
+        padding: around the input.
+        allow_asymmetric: accept sizes that break the symmetry.
+    """
+
+    def __init__(
+        self,
+        in_type: FieldType,
+        kernel_size: int | Sequence[int],
+        stride: int | Sequence[int] | None = None,
+        padding: int | Sequence[int] = 0,
+        *,
+        allow_asymmetric: bool = False,
+    ) -> None:
+        require_permutation("MaxPool2d", in_type)
+        super().__init__(in_type, kernel_size, stride, padding, allow_asymmetric=allow_asymmetric)
+
+    @classmethod
+    def examples(cls) -> Iterator[Layer]:
+        C4 = Cyclic(4)
+        yield cls(Grid2d(C4).field(2 * C4.regular), 2)
+        yield cls(Grid2d(C4).field(2 * C4.regular), 3, stride=2, padding=1)
+
+    def pool(self, x: Tensor) -> Tensor:
+        """The map without checks."""
+        return max_pool2d(x, self.stencil.kernel_size, self.stencil.stride, self.stencil.padding)
+
+    def to_plain(self) -> torch_nn.MaxPool2d:
+        """A ``torch.nn.MaxPool2d``."""
+        return torch_nn.MaxPool2d(self.stencil.kernel_size, self.stencil.stride, self.stencil.padding)

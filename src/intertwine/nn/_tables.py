@@ -1,0 +1,56 @@
+"""Modules whose constants keep full precision through changes of type and device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, ParamSpec, Self, TypeVar
+
+import torch
+from torch import Tensor
+from torch import nn as torch_nn
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def on_cpu(compute: Callable[P, R]) -> Callable[P, R]:
+    """Run a computation of tables on the CPU also where layers are made under ``torch.device(...)``."""
+
+    @wraps(compute)
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        if torch.get_default_device().type == "cpu":  # the mode slows every call: only where it is needed
+            return compute(*args, **kwargs)
+        with torch.device("cpu"):
+            return compute(*args, **kwargs)
+
+    return run
+
+
+class TableModule(torch_nn.Module):
+    """A module with constants that are derived from types, and therefore never saved.
+
+    Each constant is a non-persistent buffer that follows ``.to()``; its value is taken anew from the float64 original,
+    so that a layer made in single precision is exact to 1e-15 after ``.double()``, and whole after ``to_empty()``.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._originals: dict[str, Tensor] = {}
+
+    def register_table(self, name: str, value: Tensor) -> None:
+        """Keep integers as they are and floating point numbers in the default precision."""
+        self._originals[name] = value
+        here = value.to(torch.get_default_dtype()) if value.is_floating_point() else value
+        self.register_buffer(name, here.to(torch.get_default_device()), persistent=False)
+
+    def _apply(self, fn: Callable[..., Any], recurse: bool = True) -> Self:
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        for name, value in self._originals.items():
+            now = self.get_buffer(name)
+            if now.device.type != "meta":
+                self._buffers[name] = value.to(device=now.device, dtype=now.dtype)
+        return self
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.extra_repr()})"

@@ -1,0 +1,222 @@
+"""Nonlinearities, normalization, pooling, sequences: values and refusals."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from intertwine.errors import InputError, TypeMismatchError
+from intertwine.groups import SO2, Cyclic, Dihedral, MatrixRepresentation
+from intertwine.nn import (
+    ELU,
+    AvgPool2d,
+    BatchNorm,
+    Conv2d,
+    Exact,
+    GlobalPool,
+    GroupPool,
+    MaxPool2d,
+    NormNonlinearity,
+    NormPool,
+    Pointwise,
+    ReLU,
+    Sequential,
+)
+from intertwine.spaces import Grid2d
+from intertwine.testing import assert_equivariant
+
+C2, C4, D4 = Cyclic(2), Cyclic(4), Dihedral(4)
+PLANE = Grid2d(D4)
+MIXED = PLANE.field(D4.irreps[4] + D4.regular + D4.trivial)
+REGULAR = PLANE.field(2 * D4.regular)
+SKEW = Grid2d(C2).field(
+    MatrixRepresentation(C2, torch.tensor([[[1.0, 0.0], [0.0, 1.0]], [[1.0, 1.0], [0.0, -1.0]]]), name="skew")
+)
+
+
+class TestRefusals:
+    @pytest.mark.parametrize("layer", [ReLU, ELU, lambda t: Pointwise(t, torch.nn.SiLU())])
+    def test_pointwise(self, layer):
+        with pytest.raises(TypeMismatchError, match=r"got irrep4 of D4. Use NormNonlinearity"):
+            layer(MIXED)
+
+    def test_what_is_refused_is_really_broken(self):
+        layer = ReLU(REGULAR)
+        layer.in_type = layer.out_type = PLANE.field(8 * D4.irreps[4])
+        with pytest.raises(AssertionError, match="does not commute"):
+            assert_equivariant(layer)
+
+    def test_trivial_fields_of_a_lie_group(self):
+        so2 = SO2()
+        ReLU(Grid2d(so2).field(3 * so2.trivial))
+        with pytest.raises(TypeMismatchError, match="irrep"):
+            ReLU(Grid2d(so2).field(so2.trivial + so2.irrep(1)))
+
+    def test_pools(self):
+        with pytest.raises(TypeMismatchError, match="Use NormPool"):
+            GroupPool(MIXED)
+        with pytest.raises(TypeMismatchError, match="Use AvgPool2d"):
+            MaxPool2d(MIXED, 2)
+
+    @pytest.mark.parametrize("layer", [NormNonlinearity, NormPool, BatchNorm])
+    def test_orthogonal(self, layer):
+        with pytest.raises(TypeMismatchError, match="orthogonal"):
+            layer(SKEW)
+
+    def test_functions_are_modules(self):
+        with pytest.raises(InputError, match="wrap the function in a module"):
+            Pointwise(REGULAR, torch.sin)
+
+
+def test_norm_nonlinearity_by_hand():
+    layer = NormNonlinearity(MIXED, bias=-1.0)
+    x = torch.randn(2, MIXED.dim, 3, 3)
+    with torch.no_grad():
+        y = layer(x)
+    at = 0
+    for atom in MIXED.rho.atoms:
+        v, out = x[:, at : at + atom.dim], y[:, at : at + atom.dim]
+        norm = v.norm(dim=1, keepdim=True)
+        assert torch.allclose(out, torch.relu(norm - 1) * v / norm, atol=1e-6)
+        at += atom.dim
+
+
+def test_norms_have_gradients_at_zero():
+    for layer in (NormNonlinearity(MIXED), NormPool(MIXED)):
+        x = torch.zeros(1, MIXED.dim, 2, 2, requires_grad=True)
+        layer(x).sum().backward()
+        assert bool(torch.isfinite(x.grad).all())
+
+
+class TestBatchNorm:
+    def test_regular_fields_share_their_statistics(self):
+        layer = BatchNorm(REGULAR)
+        x = 3 + 2 * torch.randn(4, 16, 5, 5)
+        y = layer(x).view(4, 2, 8, 5, 5)
+        assert torch.allclose(y.mean((0, 2, 3, 4)), torch.zeros(2), atol=1e-5)
+        assert torch.allclose(y.var((0, 2, 3, 4)), torch.ones(2), atol=1e-2)
+        whole = x.view(4, 2, 8, 5, 5)
+        assert torch.allclose(layer.running_mean, 0.1 * whole.mean((0, 2, 3, 4)), atol=1e-5)
+        assert torch.allclose(layer.running_var, 0.9 + 0.1 * whole.var((0, 2, 3, 4)), atol=1e-5)
+
+    def test_the_short_way_is_the_long_way(self):
+        short, long = BatchNorm(REGULAR), BatchNorm(REGULAR)
+        assert short._flat
+        long._flat = False
+        x = 3 + 2 * torch.randn(4, 16, 5, 5)
+        assert torch.allclose(short(x), long(x), atol=1e-5)
+        assert torch.allclose(short.running_mean, long.running_mean, atol=1e-6)
+        assert torch.allclose(short.running_var, long.running_var, atol=1e-6)
+
+    def test_vectors_have_no_mean(self):
+        layer = BatchNorm(MIXED)
+        x = 3 + 2 * torch.randn(4, MIXED.dim, 5, 5)
+        y = layer(x)
+        assert layer.running_mean.shape == (2,)
+        assert layer.running_var.shape == (3,)
+        assert torch.allclose(y[:, :2], x[:, :2] / x[:, :2].square().mean().sqrt(), atol=1e-4)
+
+    def test_evaluation_uses_what_was_learned(self):
+        for field in (MIXED, REGULAR):
+            layer = BatchNorm(field, momentum=1.0)
+            x = 3 + 2 * torch.randn(64, field.dim, 5, 5)
+            trained = layer(x)
+            assert torch.allclose(layer.eval()(x), trained, atol=1e-2)
+
+    def test_it_is_batch_norm_on_scalars(self):
+        C1 = Cyclic(1)
+        layer, plain = BatchNorm(Grid2d(C1).field(5 * C1.trivial)), torch.nn.BatchNorm2d(5)
+        x = torch.randn(4, 5, 3, 3)
+        assert torch.allclose(layer(x), plain(x), atol=1e-6)
+        assert torch.allclose(layer.eval()(x), plain.eval()(x), atol=1e-6)
+
+
+class TestPools:
+    def test_group_pool(self):
+        x = torch.randn(2, 16, 3, 3)
+        assert torch.equal(GroupPool(REGULAR)(x), x.view(2, 2, 8, 3, 3).amax(2))
+
+    def test_norm_pool(self):
+        x = torch.randn(2, MIXED.dim)
+        y = NormPool(MIXED)(x)
+        assert torch.allclose(y[:, 0], x[:, :2].norm(dim=1))
+        assert torch.allclose(y[:, 2], x[:, -1].abs())
+
+    @pytest.mark.parametrize("pool", [AvgPool2d, MaxPool2d])
+    def test_sizes_are_exact_or_refused(self, pool):
+        for k, stride, padding in ((2, 2, 0), (3, 2, 1), (3, 2, 0), (2, 1, 0)):
+            layer = pool(REGULAR, k, stride, padding)
+            for size in range(6, 10):
+                if (size + 2 * padding - k) % stride:
+                    with pytest.raises(InputError, match="would not commute with D4"):
+                        layer(torch.randn(1, 16, size, size))
+                else:
+                    assert assert_equivariant(layer, size=size) < 1e-12
+
+    def test_what_is_refused_is_really_broken(self):
+        layer = MaxPool2d(REGULAR, 3, 2, 1, allow_asymmetric=True)
+        with pytest.raises(AssertionError, match="does not commute"):
+            assert_equivariant(layer, size=8)
+
+    def test_a_window_that_is_not_square(self):
+        with pytest.raises(InputError, match="a square window"):
+            AvgPool2d(REGULAR, (2, 3))
+
+
+class TestSequential:
+    def test_the_example_of_the_design(self):
+        rgb, hidden = PLANE.field(3 * D4.trivial), PLANE.field(4 * D4.regular)
+        classes = PLANE.field(10 * D4.trivial)
+        net = Sequential(
+            Conv2d(rgb, hidden, 5, padding=2),
+            BatchNorm(hidden),
+            ReLU(hidden),
+            Conv2d(hidden, classes, 3, padding=1),
+            GlobalPool(classes),
+        )
+        assert isinstance(net.claim, Exact)
+        assert assert_equivariant(net) < 1e-12
+        assert net(torch.randn(2, 3, 9, 9)).shape == (2, 10)
+        assert len(net) == 5
+        assert isinstance(net[1], BatchNorm)
+        assert [type(layer).__name__ for layer in net][-1] == "GlobalPool"
+
+    def test_a_mismatch_names_both_and_the_place(self):
+        with pytest.raises(TypeMismatchError) as caught:
+            Sequential(ReLU(REGULAR), ReLU(REGULAR), NormNonlinearity(MIXED))
+        assert "layer 2 (NormNonlinearity) to take Field(2 regular on Grid2d(D4))" in str(caught.value)
+        assert "which layer 1 (ReLU) returns; got Field(irrep4 + regular + trivial on Grid2d(D4))" in str(caught.value)
+
+    def test_no_space_is_left(self):
+        with pytest.raises(TypeMismatchError, match="without spatial axes"):
+            Sequential(GlobalPool(REGULAR), Conv2d(REGULAR, REGULAR, 3))
+        net = Sequential(GlobalPool(REGULAR), ReLU(REGULAR), GroupPool(REGULAR))
+        assert net(torch.randn(2, 16, 5, 5)).shape == (2, 2)
+        with pytest.raises(TypeMismatchError, match="without spatial axes"):
+            Sequential(net, AvgPool2d(net.out_type, 2))
+
+    def test_layers_only(self):
+        with pytest.raises(InputError, match=r"got Linear.*torch\.nn\.Sequential"):
+            Sequential(ReLU(REGULAR), torch.nn.Linear(3, 3))
+        with pytest.raises(InputError, match="got nothing"):
+            Sequential()
+
+    def test_sizes_are_checked_through(self):
+        net = Sequential(AvgPool2d(REGULAR, 2), AvgPool2d(REGULAR, 2))
+        assert net.output_sizes((12, 12)) == (3, 3)
+        assert net.shift_step((12, 12)) == 4
+        with pytest.raises(InputError, match="4 or 6"):
+            net.output_sizes((10, 10))
+
+    def test_in_a_torch_sequential(self):
+        net = torch.nn.Sequential(Conv2d(REGULAR, REGULAR, 3), torch.nn.Flatten(), torch.nn.Linear(16, 3))
+        assert net(torch.randn(2, 16, 3, 3)).shape == (2, 3)
+
+
+def test_variance_through_ten_layers():
+    for field in (Grid2d(C4).field(16 * C4.regular), PLANE.field(8 * D4.regular)):
+        x = torch.randn(4, field.dim, 16, 16)
+        with torch.no_grad():
+            for _ in range(10):
+                x = Conv2d(field, field, 3, padding=1, padding_mode="circular")(x)
+        assert 0.8 < x.square().mean() < 1.2

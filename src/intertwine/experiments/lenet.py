@@ -92,7 +92,7 @@ EXPERIMENT = Experiment(
         ExperimentRow("lenet5", "LeNet-5", {"network": "lenet5"}, {"test_error": Published(0.95)}),
     ),
     scales={
-        "smoke": {"data": "digits", "images": 200, "epochs": 2, "batch_size": 50, "lr": 1e-2},
+        "smoke": {"data": "digits", "images": 1000, "epochs": 10, "batch_size": 50, "lr": 5e-3},
         "small": {"data": "mnist", "images": 10_000, "epochs": 5, "batch_size": 100, "lr": 2e-3},
         "paper": {"data": "mnist", "images": None, "epochs": 20, "batch_size": 100, "lr": 2e-3},
     },

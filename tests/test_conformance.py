@@ -11,6 +11,7 @@ import torch
 
 from intertwine import nn as tnn
 from intertwine.errors import InputError
+from intertwine.spaces import HomogeneousSpace, Sphere, SphereGrid
 from intertwine.testing import assert_equivariant
 
 EXAMPLES = [
@@ -34,12 +35,22 @@ def made(name: str, number: int) -> tnn.Layer:
 
 
 def input_of(layer: tnn.Layer, dtype: torch.dtype = torch.float32, least: int = 7) -> torch.Tensor:
-    for n in range(least, 40):
+    return torch.randn(2, layer.in_type.dim, *sizes_of(layer, least), dtype=dtype)
+
+
+def sizes_of(layer: tnn.Layer, least: int) -> tuple[int, ...]:
+    space = layer.in_type.space
+    if isinstance(space, HomogeneousSpace):
+        return (space.points,)
+    if isinstance(space, Sphere):
+        return getattr(layer, "in_grid", SphereGrid("gauss-legendre", 4)).shape
+    for n in range(least - 2 * (space.dimension == 3), 40):
+        sizes = (n,) * space.dimension
         try:
-            layer.output_sizes((n, n))
+            layer.output_sizes(sizes)
         except InputError:
             continue
-        return torch.randn(2, layer.in_type.dim, n, n, dtype=dtype)
+        return sizes
     raise AssertionError(f"{layer} takes no size")
 
 
@@ -56,18 +67,23 @@ def test_the_claim_holds(name: str, number: int, training: bool) -> None:
 
 
 class Lopsided(tnn.Layer):
-    """Any layer, with an output that fades from top to bottom, or an input that does where no space is left."""
+    """Any layer, with an input that fades along every axis of space."""
 
     def __init__(self, layer: tnn.Layer) -> None:
         super().__init__(layer.in_type, layer.out_type, layer.claim)
         self.layer = layer
+        for grid in ("in_grid", "out_grid"):
+            if hasattr(layer, grid):
+                setattr(self, grid, getattr(layer, grid))
 
     @classmethod
     def examples(cls):
         return iter(())
 
     def forward(self, x):
-        ramp = torch.linspace(1, 2, x.shape[-2], dtype=x.dtype)[:, None] + torch.linspace(0, 1, x.shape[-1])
+        ramp = torch.ones((), dtype=x.dtype)
+        for number, n in enumerate(x.shape[2:]):
+            ramp = ramp[..., None] + torch.linspace(0, 1 + number, n, dtype=x.dtype)
         return self.layer(x * ramp + ramp)
 
     def output_sizes(self, sizes):
@@ -212,7 +228,8 @@ def test_export(name: str, number: int) -> None:
 def test_wrong_input_is_explained(name: str, number: int) -> None:
     layer = made(name, number)
     x = input_of(layer)
-    with pytest.raises(InputError, match=rf"expected \(batch, {layer.in_type.dim}, height, width\)"):
+    axes = {1: "points", 2: "height, width|rings, azimuths", 3: "depth, height, width"}[x.ndim - 2]
+    with pytest.raises(InputError, match=rf"expected \(batch, {layer.in_type.dim}, ({axes})\)"):
         layer(torch.cat([x, x], 1))
     with pytest.raises(InputError, match="Add or remove axes"):
         layer(x[0])

@@ -94,7 +94,17 @@ def damage(folder: Path, name: str, content: bytes, *, compress: bool = False) -
         (idx_bytes(np.zeros((29, 28, 28))), "one label for each of 29 images; got 30 labels"),
     ],
     # named, because bytes in an identifier differ between processes as soon as they hold a time stamp
-    ids="empty labels-for-images floats short-header truncated too-long gzip-cut gzip-garbage one-image-less".split(),
+    ids=[
+        "empty",
+        "labels-for-images",
+        "floats",
+        "short-header",
+        "truncated",
+        "too-long",
+        "gzip-cut",
+        "gzip-garbage",
+        "one-image-less",
+    ],
 )
 def test_damaged_images_are_named(tmp_path: Path, content: bytes, message: str) -> None:
     damage(tmp_path, "train-images-idx3-ubyte", content)

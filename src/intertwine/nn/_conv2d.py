@@ -16,7 +16,7 @@ from ..spaces import FieldType, Grid, Grid2d
 from ._cached_filter import CachedFilter
 from ._expansion import FilterExpansion
 from ._invariants import Invariants
-from ._layer import Approximate, Claim, Exact, Layer, register_layer, require_plane
+from ._layer import Approximate, Claim, Exact, Layer, register_layer, require_grid
 from ._stencil import Stencil, mixes_axes, moving_axes, pair
 
 PaddingMode = Literal["zeros", "reflect", "replicate", "circular"]
@@ -76,7 +76,7 @@ class Conv2d(Layer):
         gain: float = 1.0,
         allow_asymmetric: bool = False,
     ) -> None:
-        space = require_plane("Conv2d", in_type, out_type)
+        space = require_grid("Conv2d", in_type, out_type, dimension=2)
         stencil = _stencil(space, kernel_size, stride, padding, dilation)
         if padding_mode not in ("zeros", "reflect", "replicate", "circular"):
             raise InputError(

@@ -12,7 +12,7 @@ from torch import nn as torch_nn
 
 from .._registry import Registry
 from ..errors import InputError, TypeMismatchError
-from ..spaces import FieldType, Grid, Space
+from ..spaces import FieldType, Grid, HomogeneousSpace, Space
 
 
 @dataclass(frozen=True)
@@ -39,14 +39,15 @@ Claim = Exact | Approximate
 class Layer(torch_nn.Module, ABC):
     """A map Φ between fields with Φ(π1(g) f) = π2(g) Φ(f), π1 and π2 induced by ``in_type`` and ``out_type``.
 
-    Tensors stay plain, ``(batch, channels, height, width)``; the types live on the layer. A layer of your own derives
-    from this class, states its claim, and can be held to it by :func:`intertwine.testing.assert_equivariant`.
+    Tensors stay plain, ``(batch, channels, height, width)`` in the plane; the types live on the layer. A layer of your
+    own derives from this class, states its claim, and can be held to it by
+    :func:`intertwine.testing.assert_equivariant`.
 
     Attributes:
         in_type: the fields it takes.
         out_type: the fields it returns.
         claim: :class:`Exact` or :class:`Approximate`.
-        needs_space: whether it takes only ``(batch, channels, height, width)``, not ``(batch, channels)``.
+        needs_space: whether it takes only ``(batch, channels, *space)``, not ``(batch, channels)``.
         keeps_space: whether the spatial axes of the input are there in the output.
     """
 
@@ -86,16 +87,17 @@ class Layer(torch_nn.Module, ABC):
 
     def check_input(self, x: Tensor) -> None:
         """Raise an error that says what is wrong with the shape of ``x``."""
-        ranks = (4,) if self.needs_space else (2, 4)
-        if x.ndim not in ranks or x.shape[1] != self.in_type.dim:
-            shape = f"(batch, {self.in_type.dim}, height, width)"
+        axes, d = axis_names(self.in_type.space), self.in_type.dim
+        ranks = (2 + len(axes),) if self.needs_space else (2, 2 + len(axes))
+        if x.ndim not in ranks or x.shape[1] != d:
+            shape = f"(batch, {', '.join([str(d), *axes])})"
             raise InputError(
                 type(self).__name__,
-                expected=shape if self.needs_space else f"{shape} or (batch, {self.in_type.dim})",
+                expected=shape if self.needs_space else f"{shape} or (batch, {d})",
                 got=f"shape {tuple(x.shape)}",
-                fix=f"The {self.in_type.dim} channels are those of {self.in_type}."
+                fix=f"The {d} channels are those of {self.in_type}."
                 if x.ndim in ranks
-                else "Add or remove axes: one for the batch, one for the channels, two for space.",
+                else f"Add or remove axes: one for the batch, one for the channels, {len(axes)} for space.",
             )
 
     def extra_repr(self) -> str:
@@ -116,21 +118,32 @@ def register_layer(layer: L) -> L:
     return layer
 
 
+def axis_names(space: Space) -> tuple[str, ...]:
+    """What the axes of a sampled field are called, after those of the batch and the channels."""
+    if isinstance(space, Grid):
+        return ("depth", "height", "width")[-space.dimension :]
+    return ("points",) if isinstance(space, HomogeneousSpace) else ("rings", "azimuths")
+
+
 def pointwise_claim(space: Space) -> Claim:
-    """The claim of a layer that acts at each sample alike."""
-    if isinstance(space, Grid) and space.exact:
+    """The claim of a layer that acts at each sample alike, linear or not."""
+    if isinstance(space, HomogeneousSpace) or (isinstance(space, Grid) and space.exact):
         return Exact()
+    if not isinstance(space, Grid):
+        return Approximate("what acts on samples raises the degree of a field on the sphere", bound=0.2)
     return Approximate("fields are sampled on a lattice that the group does not keep")
 
 
-def require_plane(who: str, *types: FieldType) -> Grid:
-    """The plane on which all the types live, or an error that names them."""
-    space = types[0].space
-    if not isinstance(space, Grid) or space.dimension != 2 or any(t.space != space for t in types[1:]):
+def require_grid(who: str, *types: FieldType, dimension: int | None = None) -> Grid:
+    """The grid on which all the types live, of the given dimension if any, or an error that names them."""
+    space, name = types[0].space, {2: "plane", 3: "3-space"}
+    fits = isinstance(space, Grid) and dimension in (None, space.dimension)
+    if not isinstance(space, Grid) or not fits or any(t.space != space for t in types[1:]):
+        maker = f"Grid{dimension}d" if dimension else "Grid2d or Grid3d"
         raise TypeMismatchError(
             who,
-            expected="field types on one plane",
+            expected=f"field types on one {name[dimension] if dimension else 'plane or 3-space'}",
             got=" and ".join(map(str, types)),
-            fix="Build them from the same Grid2d: plane.field(rho).",
+            fix=f"Build them from the same {maker}: space.field(rho).",
         )
     return space

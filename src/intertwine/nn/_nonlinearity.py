@@ -12,7 +12,7 @@ from torch import nn as torch_nn
 from ..errors import InputError, TypeMismatchError
 from ..groups import Cyclic, Dihedral
 from ..spaces import FieldType, Grid2d
-from ._layer import Layer, pointwise_claim, register_layer
+from ._layer import Layer, axis_names, pointwise_claim, register_layer
 from ._summands import join, permutes, runs, split
 from ._traced import TracedLayer
 
@@ -100,7 +100,7 @@ class ELU(Pointwise):
 class NormNonlinearity(TracedLayer):
     """v ↦ max(|v| + b, 0) v/|v| for each summand v of an orthogonal representation, with one b a summand.
 
-    Shapes: ``(batch, d, height, width)`` to the same. Equivariance: |ρ(h)v| = |v|.
+    Shapes: ``(batch, d, *space)`` to the same. Equivariance: |ρ(h)v| = |v|.
 
     Args:
         in_type: fields of an orthogonal representation.
@@ -118,7 +118,7 @@ class NormNonlinearity(TracedLayer):
     def __init__(self, in_type: FieldType, *, bias: float = 0.0, eps: float = 1e-6) -> None:
         require_orthogonal("NormNonlinearity", in_type)
         super().__init__(in_type, in_type, pointwise_claim(in_type.space))
-        self.eps, self._runs = eps, runs(in_type.rho)
+        self.eps, self._runs, self._ones = eps, runs(in_type.rho), [1] * len(axis_names(in_type.space))
         self.bias = torch_nn.Parameter(torch.full((len(in_type.rho.atoms),), bias))
 
     @classmethod
@@ -135,7 +135,7 @@ class NormNonlinearity(TracedLayer):
         at, out = 0, []
         for run, part in zip(self._runs, split(x, self._runs), strict=True):
             norm = part.square().sum(2, keepdim=True).clamp_min(self.eps**2).sqrt()
-            bias = self.bias[at : at + run.count, None, None, None]
+            bias = self.bias[at : at + run.count].view(-1, 1, *self._ones)
             out.append((part * (torch.relu(norm + bias) / norm)).flatten(1, 2))
             at += run.count
         return join(out)

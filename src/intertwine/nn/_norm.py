@@ -12,7 +12,7 @@ from torch.nn.functional import batch_norm
 from ..groups import Cyclic, Dihedral
 from ..spaces import FieldType, Grid2d
 from ._invariants import Invariants
-from ._layer import Layer, pointwise_claim, register_layer
+from ._layer import Layer, axis_names, pointwise_claim, register_layer
 from ._nonlinearity import require_orthogonal
 from ._summands import join, runs, split, summands
 from ._tables import TableModule
@@ -25,7 +25,7 @@ class BatchNorm(Layer):
     μ is the invariant part of the mean over batch and space, σ² the mean of |f - μ|² over batch, space and the channels
     of the summand. A regular field shares mean and variance over its |H| channels, as in group convolution networks.
 
-    Shapes: ``(batch, d, height, width)`` to the same. Equivariance: μ is invariant and σ a scalar on each summand of an
+    Shapes: ``(batch, d, *space)`` to the same. Equivariance: μ is invariant and σ a scalar on each summand of an
     orthogonal representation. In training the statistics of a batch do not change if all of it is transformed.
 
     Args:
@@ -76,7 +76,7 @@ class BatchNorm(Layer):
                 flat, self.running_mean, self.running_var, self.weight, self.bias, True, self.momentum, self.eps
             )
             return out.view(x.shape)
-        var, mean = torch.var_mean(x.to(self.running_var.dtype), (0, 2, 3), correction=0)
+        var, mean = torch.var_mean(x.to(self.running_var.dtype), (0, *range(2, x.ndim)), correction=0)
         mu = self.invariants.coordinates(mean)
         center = self.invariants(mu)
         square = self.fields.average(var + (mean - center).square())
@@ -88,12 +88,15 @@ class BatchNorm(Layer):
         shift = -center * scale
         if self.bias is not None:
             shift = shift + self.invariants(self.bias)
-        return (x * scale[:, None, None] + shift[:, None, None]).to(x.dtype)
+        shape = -1, *(1,) * (x.ndim - 2)
+        return (x * scale.view(shape) + shift.view(shape)).to(x.dtype)
 
-    def to_plain(self) -> torch_nn.BatchNorm2d:
-        """A ``torch.nn.BatchNorm2d`` in evaluation mode with the running statistics of each channel."""
+    def to_plain(self) -> torch_nn.Module:
+        """The ``torch.nn.BatchNorm`` of the dimension, in evaluation, with the running statistics of each channel."""
         mean, var = self._statistics()
-        plain = torch_nn.BatchNorm2d(self.in_type.dim, eps=self.eps, affine=self.weight is not None).to(mean)
+        kinds = torch_nn.BatchNorm1d, torch_nn.BatchNorm2d, torch_nn.BatchNorm3d
+        kind = kinds[len(axis_names(self.in_type.space)) - 1]
+        plain = kind(self.in_type.dim, eps=self.eps, affine=self.weight is not None).to(mean)
         with torch.no_grad():
             plain.running_mean.copy_(mean)  # type: ignore[union-attr]
             plain.running_var.copy_(var)  # type: ignore[union-attr]

@@ -10,9 +10,9 @@ from torch import nn as torch_nn
 from torch.nn.functional import avg_pool2d, max_pool2d
 
 from ..errors import InputError
-from ..groups import Cyclic, Dihedral
-from ..spaces import FieldType, Grid2d
-from ._layer import Approximate, Claim, Layer, pointwise_claim, register_layer, require_plane
+from ..groups import Cyclic, Dihedral, Octahedral
+from ..spaces import FieldType, Grid2d, Grid3d
+from ._layer import Approximate, Claim, Layer, pointwise_claim, register_layer, require_grid
 from ._nonlinearity import require_orthogonal, require_permutation
 from ._stencil import Stencil, mixes_axes, moving_axes, pair
 from ._summands import join, runs, split
@@ -85,7 +85,7 @@ class NormPool(TracedLayer):
 
 @register_layer
 class GlobalPool(TracedLayer):
-    """The mean over the plane: ``(batch, d, height, width)`` to ``(batch, d)``.
+    """The mean over the plane or 3-space: ``(batch, d, *space)`` to ``(batch, d)``.
 
     Equivariance: translations leave the mean alone, h in H acts on it by ρ(h). Of trivial fields it is invariant.
 
@@ -99,12 +99,15 @@ class GlobalPool(TracedLayer):
     keeps_space = False
 
     def __init__(self, in_type: FieldType) -> None:
-        super().__init__(in_type, in_type, pointwise_claim(in_type.space))
+        grid = require_grid("GlobalPool", in_type)
+        super().__init__(in_type, in_type, pointwise_claim(grid))
+        self._axes = tuple(range(2, 2 + grid.dimension))
 
     @classmethod
     def examples(cls) -> Iterator[Layer]:
-        C4 = Cyclic(4)
+        C4, O = Cyclic(4), Octahedral()
         yield cls(Grid2d(C4).field(C4.regular + C4.irreps[2]))
+        yield cls(Grid3d(O).field(O.irreps[3] + O.trivial))
 
     def forward(self, x: Tensor) -> Tensor:
         self.check_input(x)
@@ -112,7 +115,7 @@ class GlobalPool(TracedLayer):
 
     def compute(self, x: Tensor) -> Tensor:
         """The map without checks."""
-        return x.mean((2, 3))
+        return x.mean(self._axes)
 
     def output_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
         """None are left."""
@@ -134,7 +137,7 @@ class _WindowPool(Layer):
         allow_asymmetric: bool = False,
     ) -> None:
         who = type(self).__name__
-        space = require_plane(who, in_type)
+        space = require_grid(who, in_type, dimension=2)
         k = pair(kernel_size, who=who, what="kernel_size", least=1)
         s = k if stride is None else pair(stride, who=who, what="stride", least=1)
         p = pair(padding, who=who, what="padding", least=0)

@@ -1,0 +1,162 @@
+"""Trials of layers on the plane and in 3-space."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from math import pi
+
+import torch
+from torch import Tensor
+from torch.nn.functional import conv1d
+
+from ..errors import InputError
+from ..groups import Element, FiniteGroup, Group, LieGroup, Octahedral
+from ..nn import Layer
+from ..spaces import FieldType, Grid, Motion
+from ._trial import Move, Trial
+
+_SIZES = {
+    2: (33, 32, 31, 34, 35, 36, 37, 29, 28, 40, 41, 48, 49, 64, 65),
+    3: (9, 8, 10, 11, 12, 13, 16, 17, 18, 19, 20, 24, 25),
+}
+_SMOOTH_LEAST = {2: 28, 3: 16}  # an array that leaves room for a smooth field inside a ball
+
+
+def grid_trial(layer: Layer, space: Grid, size: int | None, noise: torch.Generator) -> Trial:
+    """All elements that keep the lattice, one translation; and one element that does not keep the lattice."""
+    n = size if size is not None else _size_that_fits(layer, space.dimension, least=0)
+    sizes = (n,) * space.dimension
+    f = torch.randn(2, layer.in_type.dim, *sizes, dtype=torch.float64, generator=noise)
+    others = [pair for pair in _pairs(layer, turns=8) if not _keeps_lattice(space, pair[1])][:1]  # turns are alike
+    if others and size is None:
+        n = _size_that_fits(layer, space.dimension, least=_SMOOTH_LEAST[space.dimension])
+    smooth = _smooth_field(layer.in_type, n, space.dimension, noise) if others else None
+    inexact = [_turn(layer, *pair, padding="zeros") for pair in others]
+    return Trial(sizes, f, list(_exact_moves(layer, space, sizes)), smooth, inexact, _inside_the_ball(space.dimension))
+
+
+def _exact_moves(layer: Layer, space: Grid, sizes: tuple[int, ...]) -> Iterator[Move]:
+    for pair in _pairs(layer, turns=4):
+        if _keeps_lattice(space, pair[1]):
+            yield _turn(layer, *pair, padding="circular")
+    step = layer.shift_step(sizes)
+    if step is not None:
+        there = torch.tensor([2.0, -1.0, 1.0][: space.dimension], dtype=torch.float64)
+        on_input = space.motion(step * there, space.stabilizer.identity)
+        on_output = _motion(layer.out_type, there, layer.out_type.space.stabilizer.identity)
+        yield Move(
+            f"the translation by {tuple(int(step * t) for t in there)}",
+            lambda f: layer.in_type.transform(f, on_input),
+            lambda f: layer.out_type.transform(f, on_output),
+        )
+
+
+def _turn(layer: Layer, name: str, h_in: Element, h_out: Element, *, padding: str) -> Move:
+    g_in, g_out = _motion(layer.in_type, None, h_in), _motion(layer.out_type, None, h_out)
+    return Move(
+        name,
+        lambda f: layer.in_type.transform(f, g_in, padding=padding),
+        lambda f: layer.out_type.transform(f, g_out, padding=padding),
+    )
+
+
+def _motion(field: FieldType, translation: Tensor | None, h: Element) -> Motion:
+    space = field.space
+    if not isinstance(space, Grid):
+        raise InputError(
+            "assert_equivariant",
+            expected="a layer that takes fields on a grid to fields on a grid",
+            got=str(field),
+            fix="Split it where it leaves the grid.",
+        )
+    return space.motion(torch.zeros(space.dimension) if translation is None else translation, h)
+
+
+def _pairs(layer: Layer, *, turns: int) -> Sequence[tuple[str, Element, Element]]:
+    """Elements of the group of the output, as elements of the groups of input and output.
+
+    The two groups are one, except for a layer that restricts fields to a subgroup.
+    """
+    before, after = layer.in_type.space.stabilizer, layer.out_type.space.stabilizer
+    return [(name, h if before == after else before.embed(after, h), h) for name, h in _elements(after, turns)]
+
+
+def _elements(group: Group, turns: int) -> Sequence[tuple[str, Element]]:
+    """All elements of a finite group; for a Lie group turns by 360°/turns, with a reflection where it has one."""
+    if isinstance(group, FiniteGroup):
+        return [(f"element {h} of {group.name}", h) for h in range(group.order)]
+    if not isinstance(group, LieGroup):
+        return []
+    found: list[tuple[str, Element]] = []
+    for name, turn in _turns(group, turns):
+        for number, component in enumerate(group.component_representatives):
+            what = name + (" after a reflection" if number else "")
+            found.append((f"{what} in {group.name}", turn @ component))
+    return found
+
+
+def _turns(group: LieGroup, turns: int) -> Iterator[tuple[str, Tensor]]:
+    if group.matrix_dim == 2:
+        for k in range(turns):
+            yield (
+                f"the turn by {360 * k / turns:g}°",
+                group.exp(torch.tensor([2 * pi * k / turns], dtype=torch.float64)),
+            )
+        return
+    cube = Octahedral()
+    for k in range(cube.order):
+        yield f"rotation {k} of the cube", cube.standard(k)  # type: ignore[misc]
+    if turns > 4:
+        yield (
+            "a turn by 40° about (1, 2, 2)",
+            group.exp(torch.tensor([1.0, 2.0, 2.0], dtype=torch.float64) * (pi / 13.5)),
+        )
+
+
+def _keeps_lattice(space: Grid, h: Element) -> bool:
+    matrix = space.matrices(h)
+    return torch.equal(matrix, matrix.round())
+
+
+def _size_that_fits(layer: Layer, dimension: int, *, least: int) -> int:
+    candidates = [n for n in _SIZES[dimension] if n >= least]
+    for n in candidates:
+        try:
+            layer.output_sizes((n,) * dimension)
+        except InputError:
+            continue
+        return n
+    raise InputError(
+        "assert_equivariant",
+        expected=f"a layer that accepts equal sizes of {min(candidates)} to {max(candidates)} samples along every axis",
+        got=f"{type(layer).__name__}, which accepts none of {', '.join(map(str, sorted(candidates)))}",
+        fix="Give one that it accepts: assert_equivariant(layer, size=...).",
+    )
+
+
+def _inside_the_ball(dimension: int) -> Callable[[Tensor], Tensor]:
+    def inside(f: Tensor) -> Tensor:
+        """The values inside the ball that stays in the array under all turns."""
+        n = f.shape[-1]
+        return f[..., _radius(n, dimension) < 0.8] if n > 1 else f
+
+    return inside
+
+
+def _radius(n: int, dimension: int) -> Tensor:
+    """Distance from the center, 1 at the middle of the faces."""
+    axis = (torch.arange(n, dtype=torch.float64) - (n - 1) / 2) / (n / 2)
+    mesh = torch.meshgrid(*[axis] * dimension, indexing="ij")
+    return torch.stack(mesh).square().sum(0).sqrt()
+
+
+def _smooth_field(field: FieldType, n: int, dimension: int, noise: torch.Generator) -> Tensor:
+    """Noise that a Gaussian of 2 samples has smoothed, tapered to nothing at the border."""
+    f = torch.randn(2, field.dim, *[n] * dimension, dtype=torch.float64, generator=noise)
+    axis = torch.arange(-6, 7, dtype=torch.float64)
+    bell = torch.exp(-axis.square() / 8)
+    bell = (bell / bell.square().sum().sqrt()).view(1, 1, -1)
+    for along in range(2, 2 + dimension):
+        lines = f.movedim(along, -1)
+        f = conv1d(lines.reshape(-1, 1, n), bell, padding=6).view(lines.shape).movedim(-1, along)
+    return f * torch.exp(-((_radius(n, dimension) / 0.7) ** 8))

@@ -1,0 +1,46 @@
+"""Trials of layers on the sphere."""
+
+from __future__ import annotations
+
+import torch
+
+from ..errors import InputError
+from ..groups import SO3
+from ..nn import Exact, Layer
+from ..spaces import FieldType, SphereGrid, SpinTransform
+from ._trial import Move, Trial
+
+_BAND_LIMIT = 12
+
+
+def sphere_trial(layer: Layer, noise: torch.Generator) -> Trial:
+    """Random rotations of fields that the grid resolves; of smoother ones for a layer that leaves the band."""
+    before = getattr(layer, "in_grid", None) or SphereGrid("gauss-legendre", _BAND_LIMIT)
+    after = getattr(layer, "out_grid", None) or before
+    if not isinstance(before, SphereGrid) or not isinstance(after, SphereGrid):
+        raise InputError(
+            "assert_equivariant",
+            expected="grids as attributes in_grid and out_grid of a layer on the sphere",
+            got=f"{before!r} and {after!r}",
+            fix="Use Sphere().grid(kind, band_limit=L).",
+        )
+    moves = [
+        Move(
+            f"random rotation {number}",
+            lambda f, g=g: layer.in_type.transform(f, g, grid=before),  # type: ignore[misc]
+            lambda f, g=g: layer.out_type.transform(f, g, grid=after),  # type: ignore[misc]
+        )
+        for number, g in enumerate(SO3().sample(3, noise))
+    ]
+    fields = _fields(layer.in_type, before, before.band_limit, noise)
+    if isinstance(layer.claim, Exact):
+        return Trial(before.shape, fields, moves)
+    least = max(SpinTransform(before, layer.in_type.rho).spins.spins)
+    smooth = _fields(layer.in_type, before, max(least, before.band_limit // 4), noise)
+    return Trial(before.shape, fields, [], smooth, moves)
+
+
+def _fields(field: FieldType, grid: SphereGrid, band_limit: int, noise: torch.Generator) -> torch.Tensor:
+    transform = SpinTransform(grid, field.rho, band_limit)
+    c = torch.randn(2, field.dim, transform.size, dtype=torch.float64, generator=noise)
+    return transform.synthesis(c * transform.exists)

@@ -29,6 +29,8 @@ class FiniteGroup(Group):
         labels: a readable name for each element.
         standard_matrices: ``(n, d, d)``, the matrices by which the group acts on d-dimensional space, if it was
             born as a group of motions.
+        permutations: ``(n, k)``, the images of the points 0..k-1 under each element, if it was born as a group of
+            permutations.
         validated: whether the table is known to satisfy the group laws, because it was computed from them.
 
     >>> klein = FiniteGroup([[0, 1, 2, 3], [1, 0, 3, 2], [2, 3, 0, 1], [3, 2, 1, 0]], name="V4")
@@ -45,6 +47,7 @@ class FiniteGroup(Group):
         name: str | None = None,
         labels: Sequence[str] | None = None,
         standard_matrices: Tensor | None = None,
+        permutations: Tensor | None = None,
         validated: bool = False,
     ) -> None:
         t = np.asarray(table, np.int64) if validated else _tables.validated_table(table, who=name or "FiniteGroup")
@@ -57,7 +60,7 @@ class FiniteGroup(Group):
             raise InputError(
                 self.name, expected=f"{self.order} labels", got=str(len(self._labels)), fix="Give one label an element."
             )
-        self._standard_matrices = standard_matrices
+        self._standard_matrices, self.permutations = standard_matrices, permutations
 
     # -- ways in -----------------------------------------------------------------------------------------------
 
@@ -89,7 +92,8 @@ class FiniteGroup(Group):
         found = _tables.enumerate_group(
             perms, tuple(range(points)), lambda a, b: tuple(a[i] for i in b), lambda p: p, who=who
         )
-        return FiniteGroup(found.table, name=name, labels=[cycles(p) for p in found.members], validated=True)
+        labels, images = [cycles(p) for p in found.members], torch.tensor(found.members, dtype=torch.int64)
+        return FiniteGroup(found.table, name=name, labels=labels, permutations=images, validated=True)
 
     @classmethod
     def from_matrices(cls, generators: Sequence[Any], *, name: str | None = None) -> FiniteGroup:
@@ -240,6 +244,25 @@ class FiniteGroup(Group):
     def center(self) -> Subgroup:
         """The elements that commute with all others."""
         return Subgroup(self, np.flatnonzero((self._t == self._t.T).all(axis=1)))
+
+    def fixing(self, *points: int) -> Subgroup:
+        """The stabilizer of points, for a group of permutations: the elements that leave each of them in place.
+
+        >>> from intertwine.groups import Symmetric
+        >>> Symmetric(5).fixing(0).order, Symmetric(5).fixing(0, 1).order
+        (24, 6)
+        """
+        images = self.permutations
+        most = -1 if images is None else images.shape[1] - 1
+        if images is None or not all(isinstance(p, int) and 0 <= p <= most for p in points):
+            raise SubgroupError(
+                f"{self.name}.fixing",
+                expected="a group of permutations" if images is None else f"points 0..{most}",
+                got="one without points to permute" if images is None else str(list(points)),
+                fix="Symmetric, Alternating and FiniteGroup.from_permutations make groups of permutations.",
+            )
+        at = torch.tensor(points, dtype=torch.int64)
+        return Subgroup(self, torch.nonzero((images[:, at] == at).all(1)).flatten().numpy())
 
     def require_subgroup(self, subgroup: Group, *, who: str) -> Subgroup:
         """``subgroup`` as a :class:`Subgroup` of this group, or an error."""
@@ -424,6 +447,7 @@ class Subgroup(FiniteGroup):
             name=name or f"subgroup of order {len(inside)} of {parent.name}",
             labels=[parent.label(int(g)) for g in inside],
             standard_matrices=standard[torch.from_numpy(inside)] if standard is not None else None,
+            permutations=parent.permutations[torch.from_numpy(inside)] if parent.permutations is not None else None,
             validated=True,
         )
         self.parent = parent

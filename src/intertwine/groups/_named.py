@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import permutations, product
+from typing import Any
 
 import numpy as np
 import torch
@@ -52,8 +53,8 @@ class Symmetric(FiniteGroup):
 
     def __init__(self, n: int) -> None:
         _require_count("Symmetric", n, most=7)
-        table, labels = _permutation_group(list(permutations(range(n))))
-        super().__init__(table, name=f"S{n}", labels=labels, validated=True)
+        members = list(permutations(range(n)))
+        super().__init__(_permutation_table(members), name=f"S{n}", validated=True, **_permuting(members))
 
 
 class Alternating(FiniteGroup):
@@ -61,8 +62,8 @@ class Alternating(FiniteGroup):
 
     def __init__(self, n: int) -> None:
         _require_count("Alternating", n, most=7)
-        table, labels = _permutation_group([p for p in permutations(range(n)) if _is_even(p)])
-        super().__init__(table, name=f"A{n}", labels=labels, validated=True)
+        members = [p for p in permutations(range(n)) if _is_even(p)]
+        super().__init__(_permutation_table(members), name=f"A{n}", validated=True, **_permuting(members))
 
 
 class Quaternion(FiniteGroup):
@@ -123,12 +124,15 @@ def _matrix_group(generators: Sequence[np.ndarray]) -> tuple[Table, torch.Tensor
     return found.table, torch.from_numpy(np.stack(found.members))
 
 
-def _permutation_group(members: list[tuple[int, ...]]) -> tuple[Table, list[str]]:
+def _permuting(members: list[tuple[int, ...]]) -> dict[str, Any]:
+    return {"labels": [cycles(p) for p in members], "permutations": torch.tensor(members, dtype=torch.int64)}
+
+
+def _permutation_table(members: list[tuple[int, ...]]) -> Table:
     perms = np.asarray(members, np.int64).reshape(len(members), -1)
     weights = perms.shape[1] ** np.arange(perms.shape[1])[::-1]
     codes = perms @ weights  # increasing, because the members come in lexicographic order
-    table = np.stack([np.searchsorted(codes, p[perms] @ weights) for p in perms])
-    return table, [cycles(p) for p in members]
+    return np.stack([np.searchsorted(codes, p[perms] @ weights) for p in perms])
 
 
 def _is_even(p: Sequence[int]) -> bool:

@@ -61,6 +61,14 @@ class KernelBasis(OrbitKernels):
             kappa = self.on_cosets()
         return torch.einsum("...xyab->...axby", self.cosets_to_group(kappa)[..., self._relative(), :, :])
 
+    def transport(self) -> tuple[Tensor, Tensor]:
+        """How κ_C makes the map: T(x, y) = κ_C(point) twist for the point s2(x)⁻¹y and the twist ρ1(h1(s2(x)⁻¹s1(y))).
+
+        The points are ``(points2 points1,)``, the twists ``(points2 points1, d1, d1)``.
+        """
+        g = self._relative().flatten()
+        return torch.as_tensor(self._in.project(g)), self.in_type.rho(self._in.remainder[g])
+
     def operator_from_group(self, kappa: Tensor) -> Tensor:
         """The map on fields from a kernel on the group, by its definition on Mackey functions.
 

@@ -1,6 +1,7 @@
 """Equivariant layers: plain tensors on the wire, field types on the layers."""
 
 from ._conv2d import Conv2d as Conv2d
+from ._coset_linear import CosetLinear as CosetLinear
 from ._expansion import FilterExpansion as FilterExpansion
 from ._export import to_plain as to_plain
 from ._layer import LAYERS as LAYERS

@@ -89,7 +89,27 @@ def _regular_table(kind: FieldType, group: FiniteGroup, kernel_size: tuple[int, 
     return Table("regular", group.order * len(turned), group.order * float(turned.square().sum()), tensors)
 
 
-class Block(TableModule):
+class FilterBlock(TableModule):
+    """The part of a filter between the copies of one summand and the copies of another, linear in its weights.
+
+    Takes weights ``(n2, n1, k)`` to ``(n2 d2, n1 d1, taps)``.
+
+    Attributes:
+        copies: n2 and n1.
+        d1: the dimension of the summand of the input.
+        d2: the dimension of the summand of the output.
+        weights: k, how many weights each pair of copies has.
+        energy: Σ|K|² of one pair of copies at one place of the output, if all weights have variance 1.
+    """
+
+    copies: tuple[int, int]
+    d1: int
+    d2: int
+    weights: int
+    energy: float
+
+
+class Block(FilterBlock):
     """Weights ``(n2, n1, k)`` to filters ``(n2 d2, n1 d1, taps)``, linear and equivariant by construction.
 
     Numbers are spread over the filter by one index for each entry as long as that table is small, which is the fastest

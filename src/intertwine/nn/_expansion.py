@@ -11,8 +11,9 @@ from torch import Tensor
 from torch import nn as torch_nn
 
 from ..errors import EmptyKernelSpaceError
-from ..spaces import FieldType
-from ._blocks import Block, block_table
+from ..spaces import FieldType, HomogeneousSpace
+from ._blocks import Block, FilterBlock, block_table
+from ._coset_block import CosetBlock
 from ._summands import summands
 from ._tables import TableModule
 
@@ -40,11 +41,11 @@ class FilterExpansion(TableModule):
         super().__init__()
         self.kernel_size = tuple(kernel_size)
         self._in, self._out = summands(in_type.rho), summands(out_type.rho)
-        space = in_type.space
-        ins, outs = [space.field(rho) for rho in self._in.kinds], [space.field(rho) for rho in self._out.kinds]
+        ins = [in_type.space.field(rho) for rho in self._in.kinds]
+        outs = [out_type.space.field(rho) for rho in self._out.kinds]
         self.dims = out_type.dim, in_type.dim
         self.blocks = torch_nn.ModuleList(
-            Block(i.rho, j.rho, block_table(i, j, self.kernel_size), (n2, n1))
+            _block(i, j, self.kernel_size, (n2, n1))
             for (j, n2), (i, n1) in product(
                 zip(outs, self._out.counts, strict=True), zip(ins, self._in.counts, strict=True)
             )
@@ -93,8 +94,8 @@ class FilterExpansion(TableModule):
         """How each block is made."""
         return "; ".join(block.extra_repr() for block in self._blocks())
 
-    def _blocks(self) -> list[Block]:
-        return [block for block in self.blocks if isinstance(block, Block)]
+    def _blocks(self) -> list[FilterBlock]:
+        return [block for block in self.blocks if isinstance(block, FilterBlock)]
 
     def _require_maps(self, in_type: FieldType) -> None:
         for rho2, blocks in zip(self._out.kinds, self._rows, strict=True):
@@ -107,13 +108,21 @@ class FilterExpansion(TableModule):
                 )
 
 
-def _beside(parts: list[Tensor | Block]) -> Tensor:
+def _block(
+    in_kind: FieldType, out_kind: FieldType, kernel_size: tuple[int, ...], copies: tuple[int, int]
+) -> FilterBlock:
+    if isinstance(in_kind.space, HomogeneousSpace):
+        return CosetBlock(in_kind, out_kind, copies)
+    return Block(in_kind.rho, out_kind.rho, block_table(in_kind, out_kind, kernel_size), copies)
+
+
+def _beside(parts: list[Tensor | FilterBlock]) -> Tensor:
     """Filters of one row side by side; a block that has no filters is zero."""
     if len(parts) == 1 and isinstance(parts[0], Tensor):
         return parts[0]
     some = next(part for part in parts if isinstance(part, Tensor))
     full = [
-        some.new_zeros(len(some), part.copies[1] * part.d1, some.shape[2]) if isinstance(part, Block) else part
+        some.new_zeros(len(some), part.copies[1] * part.d1, some.shape[2]) if isinstance(part, FilterBlock) else part
         for part in parts
     ]
     return torch.cat(full, 1)

@@ -113,7 +113,7 @@ def test_float32(name: str, number: int) -> None:
 @each
 def test_gradients(name: str, number: int) -> None:
     layer = made(name, number).double()
-    x = input_of(layer, torch.float64, least=4)[:1, :, :, :].requires_grad_()
+    x = input_of(layer, torch.float64, least=4)[:1].requires_grad_()
     layer.eval() if "Norm" in name else layer.train()
     parameters = list(layer.parameters())
     fast = torch.autograd.gradcheck(

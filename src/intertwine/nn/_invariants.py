@@ -28,7 +28,8 @@ class Invariants(TableModule):
         super().__init__()
         self._parts = summands(rho)
         vectors = [invariant_vectors(kind) for kind in self._parts.kinds]
-        self.size = sum(n * len(v) for n, v in zip(self._parts.counts, vectors, strict=True))
+        self._numbers = [len(v) for v in vectors]
+        self.size = sum(n * k for n, k in zip(self._parts.counts, self._numbers, strict=True))
         for number, value in enumerate(vectors):
             self.register_table(f"vectors{number}", value)
             self.register_table(f"duals{number}", (value / value.square().sum(1, keepdim=True)).T.contiguous())
@@ -45,13 +46,13 @@ class Invariants(TableModule):
         if self._indexed:
             return coordinates.index_select(0, self.number_of)
         at, out = 0, []
-        for number, n in enumerate(self._parts.counts):
+        for number, (n, k) in enumerate(zip(self._parts.counts, self._numbers, strict=True)):
             vectors = self.get_buffer(f"vectors{number}").to(coordinates.dtype)
-            stop = at + n * len(vectors)
-            if len(vectors) == 1:  # nothing to add up
+            stop = at + n * k
+            if k == 1:  # nothing to add up
                 out.append((coordinates[at:stop, None] * vectors).flatten())
             else:  # no matrix product, which autocast would round
-                out.append((coordinates[at:stop].view(n, len(vectors), 1) * vectors).sum(1).flatten())
+                out.append((coordinates[at:stop].view(n, k, 1) * vectors).sum(1).flatten())
             at = stop
         whole = out[0] if len(out) == 1 else torch.cat(out)
         return whole if self._parts.order is None else whole.index_select(0, self.get_buffer("order"))

@@ -16,4 +16,6 @@ from ._sphere_grid import SphereGrid as SphereGrid
 from ._sphere_grid import require_band_limit as require_band_limit
 from ._spin import SpinDecomposition as SpinDecomposition
 from ._spin import spin_decomposition as spin_decomposition
+from ._spin_tables import SpinTables as SpinTables
+from ._spin_tables import spin_tables as spin_tables
 from ._spin_transform import SpinTransform as SpinTransform

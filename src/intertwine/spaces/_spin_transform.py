@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cached_property, lru_cache
+from functools import cached_property
 from math import pi, sqrt
 
 import torch
@@ -10,10 +10,11 @@ from torch import Tensor
 
 from .._numerics import require_memory
 from ..errors import InputError
-from ..groups import SO3, Representation, wigner_d, wigner_ds
+from ..groups import SO3, Representation, wigner_d
 from ._sphere_frame import sphere_section
 from ._sphere_grid import SphereGrid, require_band_limit
 from ._spin import spin_decomposition
+from ._spin_tables import Places, SpinTables, spin_tables
 
 
 class SpinTransform:
@@ -82,20 +83,7 @@ class SpinTransform:
     def synthesis(self, c: Tensor) -> Tensor:
         """The field with these coefficients at the points of the grid, ``(..., dim, n_beta, n_alpha)``."""
         c = self._coefficients(c, "synthesis")
-        forward, backward = c[..., self._layout.padded].unbind(-1)  # (..., dim, l, k): the harmonics k and -k
-        cosines, sines = self._circle(c)
-        parts = []
-        for m, channels in self._layout.by_spin.items():
-            even, odd = (table.to(c) for table in _ring_tables(self.grid, self.band_limit, m))
-            plus, minus = (_grouped(part, channels) for part in (forward, backward))
-            cos, sin = _over_beta(even, plus), _over_beta(even, minus)
-            if m:
-                cos = cos + _quarter_turn(_over_beta(odd, minus))
-                sin = sin - _quarter_turn(_over_beta(odd, plus))
-            field = torch.einsum("...kb,ka->...ba", cos, cosines) + torch.einsum("...kb,ka->...ba", sin, sines)
-            parts.append(field.flatten(-4, -3))
-        f = torch.cat(parts, dim=-3)[..., self._layout.order, :, :]
-        return _mixed(self.spins.basis, f)
+        return self._tables(c).synthesis(c[..., self._places.padded])
 
     def analysis(self, f: Tensor) -> Tensor:
         """The coefficients ``(..., dim, (L+1)**2)`` of a field, by quadrature: exact up to the band limit.
@@ -103,22 +91,8 @@ class SpinTransform:
         Of a field with higher degrees this is the projection to degree L as long as they and L add up to at most twice
         the band limit of the grid; higher ones are aliased.
         """
-        f = _mixed(self.spins.inverse, self._samples(f, "analysis"))
-        f = f * self.grid.weights.to(f)
-        cosines, sines = self._circle(f)
-        parts = []
-        for m, channels in self._layout.by_spin.items():
-            even, odd = (table.to(f) for table in _ring_tables(self.grid, self.band_limit, m))
-            group = _grouped(f, channels)
-            cos = torch.einsum("...ba,ka->...kb", group, cosines)
-            sin = torch.einsum("...ba,ka->...kb", group, sines)
-            forward, backward = _over_rings(even, cos), _over_rings(even, sin)
-            if m:  # the transposed maps of those in synthesis
-                forward = forward + _over_rings(odd, _quarter_turn(sin))
-                backward = backward - _over_rings(odd, _quarter_turn(cos))
-            wide = torch.stack([forward, backward], dim=-1)
-            parts.append(wide.flatten(-3)[..., self._layout.packed].flatten(-3, -2))
-        return torch.cat(parts, dim=-2)[..., self._layout.order, :]
+        f = self._samples(f, "analysis")
+        return self._tables(f).analysis(f).flatten(-3)[..., self._places.packed]
 
     def rotate(self, c: Tensor, g: Tensor) -> Tensor:
         """The coefficients of π(g)f: every c_a^l times D^l(g), for a rotation ``(3, 3)``."""
@@ -168,13 +142,11 @@ class SpinTransform:
 
     @cached_property
     @torch.inference_mode(False)
-    def _layout(self) -> _Layout:
-        return _Layout(self.band_limit, self.spins.spins, self.spins.starts)
+    def _places(self) -> Places:
+        return Places(self.band_limit)
 
-    def _circle(self, like: Tensor) -> tuple[Tensor, Tensor]:
-        """cos(k alpha) and sin(k alpha), ``(L+1, n_alpha)``."""
-        angles = torch.arange(self.band_limit + 1, dtype=torch.float64)[:, None] * self.grid.alpha
-        return angles.cos().to(like), angles.sin().to(like)
+    def _tables(self, like: Tensor) -> SpinTables:
+        return spin_tables(self.grid, self.rho, self.band_limit).to(like)
 
     def _coefficients(self, c: Tensor, what: str) -> Tensor:
         if c.shape[-2:] != (self.rho.dim, self.size) or (what == "evaluate" and c.ndim != 2):
@@ -200,67 +172,3 @@ class SpinTransform:
 
     def __repr__(self) -> str:
         return f"SpinTransform({self.rho.name} on {self.grid}, degrees 0..{self.band_limit})"
-
-
-class _Layout:
-    """Index tables between the coefficients ``(dim, (L+1)**2)`` and arrays ``(channels of a spin, l, k, ±)``."""
-
-    def __init__(self, band_limit: int, spins: tuple[int, ...], starts: tuple[int, ...]) -> None:
-        n = band_limit + 1
-        l, k = torch.arange(n)[:, None], torch.arange(n)
-        places = torch.stack([l * l + l + k, l * l + l - k], -1)
-        # Pairs with k > l do not exist; the tables of the rings are 0 there, so that any index will do.
-        self.padded = places.where((k <= l)[..., None], 0)
-        degree = torch.repeat_interleave(torch.arange(n), 2 * torch.arange(n) + 1)
-        order = torch.arange(n * n) - degree * degree - degree
-        self.packed = (degree * n + order.abs()) * 2 + (order < 0)
-        self.by_spin: dict[int, Tensor] = {}
-        for m in sorted(set(spins)):
-            first = torch.tensor([a for a, spin in zip(starts, spins, strict=True) if spin == m])
-            self.by_spin[m] = torch.stack([first, first + 1], -1) if m else first[:, None]
-        self.order = torch.cat([channels.flatten() for channels in self.by_spin.values()]).argsort()
-
-
-@lru_cache(maxsize=64)
-@torch.inference_mode(False)  # what is cached must serve later where gradients are wanted
-def _ring_tables(grid: SphereGrid, band_limit: int, m: int) -> tuple[Tensor, Tensor]:
-    """Scaled entries of D^l(Y(beta)), ``(k, l, n_beta)``: [k, m], between cosines, and [-k, -m], between sines.
-
-    Y(beta) commutes with the reflection y ↦ -y, so that it does not mix cosines and sines.
-    """
-    n, y = band_limit + 1, SO3().from_euler(0.0, grid.beta, 0.0)
-    even, odd = (torch.zeros(n, n, len(grid.beta), dtype=torch.float64) for _ in range(2))
-    for at in range(0, len(y), 8):  # all degrees at once are fastest, but large for all rings at once
-        rings = slice(at, at + 8)
-        for l, d in enumerate(wigner_ds(band_limit, y[rings])):
-            if l >= m:
-                even[: l + 1, l, rings] = d[:, l:, l + m].T
-            if l >= m > 0:
-                odd[1 : l + 1, l, rings] = d[:, :l, l - m].flip(-1).T
-    degrees = torch.arange(n, dtype=torch.float64)[:, None]
-    scale = ((2 * degrees + 1) / (4 * pi) / (2 if m else 1)).sqrt()
-    return even * scale, odd * scale
-
-
-def _grouped(t: Tensor, channels: Tensor) -> Tensor:
-    """From ``(..., dim, p, q)`` the channels of one spin, ``(..., copies, 1 or 2, p, q)``."""
-    return t[..., channels.flatten(), :, :].unflatten(-3, tuple(channels.shape))
-
-
-def _over_beta(table: Tensor, c: Tensor) -> Tensor:
-    return torch.einsum("klb,...lk->...kb", table, c)
-
-
-def _over_rings(table: Tensor, f: Tensor) -> Tensor:
-    return torch.einsum("klb,...kb->...lk", table, f)
-
-
-def _quarter_turn(t: Tensor) -> Tensor:
-    """J on the two components ``(..., 2, p, q)``: (a, b) to (-b, a)."""
-    a, b = t.unbind(-3)
-    return torch.stack([-b, a], dim=-3)
-
-
-def _mixed(matrix: Tensor | None, f: Tensor) -> Tensor:
-    """A matrix on the channels of ``(..., dim, n_beta, n_alpha)``."""
-    return f if matrix is None else torch.einsum("ij,...jba->...iba", matrix.to(f), f)

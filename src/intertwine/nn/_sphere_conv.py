@@ -21,10 +21,10 @@ from ._traced import TracedLayer
 
 @register_layer
 class SphereConv(TracedLayer):
-    r"""out_a2^l = Σ_a1 K^l[a2, a1] f_a1^l: the most general linear map of fields on the sphere that commutes with SO(3).
+    r"""out_a2^l = Σ_a1 K^l[a2, a1] f_a1^l: the general linear map of fields on the sphere that commutes with SO(3).
 
     Fields of any SO(2) type: scalars, tangent vectors (spin 1), tensors (higher spins) and sums of them. The f^l are
-    the coefficients of the field in spin-weighted harmonics of degree l ≤ L (:class:`~intertwine.spaces.SpinTransform`),
+    its coefficients in spin-weighted harmonics of degree l ≤ L (:class:`~intertwine.spaces.SpinTransform`),
     the K^l free matrices over the channels that exist at that degree. In space the same map is the cross-correlation
     with a kernel that is turned and twisted to every point, :meth:`correlate`.
 

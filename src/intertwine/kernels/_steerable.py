@@ -18,6 +18,7 @@ from ..spaces import FieldType, Grid
 from ._angular import angular_residual, angular_solutions, harmonics
 from ._checks import common_grid, require_dim, require_residual, require_some
 from ._lattice import filter_sizes
+from ._radial import LEAST_TAPS, profile, profile_polynomial
 
 BandLimit = int | Callable[[float], int] | None
 
@@ -56,8 +57,9 @@ class SteerableKernelBasis:
     The double cosets are the radii. As functions of x the kernels satisfy κ(kx) = ρ2(k) κ(x) ρ1(k)⁻¹ exactly; as
     filters they are sampled at the taps, so that a layer commutes exactly with the motions of the lattice and up to
     the sampling with the others. The radial profiles φ are Gaussians at the radii 0, 1, …, ⌊k/2⌋ of width 0.6, the
-    outermost 0.4, because the square array cuts it off. On the shell of radius r only degrees up to a band limit are
-    used: ⌈3r/2⌉, on the outermost 2, at the center 0. Higher degrees alias on the taps.
+    outermost 0.4, because the square array cuts it off; at the center the one tap. From 5 taps on a polynomial shapes
+    them so that the sampling mixes degrees as little as it can. On the shell of radius r only degrees up to a band
+    limit are used: ⌈3r/2⌉, on the outermost 2, at the center 0. Higher degrees alias on the taps.
 
     Args:
         in_type: fields on a grid.
@@ -96,7 +98,7 @@ class SteerableKernelBasis:
         out = []
         for r in chosen:
             outermost = r == chosen[-1]
-            width = sigma if sigma is not None else 0.4 if outermost else 0.6
+            width = sigma if sigma is not None else self._width(r, outermost=outermost)
             usual = 2 if outermost else ceil(1.5 * r)
             limit = usual if band_limit is None else band_limit(r) if callable(band_limit) else band_limit
             if r < 0 or limit < 0 or not width > 0:
@@ -108,6 +110,11 @@ class SteerableKernelBasis:
                 )
             out.append(Ring(float(r), float(width), limit if r > 0 else 0))
         return tuple(out)
+
+    def _width(self, radius: float, *, outermost: bool) -> float:
+        if radius == 0 and all(n % 2 for n in self.kernel_size):
+            return 0.1  # the tap at the center alone: it commutes with all turns as it is
+        return 0.4 if outermost else 0.6
 
     def _solve(self) -> None:
         """Angular solutions for every pair of distinct irreducibles and every degree."""
@@ -242,12 +249,23 @@ class SteerableKernelBasis:
 
     def _raw_profile(self, ring: Ring, j: int, x: Tensor) -> Tensor:
         radius = torch.linalg.vector_norm(x, dim=-1)
-        gauss = torch.exp(-((radius - ring.radius) ** 2) / (2 * ring.sigma**2))
+        return profile(radius, ring.radius, ring.sigma, self._polynomials[ring, j])[:, None] * self._harmonic(j, x)
+
+    @cached_property
+    def _polynomials(self) -> dict[tuple[Ring, int], Tensor | None]:
+        """The correction of every shell's Gaussian; none at the center, where only a constant is."""
+        shaped = min(self.kernel_size) >= LEAST_TAPS
+        return {
+            (ring, j): profile_polynomial(self.coordinates, ring.radius, ring.sigma, j, self._harmonic)
+            if shaped and ring.radius > 0
+            else None
+            for ring, j in self._shells
+        }
+
+    def _harmonic(self, j: int, x: Tensor) -> Tensor:
         if self.space.dimension == 2:
-            y = circular_harmonics(j, x)[:, (2 * j - 1 if j else 0) : 2 * j + 1]
-        else:
-            y = spherical_harmonics(j, x)[:, j * j : (j + 1) ** 2]
-        return gauss[:, None] * y
+            return circular_harmonics(j, x)[:, (2 * j - 1 if j else 0) : 2 * j + 1]
+        return spherical_harmonics(j, x)[:, j * j : (j + 1) ** 2]
 
     # -- realizations ------------------------------------------------------------------------------------------
 

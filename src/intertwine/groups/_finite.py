@@ -92,8 +92,9 @@ class FiniteGroup(Group):
         found = _tables.enumerate_group(
             perms, tuple(range(points)), lambda a, b: tuple(a[i] for i in b), lambda p: p, who=who
         )
-        labels, images = [cycles(p) for p in found.members], torch.tensor(found.members, dtype=torch.int64)
-        return FiniteGroup(found.table, name=name, labels=labels, permutations=images, validated=True)
+        members = torch.tensor(found.members, dtype=torch.int64)
+        labels = [cycles(p) for p in found.members]
+        return FiniteGroup(found.table, name=name, labels=labels, permutations=members, validated=True)
 
     @classmethod
     def from_matrices(cls, generators: Sequence[Any], *, name: str | None = None) -> FiniteGroup:

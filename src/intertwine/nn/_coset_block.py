@@ -7,8 +7,8 @@ basis, is carried to all pairs of points and multiplied by the twist ρ1(h1(s2(x
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -21,7 +21,8 @@ from ._summands import is_trivial
 from ._tables import on_cpu
 
 
-class CosetTable(NamedTuple):
+@dataclass(frozen=True)
+class CosetTable:
     """What a block is made from: a gather by ``index`` alone, or a ``basis`` of κ_C with its transport."""
 
     weights: int

@@ -22,6 +22,7 @@ from ._transforms import compose as compose
 from ._transforms import normalize as normalize
 from ._transforms import random_crop as random_crop
 from ._transforms import random_flip as random_flip
+from ._transforms import random_rotation as random_rotation
 from ._transforms import random_rotation90 as random_rotation90
 from ._transforms import random_translation as random_translation
 from ._transforms import sample_generator as sample_generator

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -14,7 +15,7 @@ from ..errors import InputError
 from ._choose import balanced
 from ._normalization import Normalization
 from ._source import ImageSource, TensorImages
-from ._transforms import Transform
+from ._transforms import Transform, sample_generator
 
 _CHUNK = 1024
 
@@ -96,6 +97,22 @@ class Split(Dataset[tuple[Tensor, Tensor]]):
     def with_transform(self, transform: Transform) -> AugmentedSplit:
         """The same samples, augmented by ``transform(image, generator)`` when they are read for training."""
         return AugmentedSplit(self, transform)
+
+    def transformed_once(self, transform: Transform, *, seed: int) -> Split:
+        """The same samples, each changed once and for good: the images are computed now, and kept as 8-bit numbers.
+
+        >>> from intertwine.data import load, random_rotation
+        >>> load("digits").test.transformed_once(random_rotation, seed=0)
+        Split(360 images 1 x 8 x 8, 10 classes)
+        """
+        require_memory(
+            len(self) * math.prod(self.shape), who="transformed_once", what=f"{len(self)} images", fix="Take a subset."
+        )
+        generator, parts = sample_generator(seed), []
+        for at in torch.arange(len(self)).split(_CHUNK):
+            parts.append((transform(self._floats(at), generator) * 255).round().clamp(0, 255).byte())
+        source = TensorImages(torch.cat(parts), white=255.0)
+        return replace(self, source=source, positions=None)
 
     def normalized(self, normalization: Normalization) -> Split:
         """The same samples, normalized when read. Test images take the normalization of the training images."""

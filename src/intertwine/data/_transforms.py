@@ -13,11 +13,13 @@ torch.Size([1, 2, 2])
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn.functional import affine_grid, grid_sample
 
 from ..errors import InputError
 
@@ -87,6 +89,19 @@ def random_rotation90(images: Tensor, generator: torch.Generator) -> Tensor:
     turns = torch.randint(4, (len(batch),), generator=generator)
     turned = torch.stack([batch.rot90(k, (-2, -1)) for k in range(4)])
     return turned[turns, torch.arange(len(batch))].reshape(images.shape)
+
+
+def random_rotation(images: Tensor, generator: torch.Generator, *, degrees: float = 180.0) -> Tensor:
+    """A rotation about the center by any angle, at most ``degrees`` either way; bilinear, with zeros from outside."""
+    batch = _batch("random_rotation", images)
+    angle = (2 * torch.rand(len(batch), generator=generator, dtype=torch.float64) - 1) * math.radians(degrees)
+    cos, sin, zero = angle.cos(), angle.sin(), torch.zeros_like(angle)
+    height, width = batch.shape[-2:]
+    stretch = height / width  # coordinates run from -1 to 1 along both axes, whatever the sizes
+    rows = [cos, -sin * stretch, zero], [sin / stretch, cos, zero]
+    turn = torch.stack([torch.stack(row, -1) for row in rows], 1).to(batch.dtype)
+    grid = affine_grid(turn, list(batch.shape), align_corners=False)
+    return grid_sample(batch, grid, align_corners=False).reshape(images.shape)
 
 
 def random_translation(images: Tensor, generator: torch.Generator, *, shift: int, wrap: bool = False) -> Tensor:

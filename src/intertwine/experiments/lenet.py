@@ -9,78 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import torch
-from torch import Tensor, nn
-
-from ..data import load
-from ..errors import NonFiniteError
 from ..models import LeNet5, linear_classifier, multilayer_perceptron
-from ..train import TrainConfig, deterministic_loader, fit, seed_all
-from ._experiment import Experiment, ExperimentRow, Job, Metric, Ordering, Published
+from ._classifier import PARAMETERS, TEST_ERROR, train_classifier
+from ._experiment import Experiment, ExperimentRow, Job, Ordering, Published
 
 
 def run(job: Job) -> Mapping[str, float]:
     """Train one network and measure its error on the test images."""
-    wanted = job.settings
-    data = load(wanted["data"], folder=job.data, download=job.download).normalized()
-    train = data.train if wanted["images"] is None else data.train.subset(wanted["images"], seed=0)
-    channels, size, _ = data.shape
-    seed_all(job.seed)
-    build = {"linear": linear_classifier, "mlp": multilayer_perceptron, "lenet5": LeNet5}[wanted["network"]]
-    model = build(channels, size, len(data.classes))
-    config = TrainConfig(
-        epochs=wanted["epochs"],
-        batch_size=wanted["batch_size"],
-        optimizer="adam",
-        lr=wanted["lr"],
-        schedule="cosine",
-        seed=job.seed,
-        log_every=20,
-        checkpoint_every=200,
-    )
-    result = fit(
-        model,
-        cross_entropy,
-        deterministic_loader(train, config.batch_size, seed=job.seed, shuffle=True),
-        config,
-        folder=job.folder / "fit",
-        val_loader=deterministic_loader(data.test, 500, seed=job.seed, shuffle=False),
-        metrics={"error": error_rate},
-        loggers=job.loggers(),
-        about={"row": job.row, "data": data.origin, **wanted},
-        progress=job.progress,
-    )
-    error = result.metrics["val_error"]
-    if error is None:
-        raise NonFiniteError(
-            f"experiment lenet, row {job.row}",
-            expected="a finite test error",
-            got="NaN",
-            fix="Lower the learning rate.",
-        )
-    return {"test_error": 100 * error, "parameters": sum(p.numel() for p in model.parameters())}
-
-
-def cross_entropy(model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
-    """The mean negative log-likelihood of the labels."""
-    images, labels = batch
-    return nn.functional.cross_entropy(model(images), labels)
-
-
-def error_rate(model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
-    """The share of images whose most likely class is wrong."""
-    images, labels = batch
-    return (model(images).argmax(1) != labels).to(torch.float64).mean()
+    build = {"linear": linear_classifier, "mlp": multilayer_perceptron, "lenet5": LeNet5}[job.settings["network"]]
+    return train_classifier(job, lambda shape, classes: build(shape[0], shape[1], classes))
 
 
 EXPERIMENT = Experiment(
     name="lenet",
     title="Handwritten digits: what convolution gains",
     reference="LeCun, Bottou, Bengio & Haffner 1998, figure 9",
-    metrics=(
-        Metric("test_error", "%", "lower", "share of test images that are classified wrongly"),
-        Metric("parameters", "", "lower", "number of trained weights"),
-    ),
+    metrics=(TEST_ERROR, PARAMETERS),
     rows=(
         ExperimentRow(
             "linear",

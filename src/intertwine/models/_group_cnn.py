@@ -1,0 +1,93 @@
+"""A small classifier of images, plain or with a symmetry built in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import Tensor, nn
+
+from .. import nn as tnn
+from ..errors import InputError
+from ..groups import FiniteGroup
+from ..spaces import Grid2d
+
+
+def plain_cnn(channels: int, classes: int, *, widths: Sequence[int] = (23, 34, 46)) -> nn.Module:
+    """Blocks of convolution, batch norm, ReLU and pooling, a mean over the plane, a linear map.
+
+    The twin of :class:`GroupCNN` without symmetry; with these widths it has as many weights as that has for C8 with its
+    own.
+
+    Args:
+        channels: of the image.
+        classes: their number.
+        widths: channels after each block.
+
+    Shapes: ``(batch, channels, height, width)``, even sizes, to ``(batch, classes)``.
+
+    >>> import torch
+    >>> plain_cnn(1, 10)(torch.zeros(2, 1, 28, 28)).shape
+    torch.Size([2, 10])
+    """
+    layers: list[nn.Module] = []
+    before = channels
+    for block, width in enumerate(_checked(widths)):
+        layers += [nn.Conv2d(before, width, 5, padding=2, bias=False), nn.BatchNorm2d(width), nn.ReLU()]
+        layers += [nn.AvgPool2d(2)] if block < 2 else []
+        before = width
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(before, classes))
+
+
+class GroupCNN(nn.Module):
+    """A classifier whose answer does not change when the image is moved by the group.
+
+    Blocks of equivariant convolution between regular fields, batch norm, ReLU and pooling; then the maximum over the
+    channels of each field, the mean over the plane, and a linear map. All layers commute with the group, the maximum
+    and the mean are invariant.
+
+    Args:
+        group: C_n or D_n.
+        channels: of the image.
+        classes: their number.
+        widths: regular fields after each block; a field of C8 has 8 channels.
+
+    Shapes: ``(batch, channels, height, width)``, even sizes, to ``(batch, classes)``.
+
+    >>> import torch
+    >>> from intertwine.groups import Cyclic
+    >>> net = GroupCNN(Cyclic(4), 1, 10).eval()
+    >>> x = torch.rand(1, 1, 28, 28)
+    >>> torch.allclose(net(x), net(x.rot90(1, (-2, -1))), atol=1e-5)
+    True
+    """
+
+    def __init__(
+        self, group: FiniteGroup, channels: int, classes: int, *, widths: Sequence[int] = (12, 18, 24)
+    ) -> None:
+        super().__init__()
+        plane = Grid2d(group)
+        field = plane.field(channels * group.trivial)
+        layers: list[tnn.Layer] = []
+        for block, width in enumerate(_checked(widths)):
+            after = plane.field(width * group.regular)
+            layers += [tnn.Conv2d(field, after, 5, padding=2, bias=False), tnn.BatchNorm(after), tnn.ReLU(after)]
+            layers += [tnn.AvgPool2d(after, 2)] if block < 2 else []
+            field = after
+        pooled = tnn.GroupPool(field)
+        self.features = tnn.Sequential(*layers, pooled, tnn.GlobalPool(pooled.out_type))
+        self.head = nn.Linear(pooled.out_type.dim, classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Scores of the classes."""
+        return self.head(self.features(x))
+
+
+def _checked(widths: Sequence[int]) -> Sequence[int]:
+    if not widths or not all(isinstance(width, int) and width > 0 for width in widths):
+        raise InputError(
+            "GroupCNN and plain_cnn",
+            expected="one positive width for each block",
+            got=repr(widths),
+            fix="For example widths=(8, 12, 16).",
+        )
+    return widths

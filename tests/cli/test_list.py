@@ -1,0 +1,49 @@
+"""``intertwine list``."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from intertwine import data, experiments, nn
+from intertwine.cli import program
+from intertwine.groups import parse
+
+runner = CliRunner()
+
+
+def rows(kind: str) -> list[dict[str, str]]:
+    result = runner.invoke(program(), ["list", kind, "--json"])
+    assert result.exit_code == 0
+    return json.loads(result.stdout)[kind]
+
+
+def test_everything_registered_is_listed():
+    assert {row["name"] for row in rows("layers")} == set(nn.LAYERS)
+    assert {row["name"] for row in rows("datasets")} == set(data.names())
+    assert {row["name"] for row in rows("experiments")} == set(experiments.experiments())
+    assert all(row["what"] and ":class:" not in row["what"] for row in rows("layers"))
+
+
+def test_what_the_groups_say_can_be_parsed():
+    for row in rows("groups"):
+        assert parse(row["parse"].split(",")[0])
+
+
+@pytest.mark.parametrize("kind", ["layers", "datasets", "experiments", "groups"])
+def test_tables(kind):
+    result = runner.invoke(program(), ["list", kind])
+    assert result.exit_code == 0
+    assert result.stdout.splitlines()[0].startswith("name")
+
+
+def test_formulas_keep_their_brackets():
+    assert "K^l[a2, a1]" in runner.invoke(program(), ["list", "layers"]).stdout
+
+
+def test_an_unknown_kind_is_explained():
+    result = runner.invoke(program(), ["list", "models"])
+    assert result.exit_code == 2
+    assert "expected one of layers, datasets, experiments, groups; got 'models'" in result.stderr

@@ -1,0 +1,52 @@
+"""Images turned by any angle."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from intertwine.data import load, random_rotation
+from tests.data.files import write_mnist
+
+
+def test_a_turn_keeps_the_center_and_fills_with_zeros() -> None:
+    images = torch.zeros(50, 1, 9, 9)
+    images[:, :, 4, 4] = 1
+    turned = random_rotation(images, torch.Generator().manual_seed(0))
+    assert torch.allclose(turned[:, 0, 4, 4], torch.ones(50), atol=1e-5)
+    corners = random_rotation(torch.ones(50, 1, 9, 9), torch.Generator().manual_seed(0))[:, 0, 0, 0]
+    assert bool((corners < 0.5).any())
+
+
+def test_angles_are_bounded_and_drawn_for_each_image() -> None:
+    ramp = torch.linspace(-1, 1, 21).expand(1, 21, 21)
+    batch = ramp.expand(200, 1, 21, 21)
+    turned = random_rotation(batch, torch.Generator().manual_seed(1), degrees=30)
+    # a ramp turned by a has the slope cos a along the width and ± sin a along the height
+    dx, dy = turned[:, 0, 10, 12] - turned[:, 0, 10, 8], turned[:, 0, 12, 10] - turned[:, 0, 8, 10]
+    angle = torch.rad2deg(torch.atan2(dy, dx))
+    assert angle.abs().max() < 30.5
+    assert angle.abs().max() > 25
+    assert len(angle.round(decimals=3).unique()) > 150
+
+
+def test_a_rectangle_is_turned_not_sheared() -> None:
+    """Distances are kept also where height and width differ."""
+    image = torch.zeros(1, 1, 21, 61)
+    image[..., 10, 34] = 1
+    turned = random_rotation(image.expand(30, 1, 21, 61), torch.Generator().manual_seed(0))
+    y, x = torch.meshgrid(torch.arange(21.0) - 10, torch.arange(61.0) - 30, indexing="ij")
+    mass = turned.sum((1, 2, 3))
+    center = torch.stack([(turned[:, 0] * axis).sum((1, 2)) / mass for axis in (x, y)], -1)
+    assert torch.allclose(center.norm(dim=-1), torch.full((30,), 4.0), atol=0.15)
+
+
+def test_rotated_mnist(tmp_path: Path) -> None:
+    write_mnist(tmp_path)
+    data, again = load("rotated-mnist", folder=tmp_path), load("rotated-mnist", folder=tmp_path)
+    plain = load("mnist", folder=tmp_path)
+    assert torch.equal(data.test.raw(), again.test.raw()), "the angles are part of the dataset"
+    assert torch.equal(data.test.labels, plain.test.labels)
+    assert not torch.equal(data.test.raw(), plain.test.raw())
+    assert data.shape == (1, 28, 28)

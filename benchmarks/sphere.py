@@ -1,0 +1,169 @@
+"""What does a convolution on the sphere cost, where does the time go, and how exact is it?
+
+Run as ``python benchmarks/sphere.py``. CPU seconds on one thread, medians. The transform's share is measured against
+the layer itself, interleaved; e3nn's transform between the sphere and coefficients runs beside ours where it is
+installed (scalars only: it has no vector fields). Rotation errors are relative, in float64 and float32.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import subprocess
+import sys
+from functools import partial
+from importlib.util import find_spec
+
+import torch
+from _memory import peak_megabytes
+from _timing import compare, cpu_seconds, write_result
+
+from intertwine.groups import SO2, SO3
+from intertwine.nn import SphereConv
+from intertwine.spaces import FieldType, Sphere, SphereGrid, SpinTransform
+
+SPHERE, H = Sphere(), SO2()
+FIELDS = {"scalars": H.trivial, "vectors": H.irrep(1)}
+
+
+def field(kind: str, channels: int) -> FieldType:
+    rho = FIELDS[kind]
+    return SPHERE.field(channels // rho.dim * rho)
+
+
+def median_seconds(run, repeats: int) -> float:
+    run()
+    return statistics.median(cpu_seconds(run) for _ in range(repeats))
+
+
+def training_step(layer: torch.nn.Module, x: torch.Tensor):
+    def run() -> None:
+        layer.zero_grad(set_to_none=True)
+        layer(x).sum().backward()
+
+    return run
+
+
+def costs(repeats: int) -> list[dict[str, object]]:
+    print("batch 8, Gauss-Legendre (CPU milliseconds: step, evaluation; the transforms' share of an evaluation)")
+    rows = []
+    for kind in FIELDS:
+        for band_limit, channels in ((8, 16), (16, 16), (32, 16), (16, 32), (16, 64)):
+            grid = SPHERE.grid("gauss-legendre", band_limit=band_limit)
+            layer = SphereConv(field(kind, channels), field(kind, channels), grid)
+            x = torch.randn(8, channels, *grid.shape, requires_grad=True)
+            step = median_seconds(training_step(layer, x), repeats)
+            found = compare(partial(evaluation, layer, x), partial(transforms, layer, x), repeats=repeats)
+            name = f"{kind}, L={band_limit}, {channels} channels"
+            low, high = found.spread
+            print(f"  {name:<34}{1e3 * step:>9.2f}{1e3 * found.first:>9.2f}{found.ratio:>8.2f}   {low:.2f}–{high:.2f}")
+            rows.append({"case": name, "step": step, "evaluation": found.first, "transform share": found.ratio})
+    return rows
+
+
+@torch.no_grad()
+def evaluation(layer: SphereConv, x: torch.Tensor) -> None:
+    layer(x)
+
+
+@torch.no_grad()
+def transforms(layer: SphereConv, x: torch.Tensor) -> None:
+    """Analysis and synthesis as the layer does them, without the matrices between."""
+    layer.synthesis.tables().synthesis(layer.analysis.tables().analysis(x))
+
+
+def errors() -> list[dict[str, object]]:
+    print("relative rotation error by band limit (float64, float32), 3 rotations")
+    rows = []
+    for grid_kind in ("gauss-legendre", "equiangular"):
+        for kind in FIELDS:
+            for band_limit in (4, 8, 16, 32, 64):
+                grid = SPHERE.grid(grid_kind, band_limit=band_limit)
+                found = [rotation_error(field(kind, 2), grid, dtype) for dtype in (torch.float64, torch.float32)]
+                print(f"  {grid_kind:<16}{kind:<10}L={band_limit:<4}{found[0]:.1e}  {found[1]:.1e}")
+                rows.append({"grid": grid_kind, "fields": kind, "band limit": band_limit, "errors": found})
+    return rows
+
+
+@torch.no_grad()
+def rotation_error(kind: FieldType, grid: SphereGrid, dtype: torch.dtype) -> float:
+    layer = SphereConv(kind, kind, grid).to(dtype)
+    transform = SpinTransform(grid, kind.rho)
+    c = torch.randn(1, kind.dim, transform.size, dtype=torch.float64) * transform.exists
+    worst = 0.0
+    for g in SO3().sample(3):
+        right = kind.transform(layer(transform.synthesis(c).to(dtype)).double(), g, grid=grid)
+        left = layer(transform.synthesis(transform.rotate(c, g)).to(dtype)).double()
+        worst = max(worst, float((left - right).norm() / right.norm()))
+    return worst
+
+
+def peers(repeats: int) -> list[dict[str, object]]:
+    if find_spec("e3nn") is None:
+        print("e3nn is not installed: no comparison")
+        return []
+    from e3nn.o3 import FromS2Grid, ToS2Grid
+
+    print("scalar transform there and back, 128 signals: ours over e3nn's (equiangular, 2(L+1) x 2(L+1) points)")
+    rows = []
+    for band_limit in (8, 16, 32):
+        n = 2 * (band_limit + 1)
+        to, back = ToS2Grid(band_limit, (n, n - 1)), FromS2Grid((n, n - 1), band_limit)
+        c = torch.randn(128, (band_limit + 1) ** 2)
+        ours = SpinTransform(SPHERE.grid("equiangular", band_limit=band_limit), H.trivial)
+        found = compare(partial(_e3nn_there_and_back, to, back, c), partial(there_and_back, ours, c), repeats=repeats)
+        print(f"  L={band_limit:<4}{1e3 * found.first:>9.2f}{1e3 * found.second:>9.2f}{found.ratio:>8.2f}")
+        rows.append({"band limit": band_limit, "ratio to e3nn": found.ratio})
+    return rows
+
+
+def _e3nn_there_and_back(to: torch.nn.Module, back: torch.nn.Module, c: torch.Tensor) -> torch.Tensor:
+    return back(to(c))
+
+
+def there_and_back(transform: SpinTransform, c: torch.Tensor) -> torch.Tensor:
+    return transform.analysis(transform.synthesis(c[:, None]))
+
+
+def memory() -> list[dict[str, object]]:
+    print("peak memory of a training step, batch 8, 16 channels (MB above layer and input)")
+    rows = []
+    for kind in FIELDS:
+        for band_limit in (16, 32, 64):
+            done = subprocess.run(
+                [sys.executable, __file__, "--peak", kind, str(band_limit)], capture_output=True, text=True, check=True
+            )
+            peak = float(done.stdout)
+            print(f"  {kind:<10}L={band_limit:<4}{peak:>8.0f}")
+            rows.append({"fields": kind, "band limit": band_limit, "megabytes": peak})
+    return rows
+
+
+def peak(kind: str, band_limit: int) -> None:
+    grid = SPHERE.grid("gauss-legendre", band_limit=band_limit)
+    layer = SphereConv(field(kind, 16), field(kind, 16), grid)
+    print(peak_megabytes(training_step(layer, torch.randn(8, 16, *grid.shape, requires_grad=True))))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repeats", type=int, default=15)
+    parser.add_argument("--peak", nargs=2, metavar=("FIELDS", "L"), help="used by the program itself")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    if options.peak:
+        return peak(options.peak[0], int(options.peak[1]))
+    write_result(
+        "sphere",
+        {
+            "costs": costs(options.repeats),
+            "errors": errors(),
+            "peers": peers(options.repeats),
+            "memory": memory(),
+        },
+    )
+
+
+if __name__ == "__main__":
+    main()

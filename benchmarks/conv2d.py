@@ -1,8 +1,9 @@
 """What does equivariance cost in 2D, over ``torch.nn.Conv2d`` of the same width?
 
 Run as ``python benchmarks/conv2d.py``. Regular → regular fields, the filter made from the weights in every training
-step; CPU seconds on one thread, interleaved with the plain layer, median and quartiles of the ratio of pairs. Then the
-time to make a layer, without any cache and again, and to initialize a wide one.
+step; CPU seconds on one thread, interleaved with the plain layer, median and quartiles of the ratio of pairs. Wide
+layers on little work are the worst case: the filter has more entries than the output. Then the time to make a layer,
+without any cache and again, and to initialize a wide one.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from intertwine.nn import Conv2d
 from intertwine.nn._blocks import block_table
 from intertwine.spaces import Grid2d
 
-TRAIN, EVAL, SMALL, COLD, INIT = 1.05, 1.02, 1.10, 0.5, 0.1
+TRAIN, EVAL, SMALL, WIDE, COLD, INIT = 1.05, 1.02, 1.10, 1.5, 0.5, 0.1
 CHANNELS = 64
 
 
@@ -77,6 +78,18 @@ def ratios(repeats: int) -> list[dict[str, object]]:
     return rows
 
 
+def wide(repeats: int) -> list[dict[str, object]]:
+    print("1024 channels, batch 2, 8x8")
+    rows = []
+    for group in (Cyclic(4), Dihedral(4), Cyclic(8), Cyclic(16)):
+        for k in (3, 5):
+            ours, plain = layers(group, k, 1024)
+            x = torch.randn(2, 1024, 8, 8, requires_grad=True)
+            found = compare(step(plain, x), step(ours, x), repeats=min(repeats, 5))
+            rows.append(row(f"{group.name} k={k} step, 1024 channels", found, WIDE))
+    return rows
+
+
 def construction(repeats: int) -> dict[str, float]:
     print("making a layer (CPU seconds)")
 
@@ -105,7 +118,7 @@ def main() -> None:
     torch.set_num_threads(1)
     torch.manual_seed(0)
     made = construction(min(repeats, 5))
-    write_result("conv2d", {"construction": made, "ratios": ratios(repeats)})
+    write_result("conv2d", {"construction": made, "ratios": ratios(repeats), "wide": wide(repeats)})
 
 
 if __name__ == "__main__":

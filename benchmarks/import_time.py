@@ -13,6 +13,7 @@ import resource
 import statistics
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 STATEMENTS = {
@@ -21,8 +22,10 @@ STATEMENTS = {
     "intertwine --help": "from intertwine.cli import main; main(['--help'])",
     "torch": "import torch",
     "torch and the mathematics": "import torch, intertwine.groups, intertwine.spaces, intertwine.kernels",
+    "torch and the layers": "import torch, intertwine.nn",
 }
-GOAL = 0.3
+PEERS = {"e3nn.o3": "import e3nn.o3", "escnn": "import escnn"}
+GOAL, LAYERS_GOAL = 0.3, 1.1
 
 
 def cpu_seconds(statement: str) -> float:
@@ -38,11 +41,16 @@ def main() -> None:
     parser.add_argument("--json", type=Path, default=Path(__file__).parent / "results" / "import_time.json")
     options = parser.parse_args()
 
-    for statement in STATEMENTS.values():  # fills the file cache and writes the bytecode
+    statements = STATEMENTS | {name: text for name, text in PEERS.items() if find_spec(name.partition(".")[0])}
+    for statement in statements.values():  # fills the file cache and writes the bytecode
         cpu_seconds(statement)
-    runs = [{name: cpu_seconds(text) for name, text in STATEMENTS.items()} for _ in range(options.repeats)]
+    runs = [{name: cpu_seconds(text) for name, text in statements.items()} for _ in range(options.repeats)]
 
-    medians = {name: statistics.median(run[name] for run in runs) for name in STATEMENTS}
+    medians = {name: statistics.median(run[name] for run in runs) for name in statements}
+    to_torch = {
+        name: statistics.median(run[name] / run["torch"] for run in runs)
+        for name in ("torch and the layers", *(name for name in PEERS if name in statements))
+    }
     pairs = [(run["torch"], run["torch and the mathematics"]) for run in runs]
     ratio = statistics.median(with_it / without for without, with_it in pairs)
     extra = statistics.median(with_it - without for without, with_it in pairs)
@@ -51,6 +59,9 @@ def main() -> None:
     for name, seconds in medians.items():
         print(f"  {name:<28}{seconds:6.3f}")
     print(f"the mathematics beyond torch: {extra:+.3f} s, ratio {ratio:.2f} (goal: less than {GOAL} s)")
+    for name, value in to_torch.items():
+        goal = f" (goal: at most {LAYERS_GOAL})" if "layers" in name else ""
+        print(f"{name} over torch: {value:.2f}{goal}")
 
     result = {
         "question": __doc__.splitlines()[0],
@@ -60,6 +71,7 @@ def main() -> None:
         "beyond_torch_seconds": extra,
         "beyond_torch_ratio": ratio,
         "goal_seconds": GOAL,
+        "over_torch": to_torch,
     }
     options.json.parent.mkdir(parents=True, exist_ok=True)
     options.json.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")

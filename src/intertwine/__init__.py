@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # type checkers and editors see what __getattr__ provides
     from . import kernels as kernels
     from . import models as models
     from . import nn as nn
+    from . import relaxed as relaxed
     from . import report as report
     from . import spaces as spaces
     from . import testing as testing
@@ -31,7 +32,20 @@ if TYPE_CHECKING:  # type checkers and editors see what __getattr__ provides
 
 __version__ = "0.1.0"
 
-_ROOMS = ("data", "errors", "experiments", "groups", "kernels", "models", "nn", "report", "spaces", "testing", "train")
+_ROOMS = (
+    "data",
+    "errors",
+    "experiments",
+    "groups",
+    "kernels",
+    "models",
+    "nn",
+    "relaxed",
+    "report",
+    "spaces",
+    "testing",
+    "train",
+)
 
 
 def __getattr__(name: str) -> ModuleType:

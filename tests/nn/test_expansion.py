@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 import torch
 
 from intertwine.errors import EmptyKernelSpaceError
-from intertwine.groups import O2, SO2, Cyclic, Dihedral
+from intertwine.groups import O2, SO2, SO3, Cyclic, Dihedral, Icosahedral, Octahedral, Tetrahedral
 from intertwine.kernels import solve
-from intertwine.nn import FilterExpansion, _blocks
-from intertwine.spaces import Grid2d
+from intertwine.nn import Conv2d, FilterExpansion, _blocks
+from intertwine.nn._spread import collect, spread
+from intertwine.spaces import Grid2d, Grid3d
 
 C4, D4, C8, D1 = Cyclic(4), Dihedral(4), Cyclic(8), Dihedral(1)
 MIRROR = D4.quotient(D4.subgroup([4]))
+T, C5, O, I = Tetrahedral(), Cyclic(5), Octahedral(), Icosahedral()
 
 PAIRS = [
     (Grid2d(C4), C4.trivial, C4.regular, "gather"),
@@ -25,21 +29,67 @@ PAIRS = [
     (Grid2d(C8), C8.trivial, C8.regular, "dense"),
     (Grid2d(SO2()), SO2().irrep(1), SO2().irrep(2), "dense"),
     (Grid2d(Cyclic(6), lattice="hexagonal"), Cyclic(6).regular, Cyclic(6).regular, "gather"),
+    (Grid3d(T), T.regular, T.quotient(T.subgroup([1])), "gather"),
+    (Grid3d(C5, action=C5.standard + C5.trivial), C5.regular, C5.regular, "regular"),
+    (Grid3d(SO3()), SO3().irrep(1), SO3().irrep(2), "dense"),
 ]
 
 
 @pytest.mark.parametrize("k", [1, 2, 3, 5])
 @pytest.mark.parametrize(("plane", "rho1", "rho2", "way"), PAIRS)
-def test_the_filters_are_those_of_the_solver(plane, rho1, rho2, way, k):
+def test_the_filters_are_those_of_the_solver(plane, rho1, rho2, way, k, monkeypatch):
+    monkeypatch.setattr(_blocks, "DENSE_TABLE", 1 << 30)
     if k == 2 and not plane.exact:
-        pytest.skip("four taps do not resolve the usual band limit, as the solver says")
+        pytest.skip("so few taps do not resolve the usual band limit, as the solver says")
+    if k == 5 and plane.dimension == 3 and rho1.dim * rho2.dim > 30:
+        pytest.skip("three taps show as much")
     a, b = plane.field(rho1), plane.field(rho2)
-    basis = solve(a, b, kernel_size=k, allow_empty=True)
-    if basis.dim == 0:
+    if solve(a, b, kernel_size=k, allow_empty=True).dim == 0:
         with pytest.raises(EmptyKernelSpaceError, match="larger filter"):
-            FilterExpansion(a, b, (k, k))
+            FilterExpansion(a, b, (k,) * plane.dimension)
         return
-    expansion = FilterExpansion(a, b, (k, k)).double()
+    require_same_space(a, b, k, way)
+
+
+HARMONIC = [
+    (Grid3d(O), O.irreps[-1], O.irreps[-2], 3),
+    (Grid3d(O), O.regular, O.irreps[-1], 3),
+    (Grid3d(T), T.irreps[1], T.irreps[-1], 3),
+    (Grid3d(T), T.irreps[1], T.irreps[1], 3),  # of complex type
+    (Grid3d(SO3()), SO3().irrep(1), SO3().irrep(2), 5),
+    (Grid3d(SO3()), SO3().irrep(1) @ SO3().irrep(1), SO3().irrep(2), 3),
+    (Grid3d(I), I.irreps[1], I.quotient(I.subgroup([1])), 3),
+    (Grid2d(C8), C8.trivial, C8.regular, 5),
+    (Grid2d(C4), C4.regular, C4.irreps[-1], 4),
+    (Grid2d(D4), D4.irreps[-1], D4.irreps[-1], 5),
+    (Grid2d(SO2()), SO2().irrep(1), SO2().irrep(2), 5),
+    (Grid2d(Cyclic(6), lattice="hexagonal"), Cyclic(6).irreps[-1], Cyclic(6).regular, 5),
+]
+
+
+@pytest.mark.parametrize(("space", "rho1", "rho2", "k"), HARMONIC)
+def test_harmonics_make_the_same_filters(space, rho1, rho2, k, monkeypatch):
+    monkeypatch.setattr(_blocks, "DENSE_TABLE", 0)
+    require_same_space(space.field(rho1), space.field(rho2), k, "harmonic")
+
+
+@pytest.mark.parametrize(("space", "rho1", "rho2", "k"), HARMONIC)
+def test_copies_share_the_harmonics(space, rho1, rho2, k, monkeypatch):
+    monkeypatch.setattr(_blocks, "DENSE_TABLE", 0)
+    sizes = (k,) * space.dimension
+    one = FilterExpansion(space.field(rho1), space.field(rho2), sizes)
+    many = FilterExpansion(space.field(2 * rho1), space.field(rho2), sizes)
+    if many.blocks[0].way != "harmonic":
+        pytest.skip("with two copies the dense table is no larger than the filter")
+    (weight,) = many.initial_weights()
+    filters = many([weight]).view(rho2.dim, 2, rho1.dim, *sizes)
+    for i in range(2):
+        assert torch.allclose(filters[:, i], one([weight[:, i : i + 1]]), atol=1e-6)
+
+
+def require_same_space(a, b, k, way):
+    basis = solve(a, b, kernel_size=k, allow_empty=True)
+    expansion = FilterExpansion(a, b, (k,) * a.space.dimension).double()
     assert [block.way for block in expansion.blocks] == [way]
     assert expansion.shapes == [(1, 1, basis.dim)]
     unit = torch.eye(basis.dim, dtype=torch.float64)
@@ -48,14 +98,15 @@ def test_the_filters_are_those_of_the_solver(plane, rho1, rho2, way, k):
     assert torch.linalg.matrix_rank(ours) == basis.dim, "no weight is idle"
     fit = theirs.T @ torch.linalg.lstsq(theirs.T, ours.T).solution
     assert (fit - ours.T).abs().max() < 1e-12
+    assert expansion.blocks[0].energy == pytest.approx(float(ours.square().sum()), rel=1e-9)
 
 
 @pytest.mark.parametrize(("plane", "rho1", "rho2", "way"), PAIRS)
 def test_copies_share_a_block(plane, rho1, rho2, way):
-    one = FilterExpansion(plane.field(rho1), plane.field(rho2), (3, 3))
-    many = FilterExpansion(plane.field(3 * rho1), plane.field(2 * rho2), (3, 3))
+    one = FilterExpansion(plane.field(rho1), plane.field(rho2), (3,) * plane.dimension)
+    many = FilterExpansion(plane.field(3 * rho1), plane.field(2 * rho2), (3,) * plane.dimension)
     (weight,) = many.initial_weights()
-    filters = many([weight]).view(2, rho2.dim, 3, rho1.dim, 3, 3)
+    filters = many([weight]).view(2, rho2.dim, 3, rho1.dim, *one.kernel_size)
     for o in range(2):
         for i in range(3):
             assert torch.allclose(filters[o, :, i], one([weight[None, None, o, i]]), atol=1e-6)
@@ -64,15 +115,55 @@ def test_copies_share_a_block(plane, rho1, rho2, way):
 @pytest.mark.parametrize(("plane", "rho1", "rho2", "way"), PAIRS)
 def test_wide_filters_are_made_without_the_large_table(plane, rho1, rho2, way, monkeypatch):
     types = plane.field(3 * rho1), plane.field(2 * rho2)
-    small = FilterExpansion(*types, (3, 3))
+    small = FilterExpansion(*types, (3,) * plane.dimension)
     monkeypatch.setattr(_blocks, "PRODUCT_FIRST", 0)
-    middle = FilterExpansion(*types, (3, 3))
+    middle = FilterExpansion(*types, (3,) * plane.dimension)
     monkeypatch.setattr(_blocks, "FLAT_TABLE", 0)
-    wide = FilterExpansion(*types, (3, 3))
+    wide = FilterExpansion(*types, (3,) * plane.dimension)
     assert "flat" not in dict(wide.blocks[0].named_buffers())
     weights = small.initial_weights()
     for other in (middle, wide):
         assert torch.allclose(small(weights), other(weights), atol=1e-6)
+
+
+class TestSpread:
+    INDEX = torch.tensor([[0, 1, 2, 3], [3, 0, 0, 1], [1, 1, 1, 1]])
+
+    def test_by_hand(self):
+        w = torch.randn(3, 2, 4)
+        slow = torch.stack([w[:, :, row] for row in self.INDEX], 1)
+        assert torch.equal(spread(w, self.INDEX), slow)
+        g = torch.randn(3, 3, 2, 4)
+        assert torch.allclose((slow * g).sum(), (w * collect(g, self.INDEX, 4)).sum(), atol=1e-5)
+
+    def test_derivatives_of_both_orders(self):
+        w = torch.randn(2, 3, 4, dtype=torch.float64, requires_grad=True)
+        assert torch.autograd.gradcheck(lambda w: spread(w, self.INDEX), w)
+        assert torch.autograd.gradgradcheck(lambda w: spread(w, self.INDEX).sin(), w)
+
+    def test_a_wide_layer_under_transforms(self, monkeypatch):
+        monkeypatch.setattr(_blocks, "FLAT_TABLE", 0)
+        field = Grid2d(C4).field(2 * C4.regular)
+        layer = Conv2d(field, field, 3)
+        assert not layer.expansion.blocks[0]._flat
+        x = torch.randn(3, 8, 5, 5)
+
+        def loss(state, x):
+            return torch.func.functional_call(layer, state, (x[None],)).square().sum()
+
+        each = torch.func.vmap(torch.func.grad(loss), (None, 0))(dict(layer.named_parameters()), x)
+        layer(x).square().sum().backward()
+        assert torch.allclose(each["weights.0"].sum(0), layer.weights[0].grad, rtol=1e-3, atol=1e-3)
+        torch._dynamo.reset()
+        compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
+        gradient = layer.weights[0].grad.clone()
+        layer.zero_grad()
+        compiled(x).square().sum().backward()
+        assert torch.allclose(layer.weights[0].grad, gradient, rtol=1e-3, atol=1e-3)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the exporter's own
+            exported = torch.export.export(layer.eval(), (x,))
+        assert torch.allclose(exported.module()(x), layer(x), atol=1e-5)
 
 
 def test_a_sum_in_any_order():
@@ -127,6 +218,26 @@ def test_tables_are_small_shared_and_never_saved():
         held = sum(b.numel() * b.element_size() for b in expansion.buffers())
         assert held <= 1.05 * expansion([weight]).numel() * 4
         assert expansion.state_dict() == {}
+    so3 = SO3()
+    degrees = so3.irrep(0) + so3.irrep(1) + so3.irrep(2)
+    limited = so3.irrep(0) + 3 * so3.irrep(1) + 5 * so3.irrep(2)
+    for group, rho, k in (
+        (O, O.regular, 3),
+        (O, 2 * O.regular, 5),
+        (I, I.regular, 3),
+        (so3, 4 * degrees, 5),
+        (so3, 2 * limited, 5),
+        (O, O.irreps[3] + O.regular, 3),
+        (O, 2 * O.irreps[3] + O.irreps[4], 5),
+    ):
+        field = Grid3d(group).field(rho)
+        expansion = FilterExpansion(field, field, (k,) * 3)
+        held = sum(b.numel() * b.element_size() for b in expansion.buffers())
+        some = 4 * max(_blocks.DENSE_TABLE, k**6)  # kilobytes, however few channels: harmonics on the taps
+        assert held <= 1.01 * 4 * rho.dim**2 * k**3 + some, (group, rho)
+        assert expansion.state_dict() == {}
+    field = Grid2d(Cyclic(16)).field(4 * Cyclic(16).regular)
+    FilterExpansion(field, field, (7, 7))
     before = _blocks.block_table.cache_info()
     FilterExpansion(field, field, (7, 7))
     after = _blocks.block_table.cache_info()

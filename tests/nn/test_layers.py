@@ -159,7 +159,7 @@ class TestPools:
             assert_equivariant(layer, size=8)
 
     def test_a_window_that_is_not_square(self):
-        with pytest.raises(InputError, match="a square window"):
+        with pytest.raises(InputError, match="equal options along height and width"):
             AvgPool2d(REGULAR, (2, 3))
 
 

@@ -1,5 +1,6 @@
 """The linear spaces of equivariant kernels: solved once, checked against Mackey's formula, cached."""
 
+from ._angular import angular_solutions as angular_solutions
 from ._basis import KernelBasis as KernelBasis
 from ._brute_force import brute_force as brute_force
 from ._cache import forget as forget

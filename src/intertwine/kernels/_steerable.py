@@ -198,6 +198,13 @@ class SteerableKernelBasis:
         """Every ring with every degree on it."""
         return [(ring, j) for ring in self.rings for j in range(ring.band_limit + 1)]
 
+    def shells(self) -> list[tuple[Representation, Tensor]]:
+        """For each ring and degree the representation on the harmonics, and φ(|x|) Y_J(x/|x|) at the taps.
+
+        The values are ``(taps, harmonics)``. With the solutions of :func:`angular_solutions` they make up the basis.
+        """
+        return [(self._harmonics[j], p) for (_, j), p in zip(self._shells, self._tap_profiles, strict=True)]
+
     # -- values ------------------------------------------------------------------------------------------------
 
     def evaluate(self, x: Tensor) -> Tensor:

@@ -1,13 +1,14 @@
 r"""From free weights to one block of a filter: between one kind of summand and another, for all copies at once.
 
 A block maps weights ``(n2, n1, k)``, for n1 copies of ρ1 and n2 copies of ρ2, to filters ``(n2 d2, n1 d1, taps)``.
-There are three ways, the cheapest that fits is taken:
+There are four ways, the cheapest that fits is taken:
 
 - Both are permutation representations and H keeps the lattice: H permutes the entries (tap, row, column) of the
   filter, and entries of one orbit are equal. The filter is a gather, without any product.
 - Both are the regular representation of a finite group: with functions φ_m on the plane,
   K[h2, h1, x] = Σ_m w[h2⁻¹h1, m] φ_m(h2⁻¹x), one small batched product.
-- Else a dense basis of the solver, contracted with the weights.
+- Else a dense basis of the solver, contracted with the weights, if it is no larger than the filter or small anyway.
+- Else harmonics on the taps and the maps that couple them to irreducibles; see ``_harmonic_block.py``.
 """
 
 from __future__ import annotations
@@ -21,13 +22,17 @@ from torch import Tensor
 from ..groups import FiniteGroup, Representation
 from ..kernels import solve
 from ..spaces import FieldType, Grid
+from ._spread import spread
 from ._tables import TableModule, on_cpu
 
 FLAT_TABLE = 1 << 20
 """The largest number of entries of a filter that is spread by one table of 4 bytes for each."""
 
-PRODUCT_FIRST = 1 << 16
+PRODUCT_FIRST = 1 << 17
 """The largest number of entries of a regular filter for which one product before the spreading is faster."""
+
+DENSE_TABLE = 1 << 12
+"""The largest number of entries of a dense basis that may be larger than the filter made from it."""
 
 
 @dataclass(frozen=True)
@@ -47,37 +52,53 @@ class Table:
     tensors: dict[str, Tensor]
 
 
+def block_way(in_kind: FieldType, out_kind: FieldType) -> str:
+    """``gather`` or ``regular`` where these fit a pair of summands, else ``dense``."""
+    space, group = in_kind.space, in_kind.space.stabilizer
+    if isinstance(space, Grid) and space.exact and in_kind.rho.is_permutation and out_kind.rho.is_permutation:
+        return "gather"
+    if isinstance(group, FiniteGroup) and in_kind.rho == group.regular == out_kind.rho:
+        return "regular"
+    return "dense"
+
+
 @lru_cache(maxsize=512)
 @on_cpu
 def block_table(in_kind: FieldType, out_kind: FieldType, kernel_size: tuple[int, ...]) -> Table:
-    """The table of a pair of summands, by the cheapest of the three ways."""
+    """The table of a pair of summands, by the way that :func:`block_way` names."""
     space, group = in_kind.space, in_kind.space.stabilizer
+    way = block_way(in_kind, out_kind)
     p1, p2 = in_kind.rho.permutation_table, out_kind.rho.permutation_table
-    if isinstance(space, Grid) and space.exact and p1 is not None and p2 is not None:
+    if way == "gather" and isinstance(space, Grid) and p1 is not None and p2 is not None:
         return _gather_table(space, p1, p2, kernel_size)
-    if isinstance(group, FiniteGroup) and in_kind.rho == group.regular == out_kind.rho:
+    if way == "regular" and isinstance(group, FiniteGroup):
         return _regular_table(out_kind, group, kernel_size)
-    basis = solve(in_kind, out_kind, kernel_size=kernel_size, allow_empty=True)
-    filters = basis.filters()
+    filters = solve(in_kind, out_kind, kernel_size=kernel_size, allow_empty=True).filters()
     return Table("dense", len(filters), float(filters.square().sum()), {"basis": filters.flatten(1).contiguous()})
 
 
 def _gather_table(space: Grid, p1: Tensor, p2: Tensor, kernel_size: tuple[int, ...]) -> Table:
     """Number the orbits of H on the entries (row, column, tap)."""
-    taps = space.coordinates(kernel_size).reshape(-1, space.dimension)
-    place = {tuple(tap): n for n, tap in enumerate(taps.tolist())}
-    moved = torch.einsum("hij,xj->hxi", space.matrices(space.stabilizer.elements), taps) + 0.0
-    image = torch.tensor([[place.get(tuple(tap), -1) for tap in row] for row in moved.tolist()])
-    inside = (image >= 0).all(0)  # an orbit that leaves the array (the corners of a hexagon) is zero
-    entries = (p2[:, :, None, None] * p1.shape[1] + p1[:, None, :, None]) * len(taps) + image[:, None, None, :]
-    names = entries[..., inside].amin(0)  # the smallest entry of the orbit
+    image = tap_images(space, kernel_size)
+    taps, inside = image.shape[1], (image >= 0).all(0)  # an orbit that leaves the array (corners of a hexagon) is zero
+    names = torch.full((p2.shape[1], p1.shape[1], int(inside.sum())), p2.shape[1] * p1.shape[1] * taps)
+    for to2, to1, places in zip(p2, p1, image[:, inside], strict=True):  # the smallest entry of the orbit
+        names = torch.minimum(names, (to2[:, None, None] * p1.shape[1] + to1[:, None]) * taps + places)
     numbers, index = torch.unique(names, return_inverse=True)
-    whole = torch.zeros(p2.shape[1], p1.shape[1], len(taps), dtype=torch.int64)
+    whole = torch.zeros(p2.shape[1], p1.shape[1], taps, dtype=torch.int64)
     whole[..., inside] = index
     tensors = {"index": whole.flatten()}
     if not bool(inside.all()):
         tensors["mask"] = inside.to(torch.float64)
     return Table("gather", len(numbers), float(names.numel()), tensors)
+
+
+def tap_images(space: Grid, kernel_size: tuple[int, ...]) -> Tensor:
+    """Where each element of H sends each tap, ``(|H|, taps)``; -1 outside the array."""
+    taps = space.coordinates(kernel_size).reshape(-1, space.dimension)
+    place = {tuple(tap): n for n, tap in enumerate(taps.tolist())}
+    moved = torch.einsum("hij,xj->hxi", space.matrices(space.stabilizer.elements), taps) + 0.0
+    return torch.tensor([[place.get(tuple(tap), -1) for tap in row] for row in moved.tolist()])
 
 
 def _regular_table(kind: FieldType, group: FiniteGroup, kernel_size: tuple[int, ...]) -> Table:
@@ -92,7 +113,8 @@ def _regular_table(kind: FieldType, group: FiniteGroup, kernel_size: tuple[int, 
 class FilterBlock(TableModule):
     """The part of a filter between the copies of one summand and the copies of another, linear in its weights.
 
-    Takes weights ``(n2, n1, k)`` to ``(n2 d2, n1 d1, taps)``.
+    Takes weights ``(n2, n1, k)`` to ``(n2 d2, n1 d1, taps)``; or, where ``spectral``, to the coefficients of harmonics
+    on the taps, ``(n2 d2, n1 d1, harmonics)``.
 
     Attributes:
         copies: n2 and n1.
@@ -107,6 +129,7 @@ class FilterBlock(TableModule):
     d2: int
     weights: int
     energy: float
+    spectral = False
 
 
 class Block(FilterBlock):
@@ -142,27 +165,28 @@ class Block(FilterBlock):
         """Number the weights, or the products of weights and functions, and spread the numbers the slow way."""
         pairs, index = self.copies[0] * self.copies[1], table.tensors["index"]
         functions, taps = (1, 1) if self.way == "gather" else table.tensors["basis"].shape[1:]
-        if self.way == "regular" and pairs * len(index) * taps <= PRODUCT_FIRST:
+        if self.way == "regular" and 1 < pairs <= PRODUCT_FIRST // (len(index) * taps):
             # Each weight meets all turns of its functions at once, and the products find their places.
             basis = table.tensors["basis"].transpose(0, 1).flatten(1)
             self.register_table("basis", basis.contiguous())
             self._product_first = self._flat = True
             products = torch.arange(pairs * len(index) * taps, device="cpu").view(*self.copies, self.d2, self.d2, taps)
             h2 = torch.arange(self.d2, device="cpu")
-            spread = products[:, :, index.view(self.d2, -1), h2[:, None]].transpose(1, 2)
-            self.register_table("flat", spread.flatten().to(torch.int32))
-        elif pairs * len(index) * functions <= FLAT_TABLE:
+            places = products[:, :, index.view(self.d2, -1), h2[:, None]].transpose(1, 2)
+            self.register_table("flat", places.flatten().to(torch.int32))
+            return
+        if self.way == "regular":
+            # A product with few columns is slow; several h1 at once, on the diagonal of a larger basis, have more.
+            self._at_once = next(r for r in (4, 3, 2, 1) if self.d1 % r == 0 and (r == 1 or r * taps <= 40))
+            diagonal = [torch.block_diag(*[turned] * self._at_once) for turned in table.tensors["basis"]]
+            self.register_table("basis", torch.stack(diagonal))
+        index = (index[:, None] * functions + torch.arange(functions, device="cpu")).view(self.d2, -1)
+        if pairs * index.numel() <= FLAT_TABLE or pairs < 2:
             self._flat = True
             numbers = torch.arange(pairs * table.weights, device="cpu").view(*self.copies, -1)
-            self.register_table("flat", self._spread(numbers, index).flatten().to(torch.int32))
-
-    def _spread(self, weight: Tensor, index: Tensor) -> Tensor:
-        """Weights repeated over the entries: ``(n2, d2, n1, d1 taps)``, or ``(n2, d2, n1 d1, m)`` for regular."""
-        n2, n1 = self.copies
-        if self.way == "gather":
-            return weight.index_select(2, index).view(n2, n1, self.d2, -1).transpose(1, 2)
-        by_element = weight.view(n2, n1, self.d2, -1).index_select(2, index)
-        return by_element.view(n2, n1, self.d2, self.d1, -1).transpose(1, 2).flatten(2, 3)
+            self.register_table("flat", spread(numbers, index).flatten().to(torch.int32))
+        else:
+            self.register_table("index", index)
 
     def forward(self, weight: Tensor) -> Tensor:
         n2, n1 = self.copies
@@ -173,9 +197,9 @@ class Block(FilterBlock):
         if self._product_first:
             products = weight.view(-1, self.basis.shape[0]) @ self.basis
             return products.view(-1).index_select(0, self.flat).view(shape)
-        out = weight.view(-1).index_select(0, self.flat) if self._flat else self._spread(weight, self.index)
+        out = weight.view(-1).index_select(0, self.flat) if self._flat else spread(weight, self.index)
         if self.way == "regular":
-            out = torch.matmul(out.view(n2, self.d2, n1 * self.d1, -1), self.basis)
+            out = torch.matmul(out.view(n2, self.d2, n1 * self.d1 // self._at_once, -1), self.basis)
         out = out.reshape(shape)
         return out * self.mask if self._masked else out
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 from math import sqrt
 
@@ -11,9 +11,12 @@ from torch import Tensor
 from torch import nn as torch_nn
 
 from ..errors import EmptyKernelSpaceError
-from ..spaces import FieldType, HomogeneousSpace
-from ._blocks import Block, FilterBlock, block_table
+from ..kernels import solve
+from ..spaces import FieldType, Grid, HomogeneousSpace
+from . import _blocks
+from ._blocks import Block, FilterBlock, block_table, block_way
 from ._coset_block import CosetBlock
+from ._harmonic_block import HarmonicBlock, harmonic_table, harmonic_values
 from ._summands import summands
 from ._tables import TableModule
 
@@ -36,6 +39,7 @@ class FilterExpansion(TableModule):
 
     rows: Tensor
     columns: Tensor
+    harmonics: Tensor
 
     def __init__(self, in_type: FieldType, out_type: FieldType, kernel_size: Sequence[int]) -> None:
         super().__init__()
@@ -55,6 +59,10 @@ class FilterExpansion(TableModule):
         for name, order in (("rows", self._out.order), ("columns", self._in.order)):
             if order is not None:
                 self.register_table(name, order)
+        spectral = [block.spectral for block in blocks if block.weights]
+        self._spectral = all(spectral)  # the harmonics meet the whole filter at once
+        if isinstance(in_type.space, Grid) and any(spectral):
+            self.register_table("harmonics", harmonic_values(in_type.space, self.kernel_size))
         self._require_maps(in_type)
 
     @property
@@ -67,13 +75,21 @@ class FilterExpansion(TableModule):
         rest = iter(weights)
         rows = []
         for blocks in self._rows:
-            rows.append(_beside([block(next(rest)) if block.weights else block for block in blocks]))
+            rows.append(_beside([self._part(block, rest) if block.weights else block for block in blocks]))
         out = rows[0] if len(rows) == 1 else torch.cat(rows, 0)
         if self._out.order is not None:
             out = out.index_select(0, self.rows)
         if self._in.order is not None:
             out = out.index_select(1, self.columns)
+        if self._spectral:
+            out = out.flatten(0, 1) @ self.harmonics
         return out.view(*self.dims, *self.kernel_size)
+
+    def _part(self, block: FilterBlock, weights: Iterator[Tensor]) -> Tensor:
+        part: Tensor = block(next(weights))
+        if block.spectral and not self._spectral:
+            part = (part.flatten(0, 1) @ self.harmonics).view(*part.shape[:2], -1)
+        return part
 
     def initial_weights(self, gain: float = 1.0, generator: torch.Generator | None = None) -> list[Tensor]:
         """Independent normal weights such that unit white noise comes out with mean variance gain² in each field.
@@ -113,6 +129,15 @@ def _block(
 ) -> FilterBlock:
     if isinstance(in_kind.space, HomogeneousSpace):
         return CosetBlock(in_kind, out_kind, copies)
+    taps = torch.Size(kernel_size).numel()
+    if isinstance(in_kind.space, Grid) and taps > 1 and block_way(in_kind, out_kind) == "dense":
+        harmonic, entries = harmonic_table(in_kind, out_kind, kernel_size), in_kind.dim * out_kind.dim * taps
+        if harmonic is not None:
+            dense = harmonic.weights * entries
+            if dense > max(copies[0] * copies[1] * entries, harmonic.size, _blocks.DENSE_TABLE):
+                if not in_kind.space.exact:
+                    solve(in_kind, out_kind, kernel_size=kernel_size, allow_empty=True)  # complains of what aliases
+                return HarmonicBlock(in_kind, out_kind, harmonic, copies)
     return Block(in_kind.rho, out_kind.rho, block_table(in_kind, out_kind, kernel_size), copies)
 
 

@@ -13,6 +13,7 @@ from torch import nn as torch_nn
 from .._registry import Registry
 from ..errors import InputError, TypeMismatchError
 from ..spaces import FieldType, Grid, HomogeneousSpace, Space
+from ._tables import on_cpu
 
 
 @dataclass(frozen=True)
@@ -125,6 +126,7 @@ def axis_names(space: Space) -> tuple[str, ...]:
     return ("points",) if isinstance(space, HomogeneousSpace) else ("rings", "azimuths")
 
 
+@on_cpu
 def pointwise_claim(space: Space) -> Claim:
     """The claim of a layer that acts at each sample alike, linear or not."""
     if isinstance(space, HomogeneousSpace) or (isinstance(space, Grid) and space.exact):

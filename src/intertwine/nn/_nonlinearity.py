@@ -10,10 +10,11 @@ from torch import Tensor
 from torch import nn as torch_nn
 
 from ..errors import InputError, TypeMismatchError
-from ..groups import Cyclic, Dihedral
-from ..spaces import FieldType, Grid2d
-from ._layer import Layer, axis_names, pointwise_claim, register_layer
+from ..groups import SO2, Cyclic, Dihedral, Octahedral, Symmetric
+from ..spaces import FieldType, Grid2d, Grid3d, HomogeneousSpace, Sphere
+from ._layer import Layer, pointwise_claim, register_layer
 from ._summands import join, permutes, runs, split
+from ._tables import on_cpu
 from ._traced import TracedLayer
 
 
@@ -49,8 +50,12 @@ class Pointwise(Layer):
 
     @classmethod
     def examples(cls) -> Iterator[Layer]:
-        C4 = Cyclic(4)
+        C4, O, G = Cyclic(4), Octahedral(), Symmetric(3)
+        H = G.subgroup([1])
         yield Pointwise(Grid2d(C4).field(C4.trivial + 2 * C4.regular), torch_nn.SiLU())
+        yield Pointwise(Grid3d(O).field(O.quotient(O.subgroup([1])) + O.trivial), torch_nn.GELU())
+        yield Pointwise(HomogeneousSpace(G, H).field(H.regular + H.trivial), torch_nn.Tanh())
+        yield Pointwise(Sphere().field(2 * SO2().trivial), torch_nn.LeakyReLU())
 
     def forward(self, x: Tensor) -> Tensor:
         self.check_input(x)
@@ -70,7 +75,8 @@ class ReLU(Pointwise):
     Traceback (most recent call last):
         ...
     intertwine.errors.TypeMismatchError: ReLU: expected a representation that permutes the channels (trivial, regular,
-    quotient); got irrep4 of D4. Use NormNonlinearity, which fits every orthogonal representation.
+    quotient); got irrep4 of D4. Use NormNonlinearity (any orthogonal type), Gated (any type), TensorProduct (any type)
+    or FourierNonlinearity (irreducibles that make up functions on the group).
     """
 
     def __init__(self, in_type: FieldType, *, inplace: bool = False) -> None:
@@ -100,7 +106,7 @@ class ELU(Pointwise):
 class NormNonlinearity(TracedLayer):
     """v ↦ max(|v| + b, 0) v/|v| for each summand v of an orthogonal representation, with one b a summand.
 
-    Shapes: ``(batch, d, *space)`` to the same. Equivariance: |ρ(h)v| = |v|.
+    Shapes: any input of ``in_type`` to the same shape. Equivariance: |ρ(h)v| = |v|.
 
     Args:
         in_type: fields of an orthogonal representation.
@@ -113,18 +119,21 @@ class NormNonlinearity(TracedLayer):
     True
     """
 
-    needs_space = True
-
     def __init__(self, in_type: FieldType, *, bias: float = 0.0, eps: float = 1e-6) -> None:
         require_orthogonal("NormNonlinearity", in_type)
         super().__init__(in_type, in_type, pointwise_claim(in_type.space))
-        self.eps, self._runs, self._ones = eps, runs(in_type.rho), [1] * len(axis_names(in_type.space))
+        self.eps, self._runs = eps, runs(in_type.rho)
         self.bias = torch_nn.Parameter(torch.full((len(in_type.rho.atoms),), bias))
 
     @classmethod
     def examples(cls) -> Iterator[Layer]:
-        D4 = Dihedral(4)
+        D4, O, G, so2 = Dihedral(4), Octahedral(), Symmetric(3), SO2()
+        H = G.subgroup([1])
         yield cls(Grid2d(D4).field(D4.irreps[4] + D4.trivial + 2 * D4.irreps[4]), bias=-0.3)
+        yield cls(Grid3d(O).field(O.irreps[3] + O.trivial), bias=0.2)
+        yield cls(HomogeneousSpace(G, H).field(H.irreps[1] + H.regular), bias=-0.3)
+        yield cls(Grid2d(so2).field(so2.irrep(1) + so2.trivial), bias=0.2)
+        yield cls(Sphere().field(so2.irrep(1)), bias=0.2)
 
     def forward(self, x: Tensor) -> Tensor:
         self.check_input(x)
@@ -133,27 +142,41 @@ class NormNonlinearity(TracedLayer):
     def compute(self, x: Tensor) -> Tensor:
         """The map without checks."""
         at, out = 0, []
-        for run, part in zip(self._runs, split(x, self._runs), strict=True):
+        y = x.unsqueeze(-1).flatten(2)  # one axis for space, also where there is none
+        for run, part in zip(self._runs, split(y, self._runs), strict=True):
             norm = part.square().sum(2, keepdim=True).clamp_min(self.eps**2).sqrt()
-            bias = self.bias[at : at + run.count].view(-1, 1, *self._ones)
+            bias = self.bias[at : at + run.count].view(-1, 1, 1)
             out.append((part * (torch.relu(norm + bias) / norm)).flatten(1, 2))
             at += run.count
-        return join(out)
+        return join(out).reshape(x.shape)
 
 
+_INSTEAD = {
+    "GroupPool": "NormPool, which fits every orthogonal type",
+    "MaxPool2d": "AvgPool2d or BlurPool2d, which fit every type",
+    "MaxPool3d": "AvgPool3d or BlurPool3d, which fit every type",
+}
+_NONLINEARITIES = (
+    "NormNonlinearity (any orthogonal type), Gated (any type), TensorProduct (any type) or FourierNonlinearity "
+    "(irreducibles that make up functions on the group)"
+)
+
+
+@on_cpu
 def require_permutation(who: str, field: FieldType) -> None:
     """Raise an error that names the layers that fit, unless ρ permutes the channels."""
     if not permutes(field.rho):
         wrong = next(atom for atom in field.rho.atoms if not permutes(atom))
-        fits = {"GroupPool": "NormPool", "MaxPool2d": "AvgPool2d"}.get(who, "NormNonlinearity")
+        fits = _INSTEAD.get(who, _NONLINEARITIES)
         raise TypeMismatchError(
             who,
             expected="a representation that permutes the channels (trivial, regular, quotient)",
             got=f"{wrong.name} of {wrong.group.name}",
-            fix=f"Use {fits}, which fits every orthogonal representation.",
+            fix=f"Use {fits}.",
         )
 
 
+@on_cpu
 def require_orthogonal(who: str, field: FieldType) -> None:
     """Raise an error unless ρ keeps norms."""
     if not field.rho.is_orthogonal:

@@ -9,13 +9,13 @@ from torch import Tensor
 from torch import nn as torch_nn
 from torch.nn.functional import batch_norm
 
-from ..groups import Cyclic, Dihedral
-from ..spaces import FieldType, Grid2d
+from ..groups import SO2, Cyclic, Dihedral, Octahedral, Symmetric
+from ..spaces import FieldType, Grid2d, Grid3d, HomogeneousSpace
+from ._fields import Fields
 from ._invariants import Invariants
 from ._layer import Layer, axis_names, pointwise_claim, register_layer
 from ._nonlinearity import require_orthogonal
-from ._summands import join, runs, split, summands
-from ._tables import TableModule
+from ._summands import summands
 
 
 @register_layer
@@ -51,7 +51,7 @@ class BatchNorm(Layer):
         self.eps, self.momentum = eps, momentum
         fields = len(in_type.rho.atoms)
         self.invariants = Invariants(in_type.rho)
-        self.fields = _Fields(in_type)
+        self.fields = Fields(in_type)
         self.register_buffer("running_mean", torch.zeros(self.invariants.size))
         self.register_buffer("running_var", torch.ones(fields))
         self.weight = torch_nn.Parameter(torch.ones(fields)) if affine else None
@@ -62,9 +62,13 @@ class BatchNorm(Layer):
 
     @classmethod
     def examples(cls) -> Iterator[Layer]:
-        C4, D4 = Cyclic(4), Dihedral(4)
+        C4, D4, O, G, so2 = Cyclic(4), Dihedral(4), Octahedral(), Symmetric(3), SO2()
+        H = G.subgroup([1])
         yield cls(Grid2d(C4).field(3 * C4.regular))
         yield cls(Grid2d(D4).field(D4.irreps[4] + D4.regular + 2 * D4.irreps[1] + D4.trivial))
+        yield cls(Grid3d(O).field(O.irreps[3] + 2 * O.trivial))
+        yield cls(HomogeneousSpace(G, H).field(2 * H.regular + H.irreps[1]))
+        yield cls(Grid2d(so2).field(so2.irrep(1) + so2.trivial))
 
     def forward(self, x: Tensor) -> Tensor:
         self.check_input(x)
@@ -119,27 +123,6 @@ class BatchNorm(Layer):
             count = self.fields.dims * (x.numel() // x.shape[1])
             self.running_mean.lerp_(mu.detach(), self.momentum)
             self.running_var.lerp_(square.detach() * (count / (count - 1).clamp_min(1)), self.momentum)
-
-
-class _Fields(TableModule):
-    """From one number a field to one number a channel, and means back."""
-
-    def __init__(self, field: FieldType) -> None:
-        super().__init__()
-        dims = torch.tensor([atom.dim for atom in field.rho.atoms], device="cpu")
-        self._runs = runs(field.rho)
-        self.register_table("dims_of", dims)
-        self.register_table("field_of", torch.repeat_interleave(torch.arange(len(dims), device="cpu"), dims))
-
-    @property
-    def dims(self) -> Tensor:
-        return self.get_buffer("dims_of")
-
-    def forward(self, per_field: Tensor) -> Tensor:
-        return per_field.index_select(0, self.get_buffer("field_of"))
-
-    def average(self, per_channel: Tensor) -> Tensor:
-        return join([part.mean(2) for part in split(per_channel[None], self._runs)])[0]
 
 
 def _ones(rho: object) -> bool:

@@ -1,20 +1,21 @@
-"""Pooling: over the channels of a field, over the plane, and over windows that keep the symmetry."""
+"""Pooling: over the channels of a field, over space, and over windows that keep the symmetry."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
+from typing import ClassVar
 
 from torch import Tensor
 from torch import nn as torch_nn
-from torch.nn.functional import avg_pool2d, max_pool2d
+from torch.nn.functional import avg_pool2d, avg_pool3d, max_pool2d, max_pool3d
 
 from ..errors import InputError
 from ..groups import Cyclic, Dihedral, Octahedral
 from ..spaces import FieldType, Grid2d, Grid3d
 from ._layer import Approximate, Claim, Layer, pointwise_claim, register_layer, require_grid
 from ._nonlinearity import require_orthogonal, require_permutation
-from ._stencil import Stencil, mixes_axes, moving_axes, pair
+from ._stencil import Stencil, moving_axes, per_axis, require_even_hand
 from ._summands import join, runs, split
 from ._traced import TracedLayer
 
@@ -123,9 +124,10 @@ class GlobalPool(TracedLayer):
 
 
 class _WindowPool(Layer):
-    """What the two poolings over windows share."""
+    """What the poolings over windows share."""
 
     needs_space = True
+    dimension: ClassVar[int]
 
     def __init__(
         self,
@@ -136,34 +138,36 @@ class _WindowPool(Layer):
         *,
         allow_asymmetric: bool = False,
     ) -> None:
-        who = type(self).__name__
-        space = require_grid(who, in_type, dimension=2)
-        k = pair(kernel_size, who=who, what="kernel_size", least=1)
-        s = k if stride is None else pair(stride, who=who, what="stride", least=1)
-        p = pair(padding, who=who, what="padding", least=0)
-        uneven = k[0] != k[1] or s[0] != s[1] or p[0] != p[1]
-        hexagonal = getattr(space, "lattice", "square") == "hexagonal"
-        if ((uneven and mixes_axes(space)) or hexagonal) and not allow_asymmetric:
-            raise InputError(
-                who,
-                expected=f"a square window on the square lattice, which {space.stabilizer.name} maps to itself",
-                got=f"kernel {k}, stride {s}, padding {p} on {space.name}",
-                fix="Make them equal along both axes, or pass allow_asymmetric=True.",
-            )
+        who, n = type(self).__name__, self.dimension
+        self._require_type(in_type)
+        space = require_grid(who, in_type, dimension=n)
+        k = per_axis(kernel_size, n, who=who, what="kernel_size", least=1)
+        s = k if stride is None else per_axis(stride, n, who=who, what="stride", least=1)
+        p = per_axis(padding, n, who=who, what="padding", least=0)
+        stencil = Stencil(k, s, p, (1,) * n, moving_axes(space), space.stabilizer.name)
         claim: Claim = pointwise_claim(space)
         if allow_asymmetric:
             claim = Approximate("sizes and strides that break the symmetry are allowed", bound=float("inf"))
+        else:
+            require_even_hand(who, space, stencil)
+            if getattr(space, "lattice", "square") == "hexagonal":
+                raise InputError(
+                    who,
+                    expected=f"a window on the square lattice, which {space.stabilizer.name} maps to itself",
+                    got=space.name,
+                    fix="Pass allow_asymmetric=True.",
+                )
         super().__init__(in_type, in_type, claim)
-        self.stencil = Stencil(k, s, p, (1, 1), moving_axes(space), space.stabilizer.name)
-        self.allow_asymmetric = allow_asymmetric
+        self.stencil, self.allow_asymmetric = stencil, allow_asymmetric
 
+    @classmethod
     @abstractmethod
-    def to_plain(self) -> torch_nn.AvgPool2d | torch_nn.MaxPool2d:
-        """The pooling of torch."""
+    def _require_type(cls, in_type: FieldType) -> None:
+        """Raise an error for fields that cannot be pooled so."""
 
     def forward(self, x: Tensor) -> Tensor:
         self.check_input(x)
-        self.output_sizes(x.shape[-2:])
+        self.output_sizes(x.shape[2:])
         return self.pool(x)
 
     @abstractmethod
@@ -188,8 +192,20 @@ class _WindowPool(Layer):
         return f"{self.in_type.rho}, kernel_size={s.kernel_size}, stride={s.stride}, padding={s.padding}"
 
 
+class _AvgPool(_WindowPool):
+    @classmethod
+    def _require_type(cls, in_type: FieldType) -> None:
+        """A mean of vectors is a vector of any kind."""
+
+
+class _MaxPool(_WindowPool):
+    @classmethod
+    def _require_type(cls, in_type: FieldType) -> None:
+        require_permutation(cls.__name__, in_type)
+
+
 @register_layer
-class AvgPool2d(_WindowPool):
+class AvgPool2d(_AvgPool):
     """The mean over windows, for fields of any type.
 
     Shapes: as ``torch.nn.AvgPool2d``. Equivariance: exact on sizes where the windows lie symmetric about the center;
@@ -210,6 +226,8 @@ class AvgPool2d(_WindowPool):
     intertwine.errors.InputError: AvgPool2d: expected 8 or 10 along the height: ...
     """
 
+    dimension = 2
+
     @classmethod
     def examples(cls) -> Iterator[Layer]:
         C4, D4 = Cyclic(4), Dihedral(4)
@@ -222,11 +240,48 @@ class AvgPool2d(_WindowPool):
 
     def to_plain(self) -> torch_nn.AvgPool2d:
         """A ``torch.nn.AvgPool2d``."""
-        return torch_nn.AvgPool2d(self.stencil.kernel_size, self.stencil.stride, self.stencil.padding)
+        return torch_nn.AvgPool2d(self.stencil.kernel_size, self.stencil.stride, self.stencil.padding)  # type: ignore[arg-type]
 
 
 @register_layer
-class MaxPool2d(_WindowPool):
+class AvgPool3d(_AvgPool):
+    """The mean over windows, for fields of any type.
+
+    Shapes: as ``torch.nn.AvgPool3d``. Equivariance: exact on sizes where the windows lie symmetric about the center;
+    other sizes are refused at the call, with those that fit.
+
+    Args:
+        in_type: fields on a ``Grid3d``.
+        kernel_size: the window.
+        stride: the kernel size unless given.
+        padding: zeros around the input.
+        allow_asymmetric: accept sizes that break the symmetry.
+
+    >>> cube = Octahedral()
+    >>> import torch
+    >>> AvgPool3d(Grid3d(cube).field(cube.irreps[3]), 2)(torch.zeros(1, 3, 8, 8, 8)).shape
+    torch.Size([1, 3, 4, 4, 4])
+    """
+
+    dimension = 3
+
+    @classmethod
+    def examples(cls) -> Iterator[Layer]:
+        cube = Octahedral()
+        yield cls(Grid3d(cube).field(cube.irreps[3] + cube.trivial), 2)
+        yield cls(Grid3d(cube).field(cube.irreps[4]), 3, stride=2, padding=1)
+
+    def pool(self, x: Tensor) -> Tensor:
+        """The map without checks."""
+        return avg_pool3d(x, self.stencil.kernel_size, self.stencil.stride, self.stencil.padding)
+
+    def to_plain(self) -> torch_nn.AvgPool3d:
+        """A ``torch.nn.AvgPool3d``."""
+        return torch_nn.AvgPool3d(self.stencil.kernel_size, self.stencil.stride, self.stencil.padding)  # type: ignore[arg-type]
+
+
+@register_layer
+class MaxPool2d(_MaxPool):
     """The maximum over windows, channel by channel, for permutation types.
 
     Shapes: as ``torch.nn.MaxPool2d``. Equivariance: exact on sizes where the windows lie symmetric about the center;
@@ -238,19 +293,14 @@ class MaxPool2d(_WindowPool):
         stride: the kernel size unless given.
         padding: around the input.
         allow_asymmetric: accept sizes that break the symmetry.
+
+    >>> C4 = Cyclic(4)
+    >>> import torch
+    >>> MaxPool2d(Grid2d(C4).field(C4.regular), 3, stride=2, padding=1)(torch.zeros(1, 4, 9, 9)).shape
+    torch.Size([1, 4, 5, 5])
     """
 
-    def __init__(
-        self,
-        in_type: FieldType,
-        kernel_size: int | Sequence[int],
-        stride: int | Sequence[int] | None = None,
-        padding: int | Sequence[int] = 0,
-        *,
-        allow_asymmetric: bool = False,
-    ) -> None:
-        require_permutation("MaxPool2d", in_type)
-        super().__init__(in_type, kernel_size, stride, padding, allow_asymmetric=allow_asymmetric)
+    dimension = 2
 
     @classmethod
     def examples(cls) -> Iterator[Layer]:
@@ -265,3 +315,40 @@ class MaxPool2d(_WindowPool):
     def to_plain(self) -> torch_nn.MaxPool2d:
         """A ``torch.nn.MaxPool2d``."""
         return torch_nn.MaxPool2d(self.stencil.kernel_size, self.stencil.stride, self.stencil.padding)
+
+
+@register_layer
+class MaxPool3d(_MaxPool):
+    """The maximum over windows, channel by channel, for permutation types.
+
+    Shapes: as ``torch.nn.MaxPool3d``. Equivariance: exact on sizes where the windows lie symmetric about the center;
+    other sizes are refused at the call, with those that fit.
+
+    Args:
+        in_type: fields of permutation type on a ``Grid3d``.
+        kernel_size: the window.
+        stride: the kernel size unless given.
+        padding: around the input.
+        allow_asymmetric: accept sizes that break the symmetry.
+
+    >>> cube = Octahedral()
+    >>> import torch
+    >>> MaxPool3d(Grid3d(cube).field(cube.regular), 2)(torch.zeros(1, 24, 8, 8, 8)).shape
+    torch.Size([1, 24, 4, 4, 4])
+    """
+
+    dimension = 3
+
+    @classmethod
+    def examples(cls) -> Iterator[Layer]:
+        cube = Octahedral()
+        yield cls(Grid3d(cube).field(cube.regular), 2)
+        yield cls(Grid3d(cube).field(cube.regular + cube.trivial), 3, stride=2, padding=1)
+
+    def pool(self, x: Tensor) -> Tensor:
+        """The map without checks."""
+        return max_pool3d(x, self.stencil.kernel_size, self.stencil.stride, self.stencil.padding)
+
+    def to_plain(self) -> torch_nn.MaxPool3d:
+        """A ``torch.nn.MaxPool3d``."""
+        return torch_nn.MaxPool3d(self.stencil.kernel_size, self.stencil.stride, self.stencil.padding)

@@ -83,7 +83,9 @@ def _trial(layer: Layer, size: int | None, noise: torch.Generator) -> Trial:
 
 
 def _run(layer: Layer, f: Tensor) -> Tensor:
-    with torch.no_grad():
+    # The same random numbers for both sides: a layer that draws some is held to its claim for each draw.
+    with torch.no_grad(), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
         out = deepcopy(layer)(f)  # a copy: running statistics are part of the map
     return _as_field(out, layer.out_type.space)
 

@@ -1,0 +1,196 @@
+"""Coarser sampling after a blur, which keeps small shifts small and even sizes symmetric."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import comb
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch import nn as torch_nn
+from torch.nn.functional import conv2d, conv3d, pad
+
+from ..errors import InputError
+from ..groups import SO2, Cyclic, Dihedral, Octahedral
+from ..spaces import FieldType, Grid2d, Grid3d
+from ._layer import Approximate, Claim, Layer, axis_names, pointwise_claim, register_layer, require_grid
+from ._stencil import Stencil, moving_axes
+from ._tables import TableModule, on_cpu
+
+_PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
+
+
+@on_cpu
+def _binomial(size: int, dimension: int) -> Tensor:
+    """The row of Pascal's triangle with ``size`` entries, times itself along each axis, of sum 1."""
+    kernel = row = torch.tensor([comb(size - 1, k) / 2 ** (size - 1) for k in range(size)], dtype=torch.float64)
+    for _ in range(dimension - 1):
+        kernel = kernel[..., None] * row
+    return kernel
+
+
+class _BlurPool(Layer):
+    """What the two dimensions share."""
+
+    needs_space = True
+    dimension: int
+
+    def __init__(
+        self,
+        in_type: FieldType,
+        kernel_size: int = 4,
+        stride: int = 2,
+        padding: int | None = None,
+        *,
+        padding_mode: str = "zeros",
+        allow_asymmetric: bool = False,
+    ) -> None:
+        who = type(self).__name__
+        space = require_grid(who, in_type, dimension=self.dimension)
+        numbers = {"kernel_size": (kernel_size, 2), "stride": (stride, 1), "padding": (padding, 0)}
+        for name, (value, least) in numbers.items():
+            whole = isinstance(value, int) and not isinstance(value, bool) and value >= least
+            if not whole and not (name == "padding" and value is None):
+                raise InputError(
+                    who,
+                    expected=f"{name}, a whole number of at least {least}",
+                    got=repr(value),
+                    fix="The window is the same along all axes.",
+                )
+        if padding_mode not in _PADDING_MODES:
+            raise InputError(
+                who,
+                expected=f"padding_mode {', '.join(map(repr, _PADDING_MODES))}",
+                got=repr(padding_mode),
+                fix="Use one of these.",
+            )
+        if getattr(space, "lattice", "square") != "square":
+            raise InputError(
+                who,
+                expected=f"the square lattice, on which {space.stabilizer.name} maps a square window to itself",
+                got=space.name,
+                fix="Make the plane with lattice='square'.",
+            )
+        claim: Claim = pointwise_claim(space)
+        if allow_asymmetric:
+            claim = Approximate("sizes that break the symmetry are allowed", bound=float("inf"))
+        super().__init__(in_type, in_type, claim)
+        margin = (kernel_size - 1) // 2 if padding is None else padding
+        k, s, p, one = ((n,) * self.dimension for n in (kernel_size, stride, margin, 1))
+        self.stencil = Stencil(k, s, p, one, moving_axes(space), space.stabilizer.name)
+        self.padding_mode, self.allow_asymmetric = padding_mode, allow_asymmetric
+        self.blur = TableModule()
+        self.blur.register_table("kernel", _binomial(kernel_size, self.dimension))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.check_input(x)
+        self.output_sizes(x.shape[2:])
+        margin = self.stencil.padding
+        if self.padding_mode != "zeros" and any(margin):
+            x, margin = pad(x, [p for p in margin for _ in range(2)], self.padding_mode), (0,) * len(margin)
+        kernel = self.blur.get_buffer("kernel").expand(x.shape[1], 1, *self.stencil.kernel_size)
+        convolve = conv2d if self.dimension == 2 else conv3d
+        return convolve(x, kernel, None, self.stencil.stride, margin, 1, x.shape[1])
+
+    def output_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
+        """Sizes of the output; an error where the windows would not lie symmetric."""
+        who = type(self).__name__
+        self.stencil.require_room(who, sizes)
+        if not self.allow_asymmetric:
+            self.stencil.require_symmetric(who, sizes)
+        reach = {"reflect": -1, "circular": 0}.get(self.padding_mode)
+        for name, n, p in zip(axis_names(self.in_type.space), sizes, self.stencil.padding, strict=True):
+            if reach is not None and p > n + reach:
+                raise InputError(
+                    who,
+                    expected=f"at least {p - reach} along the {name} for padding_mode {self.padding_mode!r}",
+                    got=str(n),
+                    fix="Use a larger input, a smaller kernel or padding_mode='replicate'.",
+                )
+        return self.stencil.output_sizes(sizes)
+
+    def shift_step(self, sizes: Sequence[int]) -> int | None:
+        """The stride, on a periodic field that it divides."""
+        return self.stencil.shift_step(sizes, periodic=self.padding_mode == "circular")
+
+    def to_plain(self) -> torch_nn.Module:
+        """A depthwise convolution of torch."""
+        kind: Any = torch_nn.Conv2d if self.dimension == 2 else torch_nn.Conv3d
+        s, d, kernel = self.stencil, self.in_type.dim, self.blur.get_buffer("kernel")
+        options = {"groups": d, "bias": False, "padding_mode": self.padding_mode}
+        plain: torch_nn.Conv2d | torch_nn.Conv3d = kind(d, d, s.kernel_size, s.stride, s.padding, **options).to(kernel)
+        plain.weight = torch_nn.Parameter(kernel.expand(plain.weight.shape).clone(), requires_grad=False)
+        return plain.eval()
+
+    def extra_repr(self) -> str:
+        """The type and the window."""
+        s = self.stencil
+        rest = f"kernel_size={s.kernel_size[0]}, stride={s.stride[0]}, padding={s.padding[0]}"
+        return f"{self.in_type.rho}, {rest}, padding_mode={self.padding_mode!r}"
+
+
+@register_layer
+class BlurPool2d(_BlurPool):
+    """Every ``stride``-th sample of the field smoothed with binomial weights, for fields of any type.
+
+    The blur removes what the coarser lattice could not show, so that small shifts of the input change the output
+    little. With an even kernel and the default padding an even size is halved; with an odd kernel the samples of an odd
+    size from border to border are kept, (n + 1)/2 of them.
+
+    Shapes: ``(batch, d, height, width)`` to the sizes of a convolution with this kernel, stride and padding.
+    Equivariance: exact on sizes where the windows lie symmetric about the center; other sizes are refused, with those
+    that fit.
+
+    Args:
+        in_type: fields on a ``Grid2d``.
+        kernel_size: the number of weights along each axis: even for even sizes, odd for odd ones.
+        stride: how many samples become one.
+        padding: around the input; ``(kernel_size - 1) // 2`` unless given.
+        padding_mode: what is there: ``"zeros"``, ``"reflect"``, ``"replicate"`` or ``"circular"``.
+        allow_asymmetric: accept sizes that break the symmetry.
+
+    >>> C4 = Cyclic(4); field = Grid2d(C4).field(C4.regular)
+    >>> BlurPool2d(field, 4)(torch.zeros(1, 4, 8, 8)).shape, BlurPool2d(field, 3)(torch.zeros(1, 4, 9, 9)).shape
+    (torch.Size([1, 4, 4, 4]), torch.Size([1, 4, 5, 5]))
+    >>> BlurPool2d(field, 4)(torch.zeros(1, 4, 9, 9))
+    Traceback (most recent call last):
+        ...
+    intertwine.errors.InputError: BlurPool2d: expected 8 or 10 along the height: ...
+    """
+
+    dimension = 2
+
+    @classmethod
+    def examples(cls) -> Iterator[Layer]:
+        C4, D4, so2 = Cyclic(4), Dihedral(4), SO2()
+        yield cls(Grid2d(D4).field(D4.irreps[4] + D4.regular + D4.trivial))
+        yield cls(Grid2d(C4).field(C4.irreps[2] + C4.regular), 3, padding_mode="reflect")
+        yield cls(Grid2d(C4).field(C4.regular), 4, padding_mode="circular")
+        yield cls(Grid2d(so2).field(so2.irrep(1) + so2.trivial), 5)
+
+
+@register_layer
+class BlurPool3d(_BlurPool):
+    """:class:`BlurPool2d` in 3-space.
+
+    Args:
+        in_type: fields on a ``Grid3d``.
+        kernel_size: the number of weights along each axis: even for even sizes, odd for odd ones.
+        stride: how many samples become one.
+        padding: around the input; ``(kernel_size - 1) // 2`` unless given.
+        padding_mode: what is there: ``"zeros"``, ``"reflect"``, ``"replicate"`` or ``"circular"``.
+        allow_asymmetric: accept sizes that break the symmetry.
+
+    >>> O = Octahedral()
+    >>> BlurPool3d(Grid3d(O).field(O.irreps[3]))(torch.zeros(1, 3, 6, 6, 6)).shape
+    torch.Size([1, 3, 3, 3, 3])
+    """
+
+    dimension = 3
+
+    @classmethod
+    def examples(cls) -> Iterator[Layer]:
+        O = Octahedral()
+        yield cls(Grid3d(O).field(O.irreps[3] + O.trivial))
+        yield cls(Grid3d(O).field(O.irreps[1]), 3, padding_mode="replicate")

@@ -1,0 +1,258 @@
+"""Transposed convolution of fields: from a coarse grid to a fine one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from math import prod, sqrt
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+from torch import nn as torch_nn
+from torch.nn.functional import conv_transpose2d, conv_transpose3d
+
+from ..errors import InputError
+from ..groups import SO3, Cyclic, Dihedral, Octahedral
+from ..spaces import FieldType, Grid, Grid2d, Grid3d
+from ._filter_layer import FilterLayer, filter_claim
+from ._layer import Layer, axis_names, register_layer, require_grid
+from ._stencil import Stencil, moving_axes, per_axis, require_even_hand
+
+
+class ConvTranspose(FilterLayer):
+    """(Φf)(z) = Σ_x κ(z - s x) f(x) + b with κ(hy) = ρ2(h) κ(y) ρ1(h)⁻¹ for all h in H, and b invariant.
+
+    With stride s each sample of the input paints κ f(x) at s x. This is the adjoint of the convolution of the same
+    stride from ``out_type`` to ``in_type`` with the filter κ(y)ᵀ, for orthogonal representations.
+    """
+
+    dimension: ClassVar[int]
+    convolve: ClassVar[Callable[..., Tensor]]
+    plain: ClassVar[type[torch_nn.ConvTranspose2d] | type[torch_nn.ConvTranspose3d]]
+
+    def __init__(
+        self,
+        in_type: FieldType,
+        out_type: FieldType,
+        kernel_size: int | Sequence[int],
+        stride: int | Sequence[int] = 1,
+        padding: int | Sequence[int] = 0,
+        output_padding: int | Sequence[int] = 0,
+        groups: int = 1,
+        bias: bool = True,
+        dilation: int | Sequence[int] = 1,
+        *,
+        gain: float = 1.0,
+        allow_asymmetric: bool = False,
+    ) -> None:
+        who, n = type(self).__name__, self.dimension
+        space = require_grid(who, in_type, out_type, dimension=n)
+        k = per_axis(kernel_size, n, who=who, what="kernel_size", least=1)
+        s = per_axis(stride, n, who=who, what="stride", least=1)
+        p = per_axis(padding, n, who=who, what="padding", least=0)
+        d = per_axis(dilation, n, who=who, what="dilation", least=1)
+        added = per_axis(output_padding, n, who=who, what="output_padding", least=0)
+        stencil = Stencil(k, s, p, d, moving_axes(space), space.stabilizer.name)
+        _require_less_than_a_step(who, added, stencil)
+        if not allow_asymmetric:
+            require_even_hand(who, space, stencil)
+            _require_symmetric(who, space, stencil, added)
+        claim = filter_claim(space, allow_asymmetric)
+        # Of the taps only one in Π stride falls on a place of the output: the others would make it fainter.
+        super().__init__(in_type, out_type, claim, kernel_size=k, groups=groups, bias=bias, gain=gain * sqrt(prod(s)))
+        self.stencil, self.output_padding, self.allow_asymmetric = stencil, added, allow_asymmetric
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.check_input(x)
+        self.output_sizes(x.shape[2:])
+        filters, bias = self.filter_and_bias()
+        s = self.stencil
+        return self.convolve(
+            x, self._transposed(filters), bias, s.stride, s.padding, self.output_padding, self.groups, s.dilation
+        )
+
+    def _transposed(self, filters: Tensor) -> Tensor:
+        """``(d2, d1 / groups, ...)`` to ``(d1, d2 / groups, ...)``, as torch has the filter here."""
+        if self.groups == 1:
+            return filters.transpose(0, 1)
+        return filters.unflatten(0, (self.groups, -1)).transpose(1, 2).flatten(0, 1)
+
+    def output_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
+        """Sizes of the output; every input size commutes."""
+        s = self.stencil
+        out = tuple(
+            (n - 1) * s.stride[a]
+            - 2 * s.padding[a]
+            + s.dilation[a] * (s.kernel_size[a] - 1)
+            + self.output_padding[a]
+            + 1
+            for a, n in enumerate(sizes)
+        )
+        if min(out) < 1:
+            raise InputError(
+                type(self).__name__,
+                expected="an input large enough that something is left inside the padding",
+                got=f"sizes {tuple(sizes)}, of which {out} would be left",
+                fix="Use less padding or a larger input.",
+            )
+        return out
+
+    def shift_step(self, sizes: Sequence[int]) -> int | None:
+        """None: the output of a periodic field is not periodic."""
+        return None
+
+    def to_plain(self) -> torch_nn.Module:
+        """A transposed convolution of torch with this filter."""
+        with torch.no_grad():
+            filters, bias = self.expand()
+        s = self.stencil
+        plain = torch_nn.utils.skip_init(
+            self.plain,
+            self.in_type.dim,
+            self.out_type.dim,
+            s.kernel_size,
+            stride=s.stride,
+            padding=s.padding,
+            output_padding=self.output_padding,
+            groups=self.groups,
+            bias=bias is not None,
+            dilation=s.dilation,
+            device=filters.device,
+            dtype=filters.dtype,
+        )
+        with torch.no_grad():
+            plain.weight.copy_(self._transposed(filters))
+            if bias is not None:
+                plain.bias.copy_(bias)
+        return plain
+
+    def extra_repr(self) -> str:
+        """Types and options, as shown by ``print(layer)``."""
+        s = self.stencil
+        return (
+            f"{self.in_type.rho} → {self.out_type.rho.name}, kernel_size={s.kernel_size}, stride={s.stride}, "
+            f"padding={s.padding}, output_padding={self.output_padding}"
+        )
+
+
+@register_layer
+class ConvTranspose2d(ConvTranspose):
+    """(Φf)(z) = Σ_x κ(z - s x) f(x) + b with κ(hy) = ρ2(h) κ(y) ρ1(h)⁻¹ for all h in H, and b invariant.
+
+    Shapes: ``(batch, d1, height, width)`` to ``(batch, d2, height', width')``, as ``torch.nn.ConvTranspose2d``.
+
+    Equivariance: as :class:`Conv2d`, on every input size. Input and output are centered on each other if and only if
+    ``output_padding`` is 0, so that anything else is refused along the axes that the group moves. For an even output
+    take an even kernel: ``kernel_size=4, stride=2, padding=1`` or ``kernel_size=2, stride=2`` double the size.
+
+    Args:
+        in_type: fields on a ``Grid2d``.
+        out_type: fields on the same plane.
+        kernel_size: as for ``torch.nn.ConvTranspose2d``; so are the options that follow.
+        stride: by how much finer the output is.
+        padding: samples cut off on each side of the output.
+        output_padding: samples added on one side of the output.
+        groups: splits the fields of the input and of the output into so many equal parts that do not mix.
+        bias: one number for each trivial component of the output.
+        dilation: steps between the taps.
+        gain: standard deviation of the output on unit white noise; √2 before a ReLU.
+        allow_asymmetric: accept options that break the symmetry.
+
+    >>> import torch
+    >>> from intertwine.groups import Cyclic
+    >>> from intertwine.spaces import Grid2d
+    >>> C4 = Cyclic(4); field = Grid2d(C4).field(2 * C4.regular)
+    >>> ConvTranspose2d(field, field, 4, stride=2, padding=1)(torch.randn(1, 8, 9, 9)).shape
+    torch.Size([1, 8, 18, 18])
+    """
+
+    dimension = 2
+    convolve = staticmethod(conv_transpose2d)
+    plain = torch_nn.ConvTranspose2d
+
+    @classmethod
+    def examples(cls) -> Iterator[Layer]:
+        C4, D4, C8 = Cyclic(4), Dihedral(4), Cyclic(8)
+        plane = Grid2d(C4)
+        regular = plane.field(2 * C4.regular)
+        yield cls(regular, regular, 4, stride=2, padding=1, groups=2)
+        yield cls(plane.field(2 * C4.trivial), plane.field(C4.irreps[2] + C4.regular), 3, stride=2)
+        plane = Grid2d(D4)
+        yield cls(plane.field(D4.regular + D4.irreps[4]), plane.field(2 * D4.irreps[4]), 2, stride=2, bias=False)
+        plane = Grid2d(C8)
+        yield cls(plane.field(C8.regular), plane.field(C8.trivial + C8.irreps[1]), 5, padding=2)
+
+
+@register_layer
+class ConvTranspose3d(ConvTranspose):
+    """(Φf)(z) = Σ_x κ(z - s x) f(x) + b with κ(hy) = ρ2(h) κ(y) ρ1(h)⁻¹ for all h in H, and b invariant.
+
+    Shapes: ``(batch, d1, depth, height, width)`` to ``(batch, d2, depth', height', width')``, as
+    ``torch.nn.ConvTranspose3d``.
+
+    Equivariance: as :class:`Conv3d`, on every input size. Input and output are centered on each other if and only if
+    ``output_padding`` is 0, so that anything else is refused along the axes that the group moves.
+
+    Args:
+        in_type: fields on a ``Grid3d``.
+        out_type: fields on the same space.
+        kernel_size: as for ``torch.nn.ConvTranspose3d``; so are the options that follow.
+        stride: by how much finer the output is.
+        padding: samples cut off on each side of the output.
+        output_padding: samples added on one side of the output.
+        groups: splits the fields of the input and of the output into so many equal parts that do not mix.
+        bias: one number for each trivial component of the output.
+        dilation: steps between the taps.
+        gain: standard deviation of the output on unit white noise; √2 before a ReLU.
+        allow_asymmetric: accept options that break the symmetry.
+
+    >>> import torch
+    >>> from intertwine.groups import Octahedral
+    >>> from intertwine.spaces import Grid3d
+    >>> cube = Octahedral(); space = Grid3d(cube)
+    >>> layer = ConvTranspose3d(space.field(cube.regular), space.field(cube.trivial), 2, stride=2)
+    >>> layer(torch.randn(1, 24, 5, 5, 5)).shape
+    torch.Size([1, 1, 10, 10, 10])
+    """
+
+    dimension = 3
+    convolve = staticmethod(conv_transpose3d)
+    plain = torch_nn.ConvTranspose3d
+
+    @classmethod
+    def examples(cls) -> Iterator[Layer]:
+        cube, so3 = Octahedral(), SO3()
+        space = Grid3d(cube)
+        yield cls(space.field(cube.irreps[3] + cube.trivial), space.field(cube.irreps[3]), 2, stride=2)
+        space = Grid3d(so3)
+        yield cls(space.field(so3.irrep(0) + so3.irrep(1)), space.field(so3.irrep(1)), 3, padding=1)
+
+
+def _require_less_than_a_step(who: str, output_padding: tuple[int, ...], stencil: Stencil) -> None:
+    if any(o >= max(s, d) for o, s, d in zip(output_padding, stencil.stride, stencil.dilation, strict=True)):
+        raise InputError(
+            who,
+            expected="output_padding smaller than stride or dilation",
+            got=f"output_padding={output_padding} with stride {stencil.stride}, dilation {stencil.dilation}",
+            fix="Use 0.",
+        )
+
+
+def _require_symmetric(who: str, space: Grid, stencil: Stencil, output_padding: tuple[int, ...]) -> None:
+    lopsided = [axis for axis in stencil.axes if output_padding[axis]]
+    if lopsided:
+        raise InputError(
+            who,
+            expected=f"output_padding 0 along the {' and the '.join(axis_names(space)[a] for a in lopsided)}: samples "
+            f"added on one side move the center, and the layer would not commute with {stencil.group}",
+            got=f"output_padding={output_padding}",
+            fix="Change kernel or padding by one for another size (kernel_size=4, stride=2, padding=1 doubles it), or "
+            "pass allow_asymmetric=True.",
+        )
+    if getattr(space, "lattice", "square") == "hexagonal":
+        raise InputError(
+            who,
+            expected="the square lattice: an array on the hexagonal lattice is not symmetric at its border",
+            got=space.name,
+            fix="Pass allow_asymmetric=True.",
+        )

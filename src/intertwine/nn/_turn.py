@@ -1,0 +1,119 @@
+"""Changes of basis on the way: piece by piece, so that no second copy of a field is ever in memory.
+
+All of these are for fields of one kind of summand, n copies of dimension d, with a matrix M ``(d, d)`` for each copy.
+Large tensors that live for a moment only are avoided that way. That saves memory; on its own it was not measurably
+faster than turning the whole field at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import Function
+from torch.autograd.function import FunctionCtx
+from torch.nn.functional import gelu
+
+PIECE = 1 << 18
+"""Numbers in a piece: a megabyte in single precision."""
+
+
+def enter(x: Tensor, matrix: Tensor) -> Tensor:
+    """``(batch, n d, ...)`` to rows ``(d n, samples)``, with M on each copy; differentiable any number of times."""
+    return apply(_Enter, x, matrix)
+
+
+def leave(rows: Tensor, matrix: Tensor, batch: int, sizes: tuple[int, ...]) -> Tensor:
+    """Rows ``(d n, samples)``, with M on each copy, to ``(batch, n d, *sizes)``."""
+    return apply(_Leave, rows, matrix, batch, sizes)
+
+
+def turned_gelu(rows: Tensor, first: Tensor, last: Tensor) -> Tensor:
+    """M2 GELU(M1 v) on each copy v of rows ``(d n, samples)``."""
+    return apply(_TurnedGelu, rows, first, last)
+
+
+def functional() -> bool:
+    """Whether a compiler or a transform of functions looks on, which may not know writing into slices."""
+    return bool(
+        torch.compiler.is_compiling()
+        or torch._C._are_functorch_transforms_active()
+        or torch.autograd.forward_ad._current_level >= 0
+    )
+
+
+def apply(function: type[Function], *args: Any) -> Tensor:
+    """``function.apply`` with a type."""
+    out: Tensor = function.apply(*args)
+    return out
+
+
+def _copies(n: int, size: int) -> Iterator[tuple[int, int]]:
+    """(first, number) of copies of this size that make a piece."""
+    step = max(1, PIECE // max(size, 1))
+    return ((at, min(step, n - at)) for at in range(0, n, step))
+
+
+class _Enter(Function):
+    @staticmethod
+    def forward(ctx: FunctionCtx, x: Tensor, matrix: Tensor) -> Tensor:
+        ctx.shape, ctx.matrix = x.shape, matrix  # type: ignore[attr-defined]
+        d, batch = len(matrix), x.shape[0]
+        channels = x.reshape(batch, x.shape[1] // d, d, -1).permute(2, 1, 0, 3)
+        n, samples = channels.shape[1], batch * channels.shape[3]
+        out = x.new_empty(d, n * samples)
+        for at, count in _copies(n, d * samples):
+            piece = channels[:, at : at + count].reshape(d, -1)
+            torch.mm(matrix, piece, out=out[:, at * samples : (at + count) * samples])
+        return out.view(d * n, samples)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        return leave(grads[0], ctx.matrix.T, ctx.shape[0], ctx.shape[2:]), None
+
+
+class _Leave(Function):
+    @staticmethod
+    def forward(ctx: FunctionCtx, rows: Tensor, matrix: Tensor, batch: int, sizes: tuple[int, ...]) -> Tensor:
+        ctx.matrix = matrix  # type: ignore[attr-defined]
+        d, samples = len(matrix), rows.shape[1]
+        n = len(rows) // d
+        whole = rows.reshape(d, n * samples)
+        out = rows.new_empty(batch, n * d, *sizes)
+        channels = out.view(batch, n, d, -1).permute(2, 1, 0, 3)
+        for at, count in _copies(n, d * samples):
+            piece = matrix @ whole[:, at * samples : (at + count) * samples]
+            channels[:, at : at + count].copy_(piece.view(d, count, batch, -1))
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None, None]:
+        return enter(grads[0], ctx.matrix.T), None, None, None
+
+
+class _TurnedGelu(Function):
+    @staticmethod
+    def forward(ctx: FunctionCtx, rows: Tensor, first: Tensor, last: Tensor) -> Tensor:
+        ctx.save_for_backward(rows)
+        ctx.matrices = first, last  # type: ignore[attr-defined]
+        whole = rows.reshape(len(first), -1)
+        out = torch.empty_like(whole)
+        for at, count in _copies(whole.shape[1], len(first)):
+            torch.mm(last, gelu(first @ whole[:, at : at + count]), out=out[:, at : at + count])
+        return out.view(rows.shape)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
+        (rows,) = ctx.saved_tensors
+        first, last = ctx.matrices
+        whole, g = rows.reshape(len(first), -1), grads[0].reshape(len(first), -1)
+        if torch.is_grad_enabled():  # a gradient of the gradient is wanted
+            return (first.T @ torch.ops.aten.gelu_backward(last.T @ g, first @ whole)).view(rows.shape), None, None
+        out = torch.empty_like(whole)
+        for at, count in _copies(whole.shape[1], len(first)):
+            piece = slice(at, at + count)
+            inner = torch.ops.aten.gelu_backward(last.T @ g[:, piece], first @ whole[:, piece])
+            torch.mm(first.T, inner, out=out[:, piece])
+        return out.view(rows.shape), None, None

@@ -6,12 +6,13 @@ import pytest
 import torch
 
 from intertwine.errors import InputError, TypeMismatchError
-from intertwine.groups import SO2, Cyclic, Dihedral, MatrixRepresentation
+from intertwine.groups import O2, SO2, SO3, Cyclic, Dihedral, Icosahedral, MatrixRepresentation, Octahedral
 from intertwine.nn import (
     ELU,
     AvgPool2d,
     BatchNorm,
     Conv2d,
+    Conv3d,
     Exact,
     GlobalPool,
     GroupPool,
@@ -22,7 +23,8 @@ from intertwine.nn import (
     ReLU,
     Sequential,
 )
-from intertwine.spaces import Grid2d
+from intertwine.nn._filter_layer import LOOSE
+from intertwine.spaces import Grid2d, Grid3d
 from intertwine.testing import assert_equivariant
 
 C2, C4, D4 = Cyclic(2), Cyclic(4), Dihedral(4)
@@ -213,10 +215,48 @@ class TestSequential:
         assert net(torch.randn(2, 16, 3, 3)).shape == (2, 3)
 
 
-def test_variance_through_ten_layers():
-    for field in (Grid2d(C4).field(16 * C4.regular), PLANE.field(8 * D4.regular)):
-        x = torch.randn(4, field.dim, 16, 16)
-        with torch.no_grad():
+O, I, SO2_, SO3_, C8 = Octahedral(), Icosahedral(), SO2(), SO3(), Cyclic(8)
+DEEP = {
+    "C4 regular": Grid2d(C4).field(16 * C4.regular),
+    "C4 trivial": Grid2d(C4).field(48 * C4.trivial),
+    "C4 irreps": Grid2d(C4).field(40 * C4.irreps[0] + 40 * C4.irreps[1] + 40 * C4.irreps[2]),
+    "D4 regular": PLANE.field(8 * D4.regular),
+    "D4 quotient": PLANE.field(16 * D4.quotient(D4.subgroup([4]))),
+    "D4 vectors": PLANE.field(32 * D4.irreps[4]),
+    "D4 mixed": PLANE.field(16 * D4.irreps[4] + 24 * D4.trivial + 6 * D4.regular),
+    "C8 regular": Grid2d(C8).field(8 * C8.regular),
+    "C6 hexagonal": Grid2d(Cyclic(6), lattice="hexagonal").field(8 * Cyclic(6).regular),
+    "SO(2)": Grid2d(SO2_).field(24 * SO2_.irrep(0) + 24 * SO2_.irrep(1) + 24 * SO2_.irrep(2)),
+    "O(2)": Grid2d(O2()).field(32 * O2().irrep(1)),
+    "octahedral regular": Grid3d(O).field(2 * O.regular),
+    "octahedral vectors": Grid3d(O).field(16 * O.irreps[3]),
+    "icosahedral regular": Grid3d(I).field(I.regular),
+    "SO(3)": Grid3d(SO3_).field(20 * SO3_.irrep(0) + 16 * SO3_.irrep(1) + 12 * SO3_.irrep(2)),
+}
+
+
+def deep_variance(field, loose):
+    """Mean square after ten layers of unit white noise, the mean of a few draws of the weights."""
+    torch.manual_seed(0)
+    conv, sizes, draws = (Conv2d, (12, 12), 12) if field.space.dimension == 2 else (Conv3d, (6, 6, 6), 4)
+    layer = conv(field, field, 3, padding=1, padding_mode="circular", bias=False)
+    found = []
+    with torch.no_grad():
+        for _ in range(draws):
+            x = torch.randn(2, field.dim, *sizes)
             for _ in range(10):
-                x = Conv2d(field, field, 3, padding=1, padding_mode="circular")(x)
-        assert 0.8 < x.square().mean() < 1.2
+                layer.reset_parameters(loose=loose)
+                x = layer.train()(x)
+            found.append(float(x.square().mean()))
+    return sum(found) / draws
+
+
+@pytest.mark.parametrize("name", DEEP)
+def test_variance_through_ten_layers(name):
+    assert 0.8 < deep_variance(DEEP[name], LOOSE) < 1.2
+
+
+@pytest.mark.parametrize("name", ["C4 trivial", "SO(2)", "D4 vectors"])
+def test_with_equal_weights_tied_taps_add_up(name):
+    """What the share of the steady kernels is for."""
+    assert deep_variance(DEEP[name], None) > 5

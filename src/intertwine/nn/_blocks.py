@@ -41,15 +41,20 @@ class Table:
 
     Attributes:
         way: ``gather``, ``regular`` or ``dense``.
-        weights: how many weights each pair of copies has.
-        energy: the mean of |K|² of one block if all weights have variance 1.
+        norms: of the kernel κ_k of each weight, Σ|κ_k|².
+        steady: for each weight whether κ_k keeps the variance of any input; see :class:`FilterBlock`.
         tensors: index tables, and bases in float64.
     """
 
     way: str
-    weights: int
-    energy: float
+    norms: Tensor
+    steady: Tensor
     tensors: dict[str, Tensor]
+
+    @property
+    def weights(self) -> int:
+        """How many weights each pair of copies has."""
+        return len(self.norms)
 
 
 def block_way(in_kind: FieldType, out_kind: FieldType) -> str:
@@ -73,8 +78,23 @@ def block_table(in_kind: FieldType, out_kind: FieldType, kernel_size: tuple[int,
         return _gather_table(space, p1, p2, kernel_size)
     if way == "regular" and isinstance(group, FiniteGroup):
         return _regular_table(out_kind, group, kernel_size)
-    filters = solve(in_kind, out_kind, kernel_size=kernel_size, allow_empty=True).filters()
-    return Table("dense", len(filters), float(filters.square().sum()), {"basis": filters.flatten(1).contiguous()})
+    filters = solve(in_kind, out_kind, kernel_size=kernel_size, allow_empty=True).filters().flatten(3)
+    basis = filters.flatten(1).contiguous()
+    # Within one kind the maps of a sample keep lengths; from another kind they may add up channels that are alike.
+    steady = on_one_tap(filters.abs().amax((1, 2))) & (in_kind == out_kind)
+    return Table("dense", basis.square().sum(1), steady, {"basis": basis})
+
+
+def on_one_tap(sizes: Tensor) -> Tensor:
+    """Which functions ``(k, taps)`` are zero on all taps but one."""
+    return (sizes.abs() > 1e-9 * sizes.abs().amax(1, keepdim=True)).sum(1) == 1
+
+
+def one_in_each_row(index: Tensor, weights: int) -> Tensor:
+    """Which weights occur at most once in every row of a table ``(rows, entries)``."""
+    rows = torch.arange(len(index))[:, None] * weights
+    counts = torch.bincount((rows + index).flatten(), minlength=len(index) * weights)
+    return counts.view(len(index), weights).amax(0) <= 1
 
 
 def _gather_table(space: Grid, p1: Tensor, p2: Tensor, kernel_size: tuple[int, ...]) -> Table:
@@ -90,7 +110,8 @@ def _gather_table(space: Grid, p1: Tensor, p2: Tensor, kernel_size: tuple[int, .
     tensors = {"index": whole.flatten()}
     if not bool(inside.all()):
         tensors["mask"] = inside.to(torch.float64)
-    return Table("gather", len(numbers), float(names.numel()), tensors)
+    norms = torch.bincount(index.flatten(), minlength=len(numbers)).to(torch.float64)
+    return Table("gather", norms, one_in_each_row(index.flatten(1), len(numbers)), tensors)
 
 
 def tap_images(space: Grid, kernel_size: tuple[int, ...]) -> Tensor:
@@ -107,7 +128,8 @@ def _regular_table(kind: FieldType, group: FiniteGroup, kernel_size: tuple[int, 
     turned = solve(scalar, kind, kernel_size=kernel_size).filters().flatten(3)[:, :, 0]  # (m, |H|, taps)
     quotient = group.table[group.inverse(group.elements)]  # [h2, h1] = h2⁻¹ h1
     tensors = {"index": quotient.flatten(), "basis": turned.transpose(0, 1).contiguous()}
-    return Table("regular", group.order * len(turned), group.order * float(turned.square().sum()), tensors)
+    norms, steady = turned.square().sum((1, 2)), on_one_tap(turned[:, 0])
+    return Table("regular", norms.repeat(group.order), steady.repeat(group.order), tensors)
 
 
 class FilterBlock(TableModule):
@@ -120,16 +142,22 @@ class FilterBlock(TableModule):
         copies: n2 and n1.
         d1: the dimension of the summand of the input.
         d2: the dimension of the summand of the output.
-        weights: k, how many weights each pair of copies has.
-        energy: Σ|K|² of one pair of copies at one place of the output, if all weights have variance 1.
+        norms: Σ|κ_k|² of the kernel of each weight, at one place of the output.
+        steady: for each weight whether the output of its kernel has a variance that does not depend on how the samples
+            of the input are correlated: each output reads one number, or a field of the same kind at one sample.
     """
 
     copies: tuple[int, int]
     d1: int
     d2: int
-    weights: int
-    energy: float
+    norms: Tensor
+    steady: Tensor
     spectral = False
+
+    @property
+    def weights(self) -> int:
+        """k, how many weights each pair of copies has."""
+        return len(self.norms)
 
 
 class Block(FilterBlock):
@@ -153,7 +181,7 @@ class Block(FilterBlock):
     def __init__(self, rho1: Representation, rho2: Representation, table: Table, copies: tuple[int, int]) -> None:
         super().__init__()
         self.d1, self.d2, self.way, self.copies = rho1.dim, rho2.dim, table.way, copies
-        self.weights, self.energy = table.weights, table.energy
+        self.norms, self.steady = table.norms, table.steady
         self._masked, self._flat, self._product_first = "mask" in table.tensors, False, False
         if table.way != "dense" and table.weights:
             self._flatten(table)

@@ -16,7 +16,7 @@ from torch import Tensor
 from ..groups import Representation
 from ..kernels import KernelBasis, solve
 from ..spaces import FieldType, HomogeneousSpace
-from ._blocks import FilterBlock
+from ._blocks import FilterBlock, on_one_tap, one_in_each_row
 from ._summands import is_trivial
 from ._tables import on_cpu
 
@@ -25,8 +25,8 @@ from ._tables import on_cpu
 class CosetTable:
     """What a block is made from: a gather by ``index`` alone, or a ``basis`` of κ_C with its transport."""
 
-    weights: int
-    energy: float
+    norms: Tensor
+    steady: Tensor
     index: Tensor
     basis: Tensor | None
     twist: Tensor | None
@@ -43,7 +43,7 @@ class CosetBlock(FilterBlock):
         super().__init__()
         table = coset_table(in_kind, out_kind)
         self.copies, self.d1, self.d2 = copies, in_kind.dim, out_kind.dim
-        self.weights, self.energy = table.weights, table.energy
+        self.norms, self.steady = table.norms, table.steady
         self._dense, self._twisted = table.basis is not None, table.twist is not None
         self.register_table("index", table.index)
         if table.basis is not None:
@@ -78,13 +78,16 @@ def coset_table(in_kind: FieldType, out_kind: FieldType) -> CosetTable:
         if p1 is not None and p2 is not None:
             index = _orbits(_moves(space2, p2), _moves(space1, p1))
             n = index.view(out_kind.dim, space2.points, in_kind.dim, space1.points).permute(0, 2, 1, 3)
-            return CosetTable(int(n.max()) + 1, float(n.numel() / space2.points), n.flatten(), None, None)
+            norms = torch.bincount(n.flatten()).to(torch.float64) / space2.points
+            steady = one_in_each_row(n.transpose(1, 2).flatten(2).flatten(0, 1), len(norms))
+            return CosetTable(norms, steady, n.flatten(), None, None)
     basis: KernelBasis = solve(in_kind, out_kind, allow_empty=True)
     kappa = basis.on_cosets()
     index, twist = basis.transport()
     trivial = bool((twist == torch.eye(in_kind.dim, dtype=twist.dtype)).all())
     # The basis is orthonormal on G/H1, and an output sees the whole of κ_C once.
-    return CosetTable(len(kappa), float(len(kappa)), index, kappa.flatten(1).contiguous(), None if trivial else twist)
+    norms, steady = kappa.square().sum((1, 2, 3)), on_one_tap(kappa.abs().amax((2, 3))) & (in_kind == out_kind)
+    return CosetTable(norms, steady, index, kappa.flatten(1).contiguous(), None if trivial else twist)
 
 
 def _permutations(rho: Representation) -> Tensor | None:

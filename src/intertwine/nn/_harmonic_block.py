@@ -23,7 +23,7 @@ from torch import Tensor
 from ..groups import FiniteGroup, Representation
 from ..kernels import SteerableKernelBasis, angular_solutions
 from ..spaces import FieldType, Grid
-from ._blocks import FilterBlock, tap_images
+from ._blocks import FilterBlock, on_one_tap, tap_images
 from ._tables import on_cpu
 
 
@@ -82,19 +82,21 @@ class HarmonicTable:
         rows: the irreducibles of the output.
         columns: those of the input.
         parts: in the order of their weights.
-        energy: Σ|K|² if all weights have variance 1.
+        norms: Σ|κ|² of the kernel of each weight.
+        steady: see :class:`FilterBlock`.
     """
 
     shells: tuple[Shells, ...]
     rows: Irreducibles
     columns: Irreducibles
     parts: tuple[Part, ...]
-    energy: float
+    norms: Tensor
+    steady: Tensor
 
     @property
     def weights(self) -> int:
         """How many weights each pair of copies has."""
-        return sum(part.weights for part in self.parts)
+        return len(self.norms)
 
     @property
     def simple(self) -> bool:
@@ -119,16 +121,19 @@ def harmonic_table(in_kind: FieldType, out_kind: FieldType, kernel_size: tuple[i
         return None
     shells = tap_harmonics(in_kind.space, kernel_size)
     rows, columns = _irreducibles(out_kind.rho), _irreducibles(in_kind.rho)
-    parts, energy = [], 0.0
+    parts, norms, steady = [], [torch.zeros(0, dtype=torch.float64)], [torch.zeros(0, dtype=torch.bool)]
     for (i, psi2), (j, psi1) in product(enumerate(rows.kinds), enumerate(columns.kinds)):
         for kind, shell in enumerate(shells):
             angular = angular_solutions(psi1, psi2, shell.psi)
             shape = rows.counts[i], columns.counts[j], len(shell.values), len(angular)
             if len(angular):
                 parts.append(Part(i, j, kind, angular.flatten(1).contiguous(), shape))
-                gram = torch.einsum("smx,snx->mn", shell.values, shell.values)
-                energy += shape[0] * shape[1] * float(torch.einsum("aijm,aijn,mn->", angular, angular, gram))
-    return HarmonicTable(shells, rows, columns, tuple(parts), energy)
+                gram = torch.einsum("smx,snx->smn", shell.values, shell.values)
+                own = torch.einsum("aijm,aijn,smn->sa", angular, angular, gram)
+                center = on_one_tap(shell.values.abs().amax(1))[:, None] & (in_kind == out_kind)
+                norms.append(own.expand(shape).flatten())
+                steady.append(center.expand(shape).flatten())
+    return HarmonicTable(shells, rows, columns, tuple(parts), torch.cat(norms), torch.cat(steady))
 
 
 @lru_cache(maxsize=64)
@@ -154,19 +159,21 @@ def harmonic_values(space: Grid, kernel_size: tuple[int, ...]) -> Tensor:
 def _lattice_harmonics(
     space: Grid, group: FiniteGroup, kernel_size: tuple[int, ...]
 ) -> list[tuple[Representation, Tensor]]:
-    """All functions on the taps; those whose orbit leaves the array are zero."""
+    """All functions on the taps, orbit by orbit; those whose orbit leaves the array are zero."""
     image = tap_images(space, kernel_size)
-    inside = torch.nonzero((image >= 0).all(0)).flatten()
-    number = torch.full((image.shape[1],), -1)
-    number[inside] = torch.arange(len(inside))
-    matrices = torch.nn.functional.one_hot(number[image[:, inside]], len(inside)).mT.to(torch.float64)
-    pieces = group.representation(matrices, name="functions on the taps").decompose()
-    found, at = [], 0
-    for psi in pieces.irreps:
-        values = torch.zeros(image.shape[1], psi.dim, dtype=torch.float64)
-        values[inside] = pieces.basis[:, at : at + psi.dim]
-        found.append((psi, values))
-        at += psi.dim
+    inside, orbit_of = (image >= 0).all(0), image.amin(0)  # the smallest tap of an orbit names it
+    found = []
+    for name in torch.unique(orbit_of[inside]).tolist():
+        orbit = torch.nonzero(orbit_of == name).flatten()
+        number = torch.full((image.shape[1],), -1)
+        number[orbit] = torch.arange(len(orbit))
+        matrices = torch.nn.functional.one_hot(number[image[:, orbit]], len(orbit)).mT.to(torch.float64)
+        pieces, at = group.representation(matrices, name="functions on an orbit").decompose(), 0
+        for psi in pieces.irreps:
+            values = torch.zeros(image.shape[1], psi.dim, dtype=torch.float64)
+            values[orbit] = pieces.basis[:, at : at + psi.dim]
+            found.append((psi, values))
+            at += psi.dim
     return found
 
 
@@ -207,7 +214,7 @@ class HarmonicBlock(FilterBlock):
     def __init__(self, in_kind: FieldType, out_kind: FieldType, table: HarmonicTable, copies: tuple[int, int]) -> None:
         super().__init__()
         self.copies, self.d1, self.d2 = copies, in_kind.dim, out_kind.dim
-        self.weights, self.energy, self._simple = table.weights, table.energy, table.simple
+        self.norms, self.steady, self._simple = table.norms, table.steady, table.simple
         if table.simple:
             self._couple(table)
             return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import product
 from math import ceil
 
@@ -186,8 +186,7 @@ class SteerableKernelBasis:
     @cached_property
     def coordinates(self) -> Tensor:
         """Places of the taps, ``(taps, d)``."""
-        lattice = self.space.coordinates(self.kernel_size).reshape(-1, self.space.dimension)
-        return lattice @ self.space.lattice_basis.T
+        return _tap_coordinates(self.space, self.kernel_size)
 
     def __repr__(self) -> str:
         limits = ", ".join(f"{ring.radius:g}: {ring.band_limit}" for ring in self.rings)
@@ -256,23 +255,12 @@ class SteerableKernelBasis:
 
     def _raw_profile(self, ring: Ring, j: int, x: Tensor) -> Tensor:
         radius = torch.linalg.vector_norm(x, dim=-1)
-        return profile(radius, ring.radius, ring.sigma, self._polynomials[ring, j])[:, None] * self._harmonic(j, x)
+        return profile(radius, ring.radius, ring.sigma, self._polynomials[ring, j])[:, None] * _harmonic(j, x)
 
     @cached_property
     def _polynomials(self) -> dict[tuple[Ring, int], Tensor | None]:
-        """The correction of every shell's Gaussian; none at the center, where only a constant is."""
-        shaped = min(self.kernel_size) >= LEAST_TAPS
-        return {
-            (ring, j): profile_polynomial(self.coordinates, ring.radius, ring.sigma, j, self._harmonic)
-            if shaped and ring.radius > 0
-            else None
-            for ring, j in self._shells
-        }
-
-    def _harmonic(self, j: int, x: Tensor) -> Tensor:
-        if self.space.dimension == 2:
-            return circular_harmonics(j, x)[:, (2 * j - 1 if j else 0) : 2 * j + 1]
-        return spherical_harmonics(j, x)[:, j * j : (j + 1) ** 2]
+        """The correction of every shell's Gaussian."""
+        return {(ring, j): _shell_polynomial(self.space, self.kernel_size, ring, j) for ring, j in self._shells}
 
     # -- realizations ------------------------------------------------------------------------------------------
 
@@ -318,3 +306,24 @@ def _grid(in_type: FieldType, out_type: FieldType) -> Grid:
             "kernels.solve", expected="a finite or compact Lie group as stabilizer", got=space.name, fix="Use SO(2)."
         )
     return space
+
+
+def _tap_coordinates(space: Grid, kernel_size: tuple[int, ...]) -> Tensor:
+    return space.coordinates(kernel_size).reshape(-1, space.dimension) @ space.lattice_basis.T
+
+
+@lru_cache(maxsize=256)
+@torch.inference_mode(False)  # what is cached must serve later where gradients are wanted
+def _shell_polynomial(space: Grid, kernel_size: tuple[int, ...], ring: Ring, j: int) -> Tensor | None:
+    """The polynomial that shapes a shell's Gaussian; none at the center and in small filters."""
+    if ring.radius == 0 or min(kernel_size) < LEAST_TAPS:
+        return None
+    taps = _tap_coordinates(space, kernel_size)
+    return profile_polynomial(taps, ring.radius, ring.sigma, j, _harmonic)
+
+
+def _harmonic(j: int, x: Tensor) -> Tensor:
+    """The harmonics of degree j at points ``(p, d)``."""
+    if x.shape[1] == 2:
+        return circular_harmonics(j, x)[:, (2 * j - 1 if j else 0) : 2 * j + 1]
+    return spherical_harmonics(j, x)[:, j * j : (j + 1) ** 2]

@@ -1,5 +1,7 @@
 """Checks for users to hold their own groups, spaces and layers to."""
 
+from ._conformance import CHECKS as CHECKS
+from ._conformance import assert_conforms as assert_conforms
 from ._equivariance import assert_equivariant as assert_equivariant
 from ._laws import cocycle_residual as cocycle_residual
 from ._laws import distance as distance

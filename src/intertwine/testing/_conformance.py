@@ -1,0 +1,283 @@
+"""The conformance suite: what every layer is held to, registered or your own."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from ..errors import InputError
+from ..nn import Layer, to_plain
+from ..spaces import Grid, HomogeneousSpace, SphereGrid
+from ._equivariance import assert_equivariant
+
+Check = Callable[[Layer], None]
+
+
+def assert_conforms(layer: Layer, *, checks: Iterable[str] | None = None, seed: int = 0) -> tuple[str, ...]:
+    """Hold a layer to its claim and to the habits of torch modules; an ``AssertionError`` says what fails.
+
+    The claim must hold, and the checker must notice a layer that breaks it; gradients must be right; keys of the state
+    must be the same in training and evaluation, and hold nothing that is derived; copies and pickles, the plain twin,
+    ``torch.compile(fullgraph=True)``, ``torch.export``, single precision and bfloat16 autocast must give the same
+    numbers; wrong input must be explained. The layer is not changed.
+
+    Args:
+        layer: any :class:`~intertwine.nn.Layer`.
+        checks: names of the checks to run, those of :data:`CHECKS` unless given.
+        seed: of weights and inputs.
+
+    Returns:
+        The names of the checks that ran.
+
+    >>> from intertwine.groups import Cyclic
+    >>> from intertwine.nn import Conv2d
+    >>> from intertwine.spaces import Grid2d
+    >>> C4 = Cyclic(4); field = Grid2d(C4).field(C4.regular)
+    >>> assert_conforms(Conv2d(field, field, 3), checks=["claim", "state"])
+    ('claim', 'state')
+    """
+    wanted = tuple(CHECKS if checks is None else checks)
+    unknown = [name for name in wanted if name not in CHECKS]
+    if unknown:
+        raise InputError(
+            "assert_conforms",
+            expected=f"names of checks among {', '.join(CHECKS)}",
+            got=", ".join(unknown),
+            fix="Leave checks out to run them all.",
+        )
+    for name in wanted:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            CHECKS[name](scrambled(layer))
+    return wanted
+
+
+def scrambled(layer: Layer) -> Layer:
+    """A copy with arbitrary weights and statistics, so that no value hides a mistake by being 0 or 1."""
+    layer = copy.deepcopy(layer)
+    with torch.no_grad():
+        for p in layer.parameters():
+            p.add_(0.3 * torch.randn_like(p))
+        for key, value in layer.state_dict().items():
+            if "running" in key:
+                value.add_(torch.rand_like(value))
+    return layer
+
+
+def example_input(layer: Layer, dtype: torch.dtype = torch.float32, *, least: int = 7) -> Tensor:
+    """A small random input that the layer accepts."""
+    return torch.randn(2, layer.in_type.dim, *_sizes(layer, least), dtype=dtype)
+
+
+def _sizes(layer: Layer, least: int) -> tuple[int, ...]:
+    space = layer.in_type.space
+    if isinstance(space, HomogeneousSpace):
+        return (space.points,)
+    if not isinstance(space, Grid):
+        grid: SphereGrid = getattr(layer, "in_grid", SphereGrid("gauss-legendre", 4))
+        return grid.shape
+    for n in range(least - 2 * (space.dimension == 3), 40):
+        try:
+            layer.output_sizes((n,) * space.dimension)
+        except InputError:
+            continue
+        return (n,) * space.dimension
+    raise InputError(
+        "assert_conforms",
+        expected="a layer that accepts equal sizes below 40 along every axis",
+        got=f"{type(layer).__name__}, which accepts none",
+        fix="Try a smaller instance of the layer.",
+    )
+
+
+def _claim(layer: Layer) -> None:
+    for training in (False, True):
+        assert_equivariant(layer, training=training, tolerance=1e-12)
+
+
+class _Lopsided(Layer):
+    """Any layer, with an input that fades along every axis of space."""
+
+    def __init__(self, layer: Layer) -> None:
+        super().__init__(layer.in_type, layer.out_type, layer.claim)
+        self.layer = layer
+        for grid in ("in_grid", "out_grid"):
+            if hasattr(layer, grid):
+                setattr(self, grid, getattr(layer, grid))
+
+    @classmethod
+    def examples(cls) -> Iterator[Layer]:
+        return iter(())
+
+    def forward(self, x: Tensor) -> Tensor:
+        ramp = torch.ones((), dtype=x.dtype)
+        for number, n in enumerate(x.shape[2:]):
+            ramp = ramp[..., None] + torch.linspace(0, 1 + number, n, dtype=x.dtype)
+        out: Tensor = self.layer(x * ramp + ramp)
+        return out
+
+    def output_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
+        return self.layer.output_sizes(sizes)
+
+    def to_plain(self) -> torch.nn.Module:
+        return to_plain(self.layer)
+
+
+def _breaks(layer: Layer) -> None:
+    """The other direction: a layer that cannot commute must be caught."""
+    try:
+        assert_equivariant(_Lopsided(layer))
+    except AssertionError:
+        return
+    raise AssertionError(f"{_name(layer)} behind an input that fades along space still counts as equivariant")
+
+
+def _float32(layer: Layer) -> None:
+    layer.eval()
+    twin, x = copy.deepcopy(layer).double(), example_input(layer, torch.float64)
+    with torch.no_grad():
+        exact, single = twin(x), layer(x.float())
+    _require(single.dtype == torch.float32, layer, "single precision in, single precision out")
+    _require_close(single, exact, 2e-6, layer, "single precision")
+
+
+def _gradients(layer: Layer) -> None:
+    layer = layer.double()
+    x = example_input(layer, torch.float64, least=4)[:1].requires_grad_()
+    layer.train(not any("running" in key for key in layer.state_dict()))
+    torch.autograd.gradcheck(
+        lambda x, *_: _repeatable(layer, x), (x, *layer.parameters()), eps=1e-6, atol=1e-5, rtol=1e-4, fast_mode=True
+    )
+
+
+def _repeatable(layer: Layer, x: Tensor) -> Tensor:
+    """The output; statistics that a call leaves behind are put back, and random numbers are the same each time."""
+    torch.manual_seed(0)
+    state = {key: value.clone() for key, value in layer.named_buffers() if "running" in key}
+    out: Tensor = layer(x)
+    for key, value in layer.named_buffers():
+        if key in state:
+            value.data.copy_(state[key])
+    return out
+
+
+def _state(layer: Layer) -> None:
+    fresh, x = set(layer.state_dict()), example_input(layer)
+    for mode in (False, True, False):
+        layer.train(mode)
+        with torch.no_grad():
+            layer(x)
+        _require(set(layer.state_dict()) == fresh, layer, "the same keys in training and evaluation")
+    learned = {key for key, _ in layer.named_parameters()}
+    kept = {key for key in fresh if "running" not in key}
+    _require(kept == learned, layer, f"a state of weights and statistics alone, not {sorted(kept - learned)}")
+    other = scrambled(layer).eval()
+    with torch.no_grad():
+        other(x)  # so that a filter is kept, which loading must drop
+        other.load_state_dict(layer.state_dict())
+        _require(torch.equal(other(x), layer.eval()(x)), layer, "the same output after loading the state")
+
+
+def _copies(layer: Layer) -> None:
+    layer.eval()
+    x = example_input(layer)
+    for copied in (copy.deepcopy, _pickled):
+        with torch.no_grad():
+            before = layer(x)  # with a kept filter, where there is one
+            twin = copied(layer)
+            _require(torch.equal(twin(x), before), layer, "a copy with the same output")
+            for p in twin.parameters():
+                p.mul_(2)
+            _require(torch.equal(layer(x), before), layer, "a copy that shares nothing")
+        _require((twin.in_type, twin.claim) == (layer.in_type, layer.claim), layer, "a copy of the same type and claim")
+
+
+def _pickled(layer: Layer) -> Layer:
+    twin: Layer = pickle.loads(pickle.dumps(layer))
+    return twin
+
+
+def _plain(layer: Layer) -> None:
+    for dtype, tolerance in ((torch.float32, 1e-6), (torch.float64, 1e-12)):
+        ours = copy.deepcopy(layer).to(dtype).eval()
+        plain, x = to_plain(ours), example_input(ours, dtype)
+        free = not plain.training and not any(isinstance(module, Layer) for module in plain.modules())
+        _require(free, layer, "a plain twin in evaluation mode and without layers of this package")
+        with torch.no_grad():
+            _require_close(plain(x), ours(x), tolerance, layer, "the plain twin")
+
+
+def _compile(layer: Layer) -> None:
+    x = example_input(layer)
+    torch._dynamo.reset()
+    for mode in (True, False):
+        layer.train(mode)
+        expected = _repeatable(layer, x)
+        compiled = torch.compile(layer, fullgraph=True, backend="eager")
+        torch.manual_seed(0)
+        _require_close(compiled(x), expected, 1e-6, layer, "torch.compile")
+
+
+def _export(layer: Layer) -> None:
+    layer.eval()
+    x = example_input(layer)
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the exporter's own
+        for model in (layer, to_plain(layer)):
+            exported = torch.export.export(model, (x,))
+            _require_close(exported.module()(x), layer(x), 1e-6, layer, "torch.export")
+
+
+def _autocast(layer: Layer) -> None:
+    x = example_input(layer).requires_grad_()
+    expected = _repeatable(layer, x)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = _repeatable(layer, x)
+    _require_close(found, expected, 0.1, layer, "bfloat16 autocast")
+    found.float().sum().backward()
+    _require(x.grad is not None and bool(torch.isfinite(x.grad).all()), layer, "finite gradients under autocast")
+
+
+def _wrong_input(layer: Layer) -> None:
+    x = example_input(layer)
+    for wrong, what in ((torch.cat([x, x], 1), "twice the channels"), (x[None], "one axis more")):
+        try:
+            layer(wrong)
+        except InputError:
+            continue
+        raise AssertionError(f"{_name(layer)} takes an input with {what} without an InputError")
+
+
+def _require(holds: bool, layer: Layer, what: str) -> None:
+    if not holds:
+        raise AssertionError(f"{_name(layer)}: expected {what}")
+
+
+def _require_close(found: Tensor, expected: Tensor, tolerance: float, layer: Layer, what: str) -> None:
+    error = float(((found - expected).abs().max() / expected.abs().max().clamp_min(1e-30)).detach())
+    _require(error <= tolerance, layer, f"the same numbers by {what} to {tolerance:g}; they differ by {error:.2g}")
+
+
+def _name(layer: Layer) -> str:
+    return f"{type(layer).__name__} from {layer.in_type} to {layer.out_type}"
+
+
+CHECKS: dict[str, Check] = {
+    "claim": _claim,
+    "breaks": _breaks,
+    "float32": _float32,
+    "gradients": _gradients,
+    "state": _state,
+    "copies": _copies,
+    "plain": _plain,
+    "compile": _compile,
+    "export": _export,
+    "autocast": _autocast,
+    "wrong input": _wrong_input,
+}
+"""The checks of :func:`assert_conforms` by name."""

@@ -16,7 +16,7 @@ from intertwine.errors import InputError
 
 
 def test_an_unknown_name_lists_the_known_ones() -> None:
-    every = "cifar10, cifar100, digits, dsprites, fashion-mnist, mnist, rotated-mnist"
+    every = "celeba, cifar10, cifar100, digits, dsprites, fashion-mnist, mnist, rotated-mnist"
     with pytest.raises(InputError, match=rf"dataset among {every}, or the path .*got 'fasion-mnist', .*mean 'fashion-"):
         load("fasion-mnist")
     with pytest.raises(InputError, match=rf"among {every}; got 'xyzzy'"):

@@ -1,0 +1,199 @@
+"""The network of Elsayed, Ramachandran, Shlens & Kornblith (2020), in which one layer is exchanged at a time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Literal
+
+from torch import Tensor, nn
+
+from ..errors import InputError
+from ..relaxed import (
+    CoordConv2d,
+    InputLowRankLocalConv2d,
+    LocallyConnected2d,
+    LowRankLocalConv2d,
+    SpatialBias2d,
+    wide_conv_width,
+)
+
+Kind = Literal["conv", "conv-fc", "coord", "spatial-bias", "low-rank", "input-low-rank", "local", "wide"]
+KINDS: tuple[Kind, ...] = (
+    "conv",
+    "conv-fc",
+    "coord",
+    "spatial-bias",
+    "low-rank",
+    "input-low-rank",
+    "local",
+    "wide",
+)
+_EVERYWHERE = ("conv", "conv-fc", "coord")  # there is no choice of a place
+_RANKED = ("low-rank", "input-low-rank", "wide")
+_KERNEL = 3
+_BLOCKS = 3
+
+
+class SimpleNet(nn.Module):
+    """Three blocks of a 3 x 3 layer without padding, batch norm and ReLU; a mean over the image; a linear map.
+
+    All layers are convolutions but for those at ``where``, which are of the kind studied:
+
+    - ``conv``: none is another; ``conv-fc``: the linear map reads all places instead of their mean;
+    - ``coord``: the first layer is told the coordinates;
+    - ``spatial-bias``: a convolution with a bias r(i) + c(j);
+    - ``low-rank``, ``input-low-rank``: filter banks mixed anew at every place, by fixed weights or by weights read off
+      the input;
+    - ``local``: a bank of its own at every place;
+    - ``wide``: a convolution with as many weights as a low-rank layer of this rank, by
+      :func:`intertwine.relaxed.wide_conv_width`.
+
+    Args:
+        channels: of the image.
+        size: its height and width.
+        classes: their number.
+        layer: the kind studied.
+        where: which block has it: 1, 2, 3 or ``all``; only for kinds that can be anywhere.
+        rank: of low-rank layers, or the one that ``wide`` matches.
+        width: channels of a block.
+        strides: of the three layers.
+        normalize: of combining weights: ``softmax``, ``norm`` or ``none``.
+        sharing: of combining weights and spatial biases: ``factorized``, ``full``, ``rows`` or ``columns``.
+        init: of combining weights: ``structured`` or ``random``.
+        lc_init: of locally connected layers: ``keras``, as published, or ``per_position``.
+
+    Shapes: ``(batch, channels, size, size)`` to ``(batch, classes)``.
+
+    >>> import torch
+    >>> net = SimpleNet(3, 32, 10, layer="low-rank", where=3, rank=4)
+    >>> sum(p.numel() for p in net.parameters())
+    187342
+    >>> net.eval()(torch.zeros(1, 3, 32, 32)).shape
+    torch.Size([1, 10])
+    """
+
+    def __init__(
+        self,
+        channels: int,
+        size: int,
+        classes: int,
+        *,
+        layer: Kind = "conv",
+        where: int | Literal["all"] | None = None,
+        rank: int | None = None,
+        width: int = 64,
+        strides: Sequence[int] = (1, 1, 1),
+        normalize: Literal["softmax", "norm", "none"] = "softmax",
+        sharing: Literal["factorized", "full", "rows", "columns"] = "factorized",
+        init: Literal["structured", "random"] = "structured",
+        lc_init: Literal["keras", "per_position"] = "keras",
+    ) -> None:
+        super().__init__()
+        studied = _blocks_studied(layer, where)
+        banks = _checked_rank(layer, rank)
+        if len(strides) != _BLOCKS:
+            raise InputError("SimpleNet", expected="three strides", got=repr(strides), fix="For example (2, 2, 1).")
+
+        def made(block: int, before: int, side: int, stride: int) -> nn.Module:
+            """The layer of a block, its channels being told by its weights."""
+            chosen = layer if block in studied else "conv"
+            if chosen == "coord":
+                return CoordConv2d(before, width, _KERNEL, stride=stride, bias=False)
+            if chosen == "spatial-bias":
+                after = (side - _KERNEL) // stride + 1
+                return nn.Sequential(
+                    _conv(before, width, stride), SpatialBias2d(width, input_size=after, sharing=sharing)
+                )
+            if chosen == "low-rank":
+                return LowRankLocalConv2d(
+                    *(before, width, _KERNEL),
+                    rank=banks,
+                    input_size=side,
+                    stride=stride,
+                    normalize=normalize,
+                    sharing=sharing,
+                    bias=False,
+                    init=init,
+                )
+            if chosen == "input-low-rank":
+                return InputLowRankLocalConv2d(
+                    *(before, width, _KERNEL),
+                    rank=banks,
+                    input_size=side,
+                    stride=stride,
+                    normalize=normalize,
+                    bias=False,
+                )
+            if chosen == "local":
+                return LocallyConnected2d(before, width, _KERNEL, input_size=side, stride=stride, lc_init=lc_init)
+            if chosen == "wide":
+                return _conv(before, wide_conv_width(before, width, banks, last=block == _BLOCKS), stride)
+            return _conv(before, width, stride)
+
+        self.channels, self.size = channels, size
+        modules: list[nn.Module] = []
+        before, side = channels, size
+        for block, stride in enumerate(strides, 1):
+            if side < _KERNEL:
+                raise InputError(
+                    "SimpleNet",
+                    expected="images that three layers without padding leave something of",
+                    got=f"{size} x {size} with strides {tuple(strides)}",
+                    fix="Enlarge the images or lower the strides.",
+                )
+            body = made(block, before, side, stride)
+            is_wide = layer == "wide" and block in studied
+            before = wide_conv_width(before, width, banks, last=block == _BLOCKS) if is_wide else width
+            side = (side - _KERNEL) // stride + 1
+            modules += [body, nn.BatchNorm2d(before), nn.ReLU()]
+        self.features = nn.Sequential(*modules)
+        self.pool = nn.Identity() if layer == "conv-fc" else nn.AdaptiveAvgPool2d(1)
+        self.head = nn.Linear(before * (side * side if layer == "conv-fc" else 1), classes)
+        nn.init.xavier_uniform_(self.head.weight)
+        nn.init.zeros_(self.head.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Scores of the classes."""
+        if x.dim() != 4 or tuple(x.shape[1:]) != (self.channels, self.size, self.size):
+            raise InputError(
+                "SimpleNet",
+                expected=f"images ({self.channels}, {self.size}, {self.size})",
+                got=str(tuple(x.shape[1:])),
+                fix="Build the network for the size of the images.",
+            )
+        scores: Tensor = self.head(self.pool(self.features(x)).flatten(1))
+        return scores
+
+
+def _conv(before: int, after: int, stride: int) -> nn.Conv2d:
+    conv = nn.Conv2d(before, after, _KERNEL, stride, bias=False)
+    bound = math.sqrt(6 / (before * _KERNEL**2))
+    nn.init.uniform_(conv.weight, -bound, bound)
+    return conv
+
+
+def _blocks_studied(layer: str, where: int | str | None) -> tuple[int, ...]:
+    if layer not in KINDS:
+        raise InputError("SimpleNet", expected=f"a layer among {', '.join(KINDS)}", got=repr(layer), fix="Choose one.")
+    if layer in _EVERYWHERE:
+        if where is not None:
+            raise InputError(
+                "SimpleNet", expected=f"no place for layer {layer!r}", got=f"where={where!r}", fix="Leave it out."
+            )
+        return (1,) if layer == "coord" else ()
+    if where == "all" and layer != "wide":
+        return tuple(range(1, _BLOCKS + 1))
+    if not isinstance(where, int) or not 1 <= where <= _BLOCKS:
+        allowed = "1, 2 or 3" if layer == "wide" else "1, 2, 3 or 'all'"
+        raise InputError(
+            "SimpleNet", expected=f"where={allowed} for layer {layer!r}", got=f"where={where!r}", fix="Name a block."
+        )
+    return (where,)
+
+
+def _checked_rank(layer: str, rank: int | None) -> int:
+    if (layer in _RANKED) != (rank is not None):
+        wanted = "a rank" if layer in _RANKED else "no rank"
+        raise InputError("SimpleNet", expected=f"{wanted} for layer {layer!r}", got=f"rank={rank}", fix="Correct it.")
+    return rank if rank is not None else 1

@@ -1,0 +1,170 @@
+"""The residual network of the experiments on soft and partial equivariance."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from ..errors import InputError
+from ..relaxed import GroupSamples, PartialGroupConv2d, SoftGroupConv2d
+
+GroupConv = SoftGroupConv2d | PartialGroupConv2d
+
+SOFT_RESNETS: Mapping[str, Mapping[str, Any]] = {
+    "T(2) strict": {"samples": 1},
+    "T(2) soft": {"samples": 1, "translation_softness": 0.5},
+    "SE(2) strict": {},
+    "SE(2) partial": {"partial": True},
+    "SE(2) soft": {"rotation_softness": 1.0},
+    "E(2) strict": {"mirrored": True},
+    "E(2) partial": {"mirrored": True, "partial": True},
+}
+"""Options of :class:`SoftResNet` for the networks that were compared."""
+
+
+class SoftResNet(nn.Module):
+    """Lifting convolution, two residual blocks, a last group convolution that sees all, a linear map.
+
+    Each layer is a convolution on sampled motions of the plane whose kernel is a small network, see
+    :class:`~intertwine.relaxed.SoftGroupConv2d`. After the last convolution the maximum over the group and the plane is
+    taken, which is invariant.
+
+    With ``samples=1`` this is a network on translations alone. ``SOFT_RESNETS`` holds the options of the networks that
+    were compared; their numbers of weights agree with the published ones.
+
+    Args:
+        channels: of the image.
+        classes: their number.
+        samples: elements of the rotation group in each layer; 1 leaves the rotations out.
+        mirrored: rotations and reflections.
+        rotation_softness: ω' of rotations in all layers behind the lifting one; None is strict.
+        translation_softness: ω' of translations in all layers but the shortcuts; None is strict.
+        partial: learn which part of the rotations each layer keeps, instead of ω'.
+        learn: are the ω' parameters?
+        tied: do all layers share the samples drawn by the first? By default they do if the network is strict, on
+            rotations or translations. Otherwise each layer draws its own and the shortcuts map between them.
+        sampling: ``random`` draws at each call, also in evaluation, as published; ``train`` draws in training only;
+            ``grid`` never does.
+        width: channels of the first block.
+        kernel_size: of all convolutions but the shortcuts.
+        hidden: units of the kernel networks; shortcuts have half as many.
+        net: ``joint`` or ``fourier``.
+        activation: ``cos`` or ``sin``.
+        domain: ``input`` or ``output``.
+
+    Shapes: ``(batch, channels, height, width)`` to ``(batch, classes)``; at least 28 x 28 with kernels of size 7.
+
+    References: van der Ouderaa, Romero, van der Wilk 2022; Romero, Lohit 2022.
+
+    >>> net = SoftResNet(3, 10, samples=4, width=4, rotation_softness=1.0, learn=True)
+    >>> net(torch.zeros(2, 3, 32, 32)).shape
+    torch.Size([2, 10])
+    >>> sum(p.numel() for p in SoftResNet(3, 10, **SOFT_RESNETS["SE(2) soft"]).parameters())
+    469802
+    """
+
+    def __init__(
+        self,
+        channels: int,
+        classes: int,
+        *,
+        samples: int = 8,
+        mirrored: bool = False,
+        rotation_softness: float | None = None,
+        translation_softness: float | None = None,
+        partial: bool = False,
+        learn: bool = False,
+        tied: bool | None = None,
+        sampling: Literal["grid", "random", "train"] = "random",
+        width: int = 32,
+        kernel_size: int = 7,
+        hidden: int = 32,
+        net: Literal["joint", "fourier"] = "joint",
+        activation: Literal["cos", "sin"] = "cos",
+        domain: Literal["input", "output"] = "input",
+    ) -> None:
+        super().__init__()
+        if partial and not (rotation_softness is None and translation_softness is None):
+            raise InputError(
+                "SoftResNet", expected="partial or soft layers", got="both", fix="Leave out partial or the softness."
+            )
+        if partial and samples == 1:
+            raise InputError(
+                "SoftResNet", expected="several samples for partial layers", got="1", fix="For example samples=8."
+            )
+        own_draws = mirrored or partial or rotation_softness is not None
+        self.tied = not own_draws if tied is None else tied
+        if self.tied and partial:
+            raise InputError(
+                "SoftResNet", expected="own samples for partial layers", got="tied=True", fix="Leave tied at None."
+            )
+        common: dict[str, Any] = {"samples": samples, "mirrored": mirrored, "net": net, "activation": activation}
+        # A single sample stands for translations alone: it stays at the identity.
+        common |= {"sampling": "grid" if samples == 1 else sampling, "bias": False}
+        soft: dict[str, Any] = {"learn": learn, "domain": domain}
+        usual: dict[str, Any] = {"kernel_size": kernel_size, "hidden": hidden, **common}
+
+        def convolution(before: int, after: int, padding: str = "same") -> GroupConv:
+            if partial:
+                return PartialGroupConv2d(before, after, padding=padding, **usual)
+            options = {"rotation_softness": rotation_softness, "translation_softness": translation_softness, **soft}
+            return SoftGroupConv2d(before, after, padding=padding, **usual, **options)
+
+        def shortcut(before: int, after: int) -> SoftGroupConv2d | None:
+            if self.tied and before == after:
+                return None
+            options = {"rotation_softness": rotation_softness, "hidden": max(hidden // 2, 1), **soft}
+            return SoftGroupConv2d(before, after, kernel_size=1, **common, **options)
+
+        self.lift = SoftGroupConv2d(
+            channels, width, lifting=True, translation_softness=translation_softness, **usual, **soft
+        )
+        self.first_norm = nn.BatchNorm3d(width)
+        widths = (width, width, 2 * width)
+        self.blocks = nn.ModuleList(
+            ResidualBlock(convolution(a, b), convolution(b, b), shortcut(a, b), tied=self.tied)
+            for a, b in itertools.pairwise(widths)
+        )
+        self.last = convolution(widths[-1], widths[-1], "valid")
+        self.last_norm = nn.BatchNorm3d(widths[-1])
+        self.head = nn.Linear(widths[-1], classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Scores of the classes."""
+        samples = self.lift.draw()
+        y = torch.relu(self.first_norm(self.lift(x, out_samples=samples)))
+        for block in self.blocks:
+            y, samples = block(y, samples)
+        after = samples if self.tied else self.last.draw()
+        y = torch.relu(self.last_norm(self.last(y, samples, after)))
+        return self.head(y.amax((2, 3, 4)))
+
+
+class ResidualBlock(nn.Module):
+    """Two group convolutions beside a shortcut, then batch norm, pooling of the plane and ReLU.
+
+    Args:
+        first: group convolution.
+        second: group convolution with as many channels on both sides.
+        shortcut: pointwise group convolution between the samples of the block, or None for the identity.
+        tied: are all samples those of the input?
+    """
+
+    def __init__(self, first: GroupConv, second: GroupConv, shortcut: SoftGroupConv2d | None, *, tied: bool) -> None:
+        super().__init__()
+        self.first, self.second, self.shortcut, self.tied = first, second, shortcut, tied
+        self.inner = nn.InstanceNorm3d(second.out_channels)
+        self.norm = nn.BatchNorm3d(second.out_channels)
+
+    def forward(self, x: Tensor, before: GroupSamples) -> tuple[Tensor, GroupSamples]:
+        """Output and the samples at which it is given."""
+        between = before if self.tied else self.first.draw()
+        after = between if self.tied else self.second.draw()
+        y = torch.relu(self.inner(self.first(x, before, between)))
+        y = torch.relu(self.inner(self.second(y, between, after)))
+        y = self.norm(y + (x if self.shortcut is None else self.shortcut(x, before, after)))
+        return torch.relu(nn.functional.max_pool3d(y, (1, 2, 2))), after

@@ -1,0 +1,151 @@
+"""A convolution that forgot to share its weights: a filter bank of its own at every place."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Literal, Self
+
+import torch
+from torch import Tensor, nn
+
+from ..errors import InputError
+from ._local_window import LocalWindow, Padding, Pair, add_noise_, channel_count, random_images, stride_motion
+from ._relaxed import Relaxed, SampleMotion, register_relaxed
+
+LocalInit = Literal["keras", "per_position"]
+
+
+@register_relaxed
+class LocallyConnected2d(Relaxed):
+    """y[o, i, j] = ⟨W[i, j][o], P(i, j)⟩ + b[o, i, j], with the window P(i, j) of the input at that place.
+
+    The right end of the family that begins with a convolution: nothing is shared between places.
+
+    Shapes: ``(batch, in_channels, H, W)`` to ``(batch, out_channels, Ho, Wo)``; ``weight`` is ``(L, out_channels,
+    in_channels kh kw)`` with L = Ho Wo places row by row, ``bias`` is ``(out_channels, Ho, Wo)``.
+
+    Equivariance: commutes with translations by whole strides, away from the border, exactly where all banks W and all
+    biases are equal; :meth:`relaxation` says how far they are from their means.
+
+    Args:
+        in_channels: of the input.
+        out_channels: of the output.
+        kernel_size: height and width of the window.
+        input_size: height and width of the images; others are refused.
+        stride: between windows.
+        padding: pixels, or ``"same"``.
+        dilation: spacing of the pixels of a window.
+        bias: whether there are biases, one for each channel and place.
+        lc_init: weights are uniform on ±√(6 / fan). ``per_position``: the fan is that of one place, kh kw channels,
+            as in a convolution. ``keras``: it counts all places, as initializers that look at the shape of the weight
+            do, which makes the weights √L times smaller.
+
+    >>> layer = LocallyConnected2d(3, 8, 3, input_size=10)
+    >>> layer(torch.zeros(2, 3, 10, 10)).shape
+    torch.Size([2, 8, 8, 8])
+    >>> layer.weight.shape
+    torch.Size([64, 8, 27])
+    >>> layer(torch.zeros(2, 3, 12, 12))
+    Traceback (most recent call last):
+    intertwine.errors.InputError: LocallyConnected2d: expected (batch, 3, 10, 10); got (2, 3, 12, 12). ...
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Pair,
+        *,
+        input_size: Pair,
+        stride: Pair = 1,
+        padding: Padding = 0,
+        dilation: Pair = 1,
+        bias: bool = True,
+        lc_init: LocalInit = "per_position",
+    ) -> None:
+        super().__init__()
+        who = type(self).__name__
+        self.in_channels = channel_count(who, "in_channels", in_channels)
+        self.out_channels = channel_count(who, "out_channels", out_channels)
+        self.window = LocalWindow.of(who, input_size, kernel_size, stride=stride, padding=padding, dilation=dilation)
+        if lc_init not in ("keras", "per_position"):
+            raise InputError(who, expected="lc_init 'keras' or 'per_position'", got=repr(lc_init), fix="Choose one.")
+        fan = in_channels * self.window.taps
+        self.weight = nn.Parameter(torch.empty(self.window.positions, out_channels, fan))
+        self.bias = nn.Parameter(torch.zeros(out_channels, *self.window.output_size)) if bias else None
+        bound = math.sqrt(6 / (fan * (self.window.positions if lc_init == "keras" else 1)))
+        nn.init.uniform_(self.weight, -bound, bound)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """One matrix product for each place."""
+        self.window.check(type(self).__name__, x, self.in_channels)
+        y = apply_banks(x, self.weight, self.window)
+        return y if self.bias is None else y + self.bias
+
+    def extra_repr(self) -> str:
+        """Sizes."""
+        window = self.window
+        return (
+            f"{self.in_channels}, {self.out_channels}, kernel_size={window.kernel_size}, "
+            f"input_size={window.input_size}, stride={window.stride}, output_size={window.output_size}"
+        )
+
+    @classmethod
+    def examples(cls) -> Iterator[Relaxed]:
+        """With and without bias; stride, padding, dilation."""
+        yield cls(2, 3, 3, input_size=7)
+        yield cls(2, 3, (3, 2), input_size=(9, 8), stride=2, bias=False, lc_init="keras")
+        yield cls(1, 2, 3, input_size=9, padding="same", dilation=(1, 2))
+
+    @torch.no_grad()
+    def to_equivariant_(self) -> Self:
+        """Every place gets the mean of all banks and of all biases: a convolution."""
+        self.weight.copy_(self.weight.mean(0, keepdim=True).expand_as(self.weight))
+        if self.bias is not None:
+            self.bias.copy_(self.bias.mean((1, 2), keepdim=True).expand_as(self.bias))
+        return self
+
+    @torch.no_grad()
+    def relaxation(self) -> Mapping[str, float]:
+        """``translation``: √(Σ‖W − mean W‖² / Σ‖W‖²), 0 for a convolution and about 1 for unrelated banks.
+
+        ``bias``: the root mean square of b minus its mean over the places.
+        """
+        away = float(_apart(self.weight, (0,)).norm() / self.weight.norm().clamp_min(1e-300))
+        found = {"translation": away}
+        if self.bias is not None:
+            found["bias"] = float(_apart(self.bias, (1, 2)).square().mean().sqrt())
+        return found
+
+    def penalty(self) -> Tensor:
+        """The mean over places of ‖W − mean W‖² + ‖b − mean b‖²."""
+        total = _apart(self.weight, (0,)).square().sum() / self.window.positions
+        if self.bias is not None:
+            total = total + _apart(self.bias, (1, 2)).square().sum() / self.window.positions
+        return total
+
+    def perturb_(self, scale: float, generator: torch.Generator | None = None) -> Self:
+        """Independent noise on all weights and biases."""
+        for values in self.parameters():
+            add_noise_(values, scale, generator)
+        return self
+
+    def sample_input(self, generator: torch.Generator | None = None) -> Tensor:
+        """White noise, three images."""
+        return random_images((3, self.in_channels, *self.window.input_size), self.weight, generator)
+
+    def sample_motions(self) -> Mapping[str, SampleMotion]:
+        """A shift by one stride."""
+        return {"translation": stride_motion(self.window)}
+
+
+def apply_banks(x: Tensor, banks: Tensor, window: LocalWindow) -> Tensor:
+    """A bank ``(L, out, in kh kw)`` at each place: ``(batch, in, H, W)`` to ``(batch, out, Ho, Wo)``."""
+    y = torch.bmm(window.patches(x), banks.transpose(1, 2))  # (L, batch, out)
+    return y.reshape(*window.output_size, x.shape[0], banks.shape[1]).permute(2, 3, 0, 1)
+
+
+def _apart(values: Tensor, over: tuple[int, ...]) -> Tensor:
+    """Values minus their mean over these axes."""
+    return values - values.mean(over, keepdim=True)

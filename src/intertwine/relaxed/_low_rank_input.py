@@ -1,0 +1,143 @@
+"""Low-rank locally connected layers whose combining weights are read off the input."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from ._combining import Normalize, apart_from_mean, normalized
+from ._combining_network import CombiningNetwork
+from ._local_window import Padding, Pair, add_noise_, random_images, stride_motion
+from ._low_rank_banks import Each, LowRankBanks
+from ._relaxed import Relaxed, SampleMotion, register_relaxed
+from ._spatial_bias import spatial_map
+
+
+@register_relaxed
+class InputLowRankLocalConv2d(LowRankBanks):
+    """y[o, i, j] = ⟨Σ_k w_k(x)(i, j) f_k[o], P(i, j)⟩ + s(i, j) + b[o], with w(x) = softmax over k of g(x).
+
+    As :class:`LowRankLocalConv2d`, but the weights that combine the K filter banks come from a small network g of the
+    input itself, see :class:`CombiningNetwork`: where a bank is used can move along with what is seen. The spatial bias
+    is a full map.
+
+    Shapes: ``(batch, in_channels, H, W)`` to ``(batch, out_channels, Ho, Wo)``.
+
+    Equivariance: g is built from convolutions, but it stretches their outputs to Ho x Wo and therefore does not commute
+    with translations exactly. The layer does, by whole strides and away from the border, where g is constant and the
+    spatial bias too.
+
+    Args:
+        in_channels: of the input.
+        out_channels: of the output.
+        kernel_size: height and width of the window; a list gives each bank its own, which needs ``padding="same"``.
+        rank: K, from 1 to the number of places.
+        input_size: height and width of the images; others are refused.
+        stride: between windows.
+        padding: pixels, or ``"same"``.
+        dilation: spacing of the pixels of a window; a list gives each bank its own.
+        normalize: ``softmax``, ``norm`` or ``none``.
+        bias: whether the channels have biases b[o].
+        spatial_bias: whether there is the spatial bias s.
+
+    >>> layer = InputLowRankLocalConv2d(3, 8, 3, rank=2, input_size=10)
+    >>> x = torch.randn(5, 3, 10, 10)
+    >>> layer(x).shape, layer.combining_weights(x).shape
+    (torch.Size([5, 8, 8, 8]), torch.Size([5, 2, 8, 8]))
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Each,
+        *,
+        rank: int,
+        input_size: Pair,
+        stride: Pair = 1,
+        padding: Padding = 0,
+        dilation: Each = 1,
+        normalize: Normalize = "softmax",
+        bias: bool = True,
+        spatial_bias: bool = True,
+    ) -> None:
+        super().__init__(
+            in_channels,
+            out_channels,
+            kernel_size,
+            rank=rank,
+            input_size=input_size,
+            stride=stride,
+            padding=padding,
+            dilation=dilation,
+            normalize=normalize,
+            bias_sharing="full",
+            bias=bias,
+            spatial_bias=spatial_bias,
+        )
+        self.network = CombiningNetwork(in_channels, rank, self.window.input_size, self.window.output_size)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Outputs of all banks, combined for each image and place."""
+        self.window.check(type(self).__name__, x, self.in_channels)
+        y = self.combined_outputs(x, self.combining_weights(x))
+        if self.spatial is None and self.bias is None:
+            return y
+        return y + spatial_map(self.spatial, self.bias)
+
+    def combining_weights(self, x: Tensor) -> Tensor:
+        """w ``(batch, K, Ho, Wo)`` of these images."""
+        return normalized(self.network(x), self.normalize, 1)
+
+    @classmethod
+    def examples(cls) -> Iterator[Relaxed]:
+        """Sizes with one and with three dilations; banks of different sizes."""
+        yield cls(2, 3, 3, rank=2, input_size=7)
+        yield cls(2, 3, 3, rank=3, input_size=(9, 11), stride=2, normalize="norm", bias=False)
+        yield cls(2, 2, [3, 5], rank=2, input_size=9, padding="same", spatial_bias=False)
+
+    @torch.no_grad()
+    def to_equivariant_(self) -> Self:
+        """g becomes constant, with the value it has where its sigmoids are 1/2; the spatial bias becomes its mean."""
+        last = self.network.combine
+        if last.bias is not None:
+            last.bias += last.weight.sum((1, 2, 3)) / 2
+        last.weight.zero_()
+        if self.spatial is not None:
+            self.spatial.fill_(self.spatial().mean((1, 2)))
+        return self
+
+    @torch.no_grad()
+    def relaxation(self) -> Mapping[str, float]:
+        """``translation``: the norm of the last map of g, which bounds how far logits differ between places.
+
+        ``spatial bias``: the root mean square of s minus its mean.
+        """
+        found = {"translation": float(self.network.combine.weight.norm())}
+        if self.spatial is not None:
+            found["spatial bias"] = float(apart_from_mean(self.spatial()).square().mean().sqrt())
+        return found
+
+    def penalty(self) -> Tensor:
+        """The squared norm of the last map of g plus the mean square of s minus its mean."""
+        total = self.network.combine.weight.square().sum()
+        return total if self.spatial is None else total + apart_from_mean(self.spatial()).square().mean()
+
+    def perturb_(self, scale: float, generator: torch.Generator | None = None) -> Self:
+        """Noise on the last map of g and on the spatial bias."""
+        add_noise_(self.network.combine.weight, scale, generator)
+        if self.spatial is not None:
+            for values in self.spatial.parameters():
+                add_noise_(values, scale, generator)
+        return self
+
+    def sample_input(self, generator: torch.Generator | None = None) -> Tensor:
+        """White noise, three images."""
+        return random_images((3, self.in_channels, *self.window.input_size), self.banks()[0], generator)
+
+    def sample_motions(self) -> Mapping[str, SampleMotion]:
+        """A shift by one stride."""
+        return {"translation": stride_motion(*self.windows)}

@@ -1,0 +1,183 @@
+"""Group convolution on a learned part of the rotations."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping
+from typing import Literal, Self
+
+import torch
+from torch import Tensor, nn
+
+from ..errors import InputError
+from ._group_grid import GroupSamples, Sampling
+from ._relaxed import Relaxed, register_relaxed
+from ._soft_group_conv import GroupLayer
+
+
+@register_relaxed
+class PartialGroupConv2d(GroupLayer):
+    """(Φf)(u) = Σ_v k(log u⁻¹v) f(v) for u in a learned part of the group: output angles uniform on [−πt, πt].
+
+    The extent t is learned by reparameterization: m = min(⌈n|t|⌉, n) angles 2πti/m − πt + δ with δ uniform on
+    [0, 2πt/m]. The number m and the spacing are taken as constants, the shifts carry the gradient. With t = 1 all
+    rotations are there and the layer is a group convolution; as t shrinks, the output forgets large turns, and the
+    layer costs less.
+
+    With reflections, the reflected half is kept with a learned probability p. Where it is kept its output is multiplied
+    with 1, whose gradient with respect to p is set to 1 (straight through); where it is not, it is not computed. With
+    p = 1 the layer is equivariant under reflections.
+
+    Shapes: ``(batch, in_channels, samples, height, width)`` to ``(batch, out_channels, m, height', width')``, with m
+    (with reflections, up to 2m) between 1 and ``samples``.
+
+    Equivariance: under translations, away from the border, exactly; under the rotations that the samples and the pixels
+    share, exactly if t = 1 and the samples are a grid.
+
+    Args:
+        in_channels: of the input.
+        out_channels: of the output.
+        kernel_size: of the square around the support.
+        samples: n, elements of the whole group.
+        extent: t at the start, in (0, 1].
+        mirrored: E(2) instead of SE(2): n/2 angles, with and without reflection.
+        keep: p at the start.
+        sampling: ``grid`` has δ = 0 and keeps reflections if p > ½; ``random`` draws both at each call from torch's
+            generator; ``train`` draws in training only.
+        padding: ``same``, ``valid`` or a number of zeros on each side.
+        net: ``joint`` or ``fourier``, see :class:`SoftGroupConv2d`.
+        hidden: units of the kernel network.
+        activation: ``cos`` or ``sin``, for the joint network.
+        bias: one number for each channel.
+        variant: which of ``VARIANTS`` computes it; None for the cheapest.
+
+    References: Romero, Lohit, *Learning partial equivariances from data*, 2022.
+
+    >>> layer = PartialGroupConv2d(2, 3, samples=8, kernel_size=3, extent=0.5)
+    >>> layer(torch.randn(1, 2, 8, 9, 9)).shape
+    torch.Size([1, 3, 4, 9, 9])
+    >>> layer.relaxation()
+    {'rotation': 0.5}
+    """
+
+    tied = False
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        *,
+        kernel_size: int = 7,
+        samples: int = 8,
+        extent: float = 1.0,
+        mirrored: bool = False,
+        keep: float = 1.0,
+        sampling: Sampling = "grid",
+        padding: str | int = "same",
+        net: Literal["joint", "fourier"] = "joint",
+        hidden: int = 32,
+        activation: Literal["cos", "sin"] = "cos",
+        bias: bool = True,
+        variant: str | None = None,
+    ) -> None:
+        super().__init__(
+            in_channels,
+            out_channels,
+            kernel_size=kernel_size,
+            samples=samples,
+            mirrored=mirrored,
+            sampling=sampling,
+            lifting=False,
+            softness={},
+            learn=False,
+            integer=False,
+            domain="input",
+            padding=padding,
+            support="disk",
+            net=net,
+            hidden=hidden,
+            activation=activation,
+            frequency=1.0,
+            rotation_frequency=1.0,
+            bias=bias,
+            variant=variant,
+        )
+        if not 0 < extent <= 1:
+            raise InputError(
+                type(self).__name__,
+                expected="an extent above 0 and at most 1, the whole circle",
+                got=repr(extent),
+                fix="extent=1 is the equivariant layer.",
+            )
+        if not 0 <= keep <= 1:
+            raise InputError(type(self).__name__, expected="a probability keep", got=repr(keep), fix="Try keep=1.")
+        self.extent = nn.Parameter(torch.tensor(float(extent)))
+        self.keep = nn.Parameter(torch.tensor(float(keep))) if mirrored else None
+
+    def draw(self, generator: torch.Generator | None = None) -> GroupSamples:
+        """Output samples for one call, through which gradients reach the extent and the probability."""
+        count = self.samples // 2 if self.mirrored else self.samples
+        extent = self.extent.double().cpu()
+        number = max(1, min(math.ceil(count * abs(float(extent.detach())) - 1e-9), count))
+        steps = torch.arange(number, dtype=torch.float64) / number
+        angles = 2 * math.pi * extent.detach() * steps - math.pi * extent
+        if self.is_random():
+            angles = angles + 2 * math.pi * extent / number * torch.rand((), dtype=torch.float64, generator=generator)
+        if self.keep is None:
+            return GroupSamples(angles)
+        ones = torch.ones_like(angles)
+        level = float(torch.rand((), generator=generator)) if self.is_random() else 0.5
+        if level >= float(self.keep.detach()):
+            return GroupSamples(angles, ones)
+        through = (1 + self.keep - self.keep.detach()).to(ones)
+        factors = torch.cat([ones, through.expand(number)])
+        return GroupSamples(torch.cat([angles, angles]), torch.cat([ones, -ones]), factors)
+
+    def relaxation(self) -> Mapping[str, float]:
+        """1 − |t|, the part of the rotations that is left out, and 1 − p for reflections."""
+        found = {"rotation": max(0.0, 1 - abs(float(self.extent.detach())))}
+        if self.keep is not None:
+            found["reflection"] = max(0.0, 1 - float(self.keep.detach()))
+        return found
+
+    def penalty(self) -> Tensor:
+        """(1 − |t|)² + (1 − p)², as far as they are below 1."""
+        lacks = [1 - self.extent.abs()] + ([] if self.keep is None else [1 - self.keep])
+        return torch.stack([lack.clamp_min(0).square() for lack in lacks]).sum()
+
+    @torch.no_grad()
+    def to_equivariant_(self) -> Self:
+        """t = p = 1."""
+        self.extent.fill_(1.0)
+        if self.keep is not None:
+            self.keep.fill_(1.0)
+        return self
+
+    @torch.no_grad()
+    def perturb_(self, scale: float, generator: torch.Generator | None = None) -> Self:
+        """t and p shrink by scale · U(½, 3/2), not below 1/10 and 0."""
+        less = scale * (0.5 + torch.rand(2, generator=generator))
+        self.extent.copy_((self.extent - less[0].to(self.extent)).clamp_min(0.1))
+        if self.keep is not None:
+            self.keep.copy_((self.keep - less[1].to(self.keep)).clamp_min(0.0))
+        return self
+
+    @classmethod
+    def examples(cls) -> Iterator[Relaxed]:
+        """Rotations, with and without reflections."""
+        yield cls(2, 3, kernel_size=3, samples=4, hidden=8)
+        yield cls(2, 2, kernel_size=3, samples=8, extent=0.7, net="fourier", hidden=8, bias=False)
+        yield cls(2, 2, kernel_size=3, samples=8, mirrored=True, hidden=8)
+
+
+def extent_penalty(model: nn.Module) -> Tensor:
+    """Σ_l relu(t_{l+1} − t_l): a later partial layer should not see more of the group than an earlier one.
+
+    >>> layers = [PartialGroupConv2d(1, 1, kernel_size=3, extent=t) for t in (0.5, 0.75, 0.25)]
+    >>> float(extent_penalty(nn.Sequential(*layers)).detach())
+    0.25
+    """
+    extents = [module.extent for module in model.modules() if isinstance(module, PartialGroupConv2d)]
+    steps = [(after - before).relu() for before, after in itertools.pairwise(extents)]
+    return torch.stack(steps).sum() if steps else torch.zeros(())

@@ -1,0 +1,251 @@
+"""The experiments on low-rank layers: every published row, runs at every scale on small files, data as described."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from intertwine.errors import InputError
+from intertwine.experiments import JobSpec, execute, experiment_named
+from intertwine.experiments._experiment import Job
+from intertwine.experiments._lrlc import _prepared, shifted
+from tests.data.files import write_mnist
+
+CIFAR, MNIST, CELEBA = (experiment_named(name) for name in ("lrlc", "lrlc-mnist", "lrlc-celeba"))
+BRIEF = {"width": 4, "epochs": 1, "warmup_epochs": 0, "batch_size": 10, "validate_every": 1}
+
+
+def job(experiment: str, row: str, scale: str, folder: Path | None = None, **overrides) -> Job:
+    settings = experiment_named(experiment).settings(row, scale, overrides)
+    return Job(experiment, row, scale, 0, settings, folder, Path("unused"))
+
+
+def ran(tmp_path: Path, experiment: str, row: str, scale: str = "smoke", **overrides):
+    spec = JobSpec(experiment, row, scale, 0, str(tmp_path / "results"), str(tmp_path), {**BRIEF, **overrides})
+    outcome = execute(spec)
+    assert outcome.state == "finished", outcome.error
+    return outcome.metrics
+
+
+def test_published_numbers():
+    """Cells from each table, and the orderings that the published numbers themselves have."""
+    cell = CIFAR.row("lrlc-l3").published["test_accuracy"]
+    assert (cell.mean, cell.spread, cell.runs) == (82.70, 0.08, 10)
+    assert MNIST.row("coord").published["test_accuracy"].mean == 99.46
+    assert CELEBA.row("wide-l2").published["validation_accuracy"].mean == 97.90
+    assert CIFAR.row("conv").published["train_accuracy"].mean == 97.47
+    assert MNIST.row("conv").published["train_accuracy"].mean == 100
+    for experiment in (CIFAR, MNIST, CELEBA):
+        assert sum(bool(row.published) for row in experiment.rows) == 20
+        values = {row.name: row.published["test_accuracy"].mean for row in experiment.rows if row.published}
+        for layer in ("l1", "l2", "l3"):
+            assert values[f"lrlc-{layer}"] > max(values["conv"], values[f"lc-{layer}"])
+        for claim in experiment.orderings:
+            if claim.first in values:
+                assert values[claim.first] > values[claim.second], claim
+
+
+def test_the_wide_row_stands_beside_the_low_rank_one():
+    for experiment in (CIFAR, MNIST, CELEBA):
+        names = [row.name for row in experiment.rows]
+        for layer in ("l1", "l2", "l3"):
+            assert names.index(f"wide-{layer}") == names.index(f"lrlc-{layer}") + 1
+            rows = [experiment.row(f"{kind}-{layer}") for kind in ("lrlc", "wide", "input")]
+            assert len({row.settings["rank"] for row in rows}) == 1
+
+
+@pytest.mark.parametrize("row", [row.name for row in MNIST.rows])
+def test_every_row_runs(tmp_path, row):
+    metrics = ran(tmp_path, "lrlc-mnist", row, images=40)
+    assert set(metrics) == {"test_accuracy", "train_accuracy", "parameters"}
+    assert 0 <= metrics["test_accuracy"] <= 100
+
+
+def test_the_same_seed_gives_the_same_numbers(tmp_path):
+    first = ran(tmp_path / "a", "lrlc", "lrlc-l3", images=100)
+    assert ran(tmp_path / "b", "lrlc", "lrlc-l3", images=100) == first
+    assert ran(tmp_path / "b", "lrlc", "lrlc-l3", images=100, init="random") != first
+
+
+def test_a_network_learns(tmp_path):
+    """Far above chance with a few passes over the embedded digits."""
+    metrics = ran(tmp_path, "lrlc", "lrlc-l3", images=1000, width=16, epochs=5, batch_size=50)
+    assert metrics["test_accuracy"] > 50
+
+
+def test_validation_images_are_held_out():
+    data, validation = _prepared(job("lrlc", "conv", "smoke", validation=200, images=None))
+    assert (len(data.train), len(validation), len(data.test)) == (1237, 200, 360)
+    seen = {image.numpy().tobytes() for image in data.train.as_tensors()[0]}
+    both = [image for image in validation.as_tensors()[0] if image.numpy().tobytes() in seen]
+    assert len(both) < 5, "the digits hold a few twins, and no more are shared"
+    again, _ = _prepared(job("lrlc", "lc-l3", "smoke", validation=200, images=None))
+    assert torch.equal(again.train.labels, data.train.labels)
+
+
+def test_validation_accuracy_is_reported(tmp_path):
+    metrics = ran(tmp_path, "lrlc", "conv", images=60, validation=30)
+    assert "validation_accuracy" in metrics
+
+
+def test_the_paper_scale_on_small_files(tmp_path):
+    write_mnist(tmp_path / "mnist", train=60, test=20)
+    network = {"width": 4, "epochs": 2, "warmup_epochs": 1, "batch_size": 16, "validation": 20}
+    metrics = ran(tmp_path, "lrlc-mnist", "shifted-input-l3", "paper", **network)
+    assert set(metrics) == {"test_accuracy", "train_accuracy", "validation_accuracy", "parameters"}
+    data, validation = _prepared(job("lrlc-mnist", "conv", "paper", tmp_path, validation=20))
+    assert (len(data.train), len(validation), len(data.test)) == (40, 20, 20)
+    images, _ = data.train.as_tensors()
+    assert -1 <= images.min() < -0.9
+    assert 0.9 < images.max() <= 1
+
+
+def test_settings_of_the_paper():
+    settings = CIFAR.settings("lrlc-l3", "paper")
+    wanted = {
+        "epochs": 150,
+        "warmup_epochs": 10,
+        "batch_size": 512,
+        "lr": 0.01,
+        "validation": 5000,
+        "width": 64,
+        "strides": [1, 1, 1],
+        "scaling": "unit",
+        "normalize": "softmax",
+        "sharing": "factorized",
+        "init": "structured",
+    }
+    assert {key: settings[key] for key in wanted} == wanted
+    assert CIFAR.seeds["paper"] == 10
+    assert CELEBA.settings("conv", "paper")["validation"] == "official"
+
+
+def test_shifted_images():
+    images = torch.rand(200, 1, 7, 9)
+    moved = shifted(images, torch.Generator().manual_seed(0), shift=2)
+    offsets = set()
+    for before, after in zip(images, moved, strict=True):
+        # Where each place of the result comes from, with borders continued.
+        found = [
+            (dy, dx)
+            for dy in range(-2, 3)
+            for dx in range(-2, 3)
+            if torch.equal(
+                after[0], before[0][(torch.arange(7) + dy).clamp(0, 6)][:, (torch.arange(9) + dx).clamp(0, 8)]
+            )
+        ]
+        assert len(found) == 1
+        offsets.add(found[0])
+    assert len(offsets) == 25
+
+
+def test_rows_that_are_shifted(tmp_path):
+    write_mnist(tmp_path / "mnist", train=30, test=20)
+    plain, _ = _prepared(job("lrlc-mnist", "conv", "small", tmp_path))
+    moved, _ = _prepared(job("lrlc-mnist", "shifted-conv", "small", tmp_path))
+    for one, other in ((plain.train, moved.train), (plain.test, moved.test)):
+        assert torch.equal(one.labels, other.labels)
+        assert not torch.equal(one.as_tensors()[0], other.as_tensors()[0])
+
+
+def write_celeba(folder: Path, *, images: int = 24) -> dict[str, np.ndarray]:
+    """The official files, with few and random images."""
+    random, pixels = np.random.default_rng(0), {}
+    (folder / "img_align_celeba").mkdir(parents=True)
+    attributes, partition = [str(images), "Bald Male Young"], []
+    for k in range(images):
+        name = f"{k + 1:06}.png"  # without loss, so that pixels can be compared
+        pixels[name] = random.integers(0, 256, (218, 178, 3), dtype=np.uint8)
+        Image.fromarray(pixels[name]).save(folder / "img_align_celeba" / name)
+        attributes.append(f"{name}  -1  {1 if k % 3 else -1}  1")
+        partition.append(f"{name} {min(k // 10, 2)}")
+    (folder / "list_attr_celeba.txt").write_text("\n".join(attributes) + "\n")
+    (folder / "list_eval_partition.txt").write_text("\n".join(partition) + "\n")
+    return pixels
+
+
+class TestFaces:
+    def test_the_official_files(self, tmp_path):
+        from intertwine.data import load
+
+        pixels = write_celeba(tmp_path / "celeba")
+        data = load("celeba", folder=tmp_path)
+        assert repr(data) == "ImageData(celeba: 10 train, 4 test, 3 x 32 x 32, 2 classes)"
+        assert data.train.labels.tolist() == [int(k % 3 > 0) for k in range(10)]
+        assert data.classes == ("not Male", "Male")
+        assert len(load("celeba", folder=tmp_path, evaluate="val").test) == 10
+        cropped = Image.fromarray(pixels["000001.png"][40:178, 20:158])
+        expected = np.array(cropped.resize((32, 32), Image.Resampling.BICUBIC)).transpose(2, 0, 1)
+        # Near the edge of the crop the interpolation still sees the pixels beyond it.
+        assert np.array_equal(data.train.raw()[0].numpy()[:, 2:-2, 2:-2], expected[:, 2:-2, 2:-2])
+        assert load("celeba", folder=tmp_path, attribute="Young").train.labels.sum() == 10
+
+    def test_bad_files(self, tmp_path):
+        from intertwine.data import load
+
+        with pytest.raises(InputError, match=r"celeba: expected list_attr_celeba.txt, list_eval_partition.txt and"):
+            load("celeba", folder=tmp_path)
+        write_celeba(tmp_path)
+        with pytest.raises(InputError, match=r"an attribute of the second line .*: Bald, Male, Young, .*'Smiling'"):
+            load("celeba", folder=tmp_path, attribute="Smiling")
+        with pytest.raises(InputError, match="evaluate 'test' or 'val'; got 'train'"):
+            load("celeba", folder=tmp_path, evaluate="train")
+        (tmp_path / "img_align_celeba" / "000003.png").unlink()
+        with pytest.raises(InputError, match=r"none of 1, such as 000003\.png"):
+            load("celeba", folder=tmp_path)
+        text = (tmp_path / "list_attr_celeba.txt").read_text()
+        (tmp_path / "list_attr_celeba.txt").write_text(text.replace("000002.png  -1  1", "000002.png  -1  2"))
+        with pytest.raises(InputError, match=r"1 or -1, .*; got '-1 2 1' after 000002\.png"):
+            load("celeba", folder=tmp_path)
+
+    def test_class_folders(self, tmp_path):
+        from intertwine.data import load
+
+        random = np.random.default_rng(0)
+        for part in ("train", "test"):
+            for kind in ("female", "male"):
+                folder = tmp_path / "celeba" / part / kind
+                folder.mkdir(parents=True)
+                for k in range(3):
+                    Image.fromarray(random.integers(0, 256, (218, 178, 3), dtype=np.uint8)).save(folder / f"{k}.png")
+        data = load("celeba", folder=tmp_path)
+        assert (len(data.train), len(data.test), data.classes) == (6, 6, ("female", "male"))
+        with Image.open(tmp_path / "celeba" / "train" / "female" / "0.png") as image:
+            middle = image.crop((20, 40, 158, 178)).resize((32, 32), Image.Resampling.BILINEAR)
+        expected = np.array(middle).transpose(2, 0, 1)
+        assert np.array_equal(data.train.raw()[0].numpy()[:, 2:-2, 2:-2], expected[:, 2:-2, 2:-2])
+
+    def test_the_paper_scale(self, tmp_path):
+        write_celeba(tmp_path / "celeba")
+        metrics = ran(tmp_path, "lrlc-celeba", "lrlc-l3", "paper")
+        assert set(metrics) == {"test_accuracy", "train_accuracy", "validation_accuracy", "parameters"}
+        ran(tmp_path, "lrlc-celeba", "shifted-conv", "small", images=8)
+
+
+def test_pictures_that_are_not_square(tmp_path):
+    np.savez(
+        tmp_path / "flat.npz",
+        images=np.zeros((20, 8, 9), np.uint8),
+        labels=np.arange(20) % 2,
+    )
+    with pytest.raises(InputError, match="square images"):
+        _prepared(job("lrlc", "conv", "smoke", tmp_path, data="flat.npz", images=None))
+    with pytest.raises(InputError, match=r"unit for \[0, 1\] or symmetric"):
+        _prepared(job("lrlc", "conv", "smoke", scaling="percent"))
+
+
+def test_orderings_are_claims_of_the_paper():
+    """The chain that the paper's numbers show on pictures, and the one seen on shifted digits."""
+    pairs = {(claim.first, claim.second) for claim in CIFAR.orderings}
+    assert {("lrlc-l3", "conv"), ("conv", "lc-l3")} <= pairs
+    moved = {(claim.first, claim.second) for claim in MNIST.orderings}
+    chain = ["shifted-input-l3", "shifted-lrlc-l3", "shifted-conv", "shifted-lc-l3"]
+    assert set(pairwise(chain)) <= moved
+    with pytest.raises(InputError):
+        replace(CIFAR, rows=CIFAR.rows[:3])

@@ -1,0 +1,280 @@
+"""Soft group convolution: the definition, its special cases, one subgroup at a time, and the draws of samples."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from intertwine.errors import InputError
+from intertwine.relaxed import GroupSamples, SoftGroupConv2d, motion_error
+from intertwine.relaxed._group_grid import draw, grid, principal
+
+
+def matrix(samples: GroupSamples, number: int) -> torch.Tensor:
+    """The element as a matrix on (row, column)."""
+    c, s = math.cos(samples.angles[number]), math.sin(samples.angles[number])
+    mirror = 1.0 if samples.mirrors is None else float(samples.mirrors[number])
+    turn = torch.tensor([[c, -s], [s, c]], dtype=torch.float64)
+    return turn @ torch.diag(torch.tensor([1.0, mirror], dtype=torch.float64))
+
+
+def angle_of(m: torch.Tensor) -> float:
+    """θ in (−π, π] of a matrix turn(θ) diag(1, ±1)."""
+    angle = math.atan2(m[1, 0], m[0, 0])
+    return math.pi if angle < -math.pi + 1e-9 else angle
+
+
+def point_by_point(layer: SoftGroupConv2d, x: torch.Tensor, before: GroupSamples, after: GroupSamples) -> torch.Tensor:
+    """The definition, with products and inverses of matrices: one kernel for each pair of elements."""
+    if layer.lifting:
+        x, before = x[:, :, None], GroupSamples(torch.zeros(1, dtype=torch.float64))
+    height, width = x.shape[-2:]
+    size, padding, unit = layer.stencil.size, layer.stencil.padding, layer.net.angle_unit
+    half = (size - 1) / 2
+    tall, wide = height + 2 * padding - size + 1, width + 2 * padding - size + 1
+
+    def tensor(*numbers: float) -> torch.Tensor:
+        return torch.tensor(numbers, dtype=torch.float64)
+
+    found = []
+    for g in range(len(after)):
+        for i in range(tall):
+            for j in range(wide):
+                total = x.new_zeros(len(x), layer.out_channels)
+                for di in range(size):
+                    for dj in range(size):
+                        v = (i + di - padding, j + dj - padding)
+                        a = tensor(di - half, dj - half) / max(half, 0.5)
+                        inside = 0 <= v[0] < height and 0 <= v[1] < width
+                        if not inside or a.norm() > 1 + 1e-9:
+                            continue
+                        for s in range(len(before)):
+                            frame, element = matrix(after, g), matrix(before, s)
+                            relative, absolute = [], []
+                            if layer.spatial:
+                                relative.append(torch.linalg.inv(frame) @ a * layer.frequency)
+                            if not layer.lifting:
+                                rest = torch.linalg.inv(frame) @ element
+                                angle = tensor(angle_of(rest) / unit * layer.rotation_frequency)
+                                mirror = tensor(round(float(torch.det(rest))))
+                                relative.append(torch.cat([angle, mirror]) if layer.mirrored else angle)
+                            of_input = layer.domain == "input"
+                            if "translation" in layer.soft:
+                                place = v if of_input else (i + half - padding, j + half - padding)
+                                b = tensor((2 * place[0] + 1) / height - 1, (2 * place[1] + 1) / width - 1)
+                                absolute.append(layer.translation_softness * b)
+                            if "rotation" in layer.soft:
+                                own = angle_of(element if of_input else frame)
+                                absolute.append(layer.rotation_softness * own / unit)
+                            total = total + x[:, :, s, v[0], v[1]] @ layer.net(relative, absolute).T
+                found.append(total)
+    y = torch.stack(found, -1).unflatten(-1, (len(after), tall, wide))
+    return y if layer.bias is None else y + layer.bias[:, None, None, None]
+
+
+CASES = {
+    "strict": {},
+    "rotation": {"rotation_softness": 0.8},
+    "rotation, output side": {"rotation_softness": 0.8, "domain": "output"},
+    "translation": {"translation_softness": 0.6},
+    "both": {"rotation_softness": 0.8, "translation_softness": (0.2, 0.6)},
+    "both, output side": {"rotation_softness": 0.8, "translation_softness": 0.6, "domain": "output"},
+    "formulas": {"rotation_softness": 2.0, "net": "fourier"},
+    "lifting": {"lifting": True, "translation_softness": 0.6},
+    "strict lifting": {"lifting": True},
+    "mirrored": {"mirrored": True, "rotation_softness": 0.5},
+    "pointwise": {"kernel_size": 1, "rotation_softness": 0.5},
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_every_variant_is_the_definition_with_its_gradients(case):
+    options = {"kernel_size": 3, "learn": True, "hidden": 4, "samples": 2, "sampling": "random", **CASES[case]}
+    layer = SoftGroupConv2d(2, 2, **options).double()
+    before, after = (draw(2, mirrored=layer.mirrored) for _ in range(2))
+    shape = (1, 2, 4, 5) if layer.lifting else (1, 2, 2, 4, 5)
+    x = torch.randn(shape, dtype=torch.float64, requires_grad=True)
+    expected = point_by_point(layer, x, before, after)
+    g = torch.randn_like(expected)
+    names, weights = zip(*layer.named_parameters(), strict=True)
+    wanted = torch.autograd.grad(expected, [x, *weights], g)
+    same = () if "translation" in layer.soft else ("dense", "factored")
+    for variant in (None, "loop", "window", "rank", *same):
+        layer.variant = variant
+        y = layer(x, before, after)
+        assert (y - expected).abs().max() < 1e-11 * expected.abs().max(), variant
+        for name, found, gradient in zip(("x", *names), torch.autograd.grad(y, [x, *weights], g), wanted, strict=True):
+            assert (found - gradient).abs().max() < 1e-10 * max(1, gradient.abs().max()), (variant, name)
+    if "rotation_softness" in names:
+        assert wanted[names.index("rotation_softness") + 1].abs().max() > 1e-3
+
+
+@pytest.mark.parametrize("samples", [4, 8, 16])
+@pytest.mark.parametrize("net", ["joint", "fourier"])
+def test_a_quarter_turn_moves_maps_and_samples(samples, net):
+    options = {"samples": samples, "kernel_size": 5, "hidden": 8, "net": net}
+    lift = SoftGroupConv2d(2, 3, lifting=True, **options).double().eval()
+    layer = SoftGroupConv2d(3, 2, rotation_softness=0.0, **options).double().eval()
+    x = torch.randn(2, 2, 9, 9, dtype=torch.float64)
+    with torch.no_grad():
+        y, turned = layer(lift(x)), layer(lift(x.rot90(1, (-2, -1))))
+        expected = y.rot90(1, (-2, -1)).roll(samples // 4, 2)
+        assert (turned - expected).abs().max() < 1e-10
+        layer.rotation_softness.fill_(0.5)
+        y, turned = layer(lift(x)), layer(lift(x.rot90(1, (-2, -1))))
+        assert (turned - y.rot90(1, (-2, -1)).roll(samples // 4, 2)).abs().max() > 1e-2
+
+
+def test_without_domain_frequencies_it_is_the_strict_layer():
+    soft = SoftGroupConv2d(2, 3, samples=4, rotation_softness=0.0, translation_softness=0.0, kernel_size=3).double()
+    strict = SoftGroupConv2d(2, 3, samples=4, kernel_size=3).double()
+    state = {k: v for k, v in soft.state_dict().items() if "softness" not in k}
+    state["net.first.weight"] = state["net.first.weight"][:, :3]
+    strict.load_state_dict(state)
+    x = torch.randn(2, 2, 4, 7, 7, dtype=torch.float64)
+    assert (soft(x) - strict(x)).abs().max() < 1e-12
+    soft.variant = "window"
+    assert (soft(x) - strict(x)).abs().max() < 1e-12
+
+
+def test_one_soft_subgroup_leaves_the_other():
+    for soft, kept in (("rotation", "translation"), ("translation", "rotation")):
+        layer = SoftGroupConv2d(2, 2, samples=4, kernel_size=3, hidden=8, **{f"{soft}_softness": 1.0}).double()
+        x = layer.sample_input(torch.Generator().manual_seed(0))
+        motions = layer.sample_motions()
+        assert motion_error(layer, motions[soft], x) > 1e-2
+        if kept == "translation":
+            assert motion_error(layer, motions[kept], x) < 1e-12
+        else:
+            # The kernel depends on where it is: a turn about the center is not kept either, a change of the samples is.
+            assert motion_error(layer, motions[kept], x) > 1e-2
+            order = torch.tensor([3, 0, 1, 2])
+            center = torch.zeros_like(x)
+            center[..., x.shape[-2] // 2, x.shape[-1] // 2] = x[..., 0, 0]
+            middle = (..., x.shape[-2] // 2, x.shape[-1] // 2)
+            error = layer(center[:, :, order])[middle] - layer(center)[middle][:, :, order]
+            assert error.abs().max() < 1e-12
+
+
+def test_a_filter_only_turns_if_it_is_strict():
+    """Rows of filters over the angles: turned back they are the same, unless the absolute angle is seen."""
+    samples = grid(8)
+    layer = SoftGroupConv2d(1, 1, samples=8, rotation_softness=0.0, domain="output").double()
+    points = torch.randn(50, 2, dtype=torch.float64)
+    for softness, constant in ((0.0, True), (1.0, False)):
+        bank = []
+        for g in range(8):
+            seen = GroupSamples(samples.angles[g : g + 1]).turned_back(points @ matrix(samples, g).T)[0]
+            b = softness * principal(samples.angles[g : g + 1]) / math.pi
+            bank.append(layer.net([seen, torch.zeros(50, 1, dtype=torch.float64)], [b.expand(50, 1)]))
+        spread = (torch.stack(bank) - bank[0]).abs().max()
+        assert (spread < 1e-12) == constant
+
+
+def test_fourier_kernels_are_smooth_on_the_circle():
+    samples = GroupSamples(torch.tensor([math.pi - 1e-7, math.pi + 1e-7], dtype=torch.float64))
+    jumps = {}
+    for name, options in {
+        "fourier": {"net": "fourier", "rotation_frequency": 2, "rotation_softness": 1.4, "integer": True},
+        "not rounded": {"net": "fourier", "rotation_softness": 1.4},
+        "joint": {"net": "joint", "rotation_softness": 1.4},
+    }.items():
+        layer = SoftGroupConv2d(1, 4, samples=2, kernel_size=1, learn=True, **options).double()
+        relative, absolute = layer._coordinates(torch.zeros(1), False, (samples, grid(1)))
+        kernel = layer.net(relative, absolute)
+        jumps[name] = float((kernel[..., 0, :, :] - kernel[..., 1, :, :]).detach().abs().max())
+    assert jumps["fourier"] < 1e-5 < 1e-3 < min(jumps["joint"], jumps["not rounded"])
+
+
+def test_a_rounded_frequency_still_learns():
+    layer = SoftGroupConv2d(
+        1, 2, samples=4, kernel_size=3, net="fourier", rotation_softness=1.4, integer=True, learn=True
+    )
+    layer(torch.randn(1, 1, 4, 5, 5)).square().sum().backward()
+    assert layer.rotation_softness.grad.abs() > 0
+
+
+def test_angles():
+    two = torch.tensor([1, -1, 3, 0.5, -0.5], dtype=torch.float64) * math.pi
+    expected = torch.tensor([1, 1, 1, 0.5, -0.5], dtype=torch.float64) * math.pi
+    assert torch.allclose(principal(two + 1e-13), expected)
+    assert torch.allclose(principal(two - 1e-13), expected)
+    assert grid(6).permutation(math.pi / 2) is None
+    assert grid(4).permutation(math.pi / 2).tolist() == [3, 0, 1, 2]
+    mirrored = grid(8, mirrored=True)
+    for turn, mirror in ((math.pi / 2, 1.0), (0.0, -1.0), (math.pi / 2, -1.0)):
+        order, moved = mirrored.permutation(turn, mirror), mirrored.moved(turn, mirror)
+        for g, source in enumerate(order.tolist()):  # q (q⁻¹ g) = g
+            assert torch.allclose(matrix(moved, source), matrix(mirrored, g), atol=1e-9)
+
+
+def test_draws():
+    first = draw(8, generator=torch.Generator().manual_seed(3)).angles
+    assert torch.equal(first, draw(8, generator=torch.Generator().manual_seed(3)).angles)
+    steps = first.diff()
+    assert torch.allclose(steps, torch.full_like(steps, math.pi / 4)), "one offset for all"
+    assert 0 <= first[0] < math.pi / 4
+    offsets = torch.stack([draw(8).angles[0] for _ in range(200)])
+    assert offsets.min() < 0.1
+    assert offsets.max() > math.pi / 4 - 0.1
+
+
+def test_when_samples_are_drawn():
+    x = torch.randn(1, 1, 5, 5)
+    for sampling, in_training, in_evaluation in (
+        ("grid", False, False),
+        ("random", True, True),
+        ("train", True, False),
+    ):
+        lift = SoftGroupConv2d(1, 2, samples=4, kernel_size=3, lifting=True, sampling=sampling)
+        with torch.no_grad():
+            for random, layer in ((in_training, lift.train()), (in_evaluation, lift.eval())):
+                assert torch.equal(layer(x), layer(x)) != random
+    layer = SoftGroupConv2d(2, 2, samples=4, kernel_size=3, sampling="random")
+    with pytest.raises(InputError, match="in_samples, the samples at which the input was computed"):
+        layer(torch.zeros(1, 2, 4, 5, 5))
+    samples = layer.draw()
+    assert layer(torch.zeros(1, 2, 4, 5, 5), samples).shape == (1, 2, 4, 5, 5)
+    assert layer(torch.zeros(1, 2, 4, 5, 5), samples, grid(3)).shape == (1, 2, 3, 5, 5)
+
+
+def test_random_turns_of_the_disk_keep_all_taps():
+    layer = SoftGroupConv2d(1, 1, samples=16, lifting=True)
+    turned = draw(16).turned_back(layer.stencil.displacements())
+    assert turned.shape == (16, 29, 2)
+    assert turned.norm(dim=-1).max() < 1 + 1e-12
+
+
+def test_a_kept_table_is_not_used_for_other_samples():
+    layer = SoftGroupConv2d(1, 2, samples=4, kernel_size=3).eval()
+    x = torch.randn(1, 1, 4, 5, 5)
+    one, two = grid(4), grid(4, offset=0.3)
+    with torch.no_grad():
+        first = layer(x, one, one)
+        assert not torch.allclose(layer(x, one, two), first)
+        assert torch.equal(layer(x, one, one), first)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"samples": 0}, "at least 1 group sample; got 0"),
+        ({"samples": 7, "mirrored": True}, "an even number of group samples"),
+        ({"sampling": "sobol"}, "sampling grid, random or train"),
+        ({"rotation_softness": -1.0}, "finite number of 0 or more"),
+        ({"rotation_softness": float("nan")}, "finite number of 0 or more"),
+        ({"lifting": True, "rotation_softness": 1.0}, "no rotation_softness in a lifting layer"),
+        ({"net": "fourier", "rotation_frequency": 0.5}, "an integer rotation_frequency"),
+        ({"kernel_size": 4}, "an odd kernel_size"),
+    ],
+)
+def test_bad_options_are_explained(options, message):
+    with pytest.raises(InputError, match=message):
+        SoftGroupConv2d(2, 3, **options)
+
+
+def test_a_wrong_number_of_samples_is_explained():
+    with pytest.raises(InputError, match=r"8 group samples along axis 2; got \(1, 2, 4, 9, 9\)"):
+        SoftGroupConv2d(2, 3)(torch.zeros(1, 2, 4, 9, 9))

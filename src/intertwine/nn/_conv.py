@@ -12,6 +12,7 @@ from torch.nn.functional import pad
 
 from ..errors import InputError
 from ..spaces import FieldType, Grid
+from ._export import filled
 from ._filter_layer import FilterLayer, filter_claim
 from ._layer import require_grid
 from ._point_map import point_map
@@ -105,25 +106,19 @@ class Conv(FilterLayer):
         with torch.no_grad():
             filters, bias = self.expand()
         s = self.stencil
-        plain = torch_nn.utils.skip_init(
+        return filled(
             self.plain,
             self.in_type.dim,
             self.out_type.dim,
             s.kernel_size,
+            weight=filters,
+            bias=bias,
             stride=s.stride,
             padding=s.padding,
             dilation=s.dilation,
             groups=self.groups,
-            bias=bias is not None,
             padding_mode=self.padding_mode,
-            device=filters.device,
-            dtype=filters.dtype,
         )
-        with torch.no_grad():
-            plain.weight.copy_(filters)
-            if bias is not None:
-                plain.bias.copy_(bias)
-        return plain
 
     def extra_repr(self) -> str:
         """Types and options, as shown by ``print(layer)``."""

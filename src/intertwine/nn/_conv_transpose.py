@@ -14,6 +14,7 @@ from torch.nn.functional import conv_transpose2d, conv_transpose3d
 from ..errors import InputError
 from ..groups import SO3, Cyclic, Dihedral, Octahedral
 from ..spaces import FieldType, Grid, Grid2d, Grid3d
+from ._export import filled
 from ._filter_layer import FilterLayer, filter_claim
 from ._layer import Layer, axis_names, register_layer, require_grid
 from ._stencil import Stencil, moving_axes, per_axis, require_even_hand
@@ -106,25 +107,19 @@ class ConvTranspose(FilterLayer):
         with torch.no_grad():
             filters, bias = self.expand()
         s = self.stencil
-        plain = torch_nn.utils.skip_init(
+        return filled(
             self.plain,
             self.in_type.dim,
             self.out_type.dim,
             s.kernel_size,
+            weight=self._transposed(filters),
+            bias=bias,
             stride=s.stride,
             padding=s.padding,
             output_padding=self.output_padding,
             groups=self.groups,
-            bias=bias is not None,
             dilation=s.dilation,
-            device=filters.device,
-            dtype=filters.dtype,
         )
-        with torch.no_grad():
-            plain.weight.copy_(self._transposed(filters))
-            if bias is not None:
-                plain.bias.copy_(bias)
-        return plain
 
     def extra_repr(self) -> str:
         """Types and options, as shown by ``print(layer)``."""

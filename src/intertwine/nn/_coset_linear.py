@@ -15,6 +15,7 @@ from ..groups import Dihedral, Symmetric
 from ..spaces import FieldType, HomogeneousSpace, require_common_group
 from ._cached_filter import CachedFilter, Expanded
 from ._expansion import FilterExpansion
+from ._export import filled
 from ._invariants import Invariants
 from ._layer import Exact, Layer, register_layer
 
@@ -113,13 +114,7 @@ class CosetLinear(Layer):
         """``Flatten``, ``Linear`` and ``Unflatten`` of torch."""
         with torch.no_grad():
             matrix, bias = self.expand()
-        plain = torch_nn.utils.skip_init(
-            torch_nn.Linear, *matrix.T.shape, bias=bias is not None, device=matrix.device, dtype=matrix.dtype
-        )
-        with torch.no_grad():
-            plain.weight.copy_(matrix)
-            if bias is not None:
-                plain.bias.copy_(bias)
+        plain = filled(torch_nn.Linear, *matrix.T.shape, weight=matrix, bias=bias)
         shape = self.out_type.dim, self._points[0]
         return torch_nn.Sequential(torch_nn.Flatten(), plain, torch_nn.Unflatten(1, shape))
 

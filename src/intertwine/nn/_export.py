@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from copy import deepcopy
+from typing import Any
 
+import torch
+from torch import Tensor
 from torch import nn as torch_nn
 
 from ._layer import Layer
@@ -26,6 +29,20 @@ def to_plain(model: torch_nn.Module) -> torch_nn.Module:
     )
     """
     return _plain(deepcopy(model)).eval()
+
+
+def filled(
+    kind: type[torch_nn.Module], *sizes: Any, weight: Tensor, bias: Tensor | None, **options: Any
+) -> torch_nn.Module:
+    """A module of torch, such as ``torch.nn.Conv2d``, with copies of this weight and bias."""
+    plain = torch_nn.utils.skip_init(
+        kind, *sizes, bias=bias is not None, device=weight.device, dtype=weight.dtype, **options
+    )
+    with torch.no_grad():
+        plain.weight.copy_(weight)
+        if bias is not None:
+            plain.bias.copy_(bias)
+    return plain
 
 
 def _plain(model: torch_nn.Module) -> torch_nn.Module:

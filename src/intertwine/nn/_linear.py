@@ -11,6 +11,7 @@ from torch.nn.functional import linear
 
 from ..groups import SO2, Cyclic, Dihedral
 from ..spaces import FieldType, Grid2d
+from ._export import filled
 from ._filter_layer import FilterLayer
 from ._layer import Layer, pointwise_claim, register_layer, require_grid
 from ._point_map import point_map
@@ -78,14 +79,7 @@ class Linear(FilterLayer):
         with torch.no_grad():
             matrix, bias = self.expand()
         root = torch_nn.Module()
-        plain = torch_nn.utils.skip_init(
-            torch_nn.Linear, self.in_type.dim, self.out_type.dim, bias=bias is not None, dtype=matrix.dtype
-        ).to(matrix.device)
-        with torch.no_grad():
-            plain.weight.copy_(matrix.flatten(1))
-            if bias is not None:
-                plain.bias.copy_(bias)
-        root.linear = plain
+        root.linear = filled(torch_nn.Linear, *matrix.flatten(1).T.shape, weight=matrix.flatten(1), bias=bias)
         graph = Graph()
         last = graph.call_function(torch.movedim, (graph.placeholder("x"), 1, -1))
         graph.output(graph.call_function(torch.movedim, (graph.call_module("linear", (last,)), -1, 1)))

@@ -11,6 +11,7 @@ from typing import Any, Literal, Self
 import torch
 from torch import Tensor, nn
 
+from .._numerics import require_memory
 from ..errors import InputError
 from ._kernel_net import KERNEL_NETS, KernelNet, Parts
 from ._relaxed import Relaxed
@@ -99,6 +100,14 @@ class KernelLayer(Relaxed):
             )
 
         def prepare() -> tuple[Tensor, ...]:
+            if sizes.moving:
+                require_memory(
+                    4 * groups * sizes.places * sizes.taps * sizes.samples * sizes.hidden,
+                    who=type(self).__name__,
+                    what=f"a table of {sizes.places} places for {groups} x {sizes.samples} samples",
+                    fix="Take fewer samples, fewer hidden units or a smaller image.",
+                    itemsize=x.element_size(),
+                )
             table, mixture = self.net.table(*self._coordinates(x, moving, where)), self.net.mixture()
             full = (groups, *self._places(x, moving), self.stencil.taps, x.shape[2], table.shape[-1])
             return VARIANTS[name].prepare(table.expand(full), mixture, self.stencil)
@@ -125,6 +134,7 @@ class KernelLayer(Relaxed):
             hidden=self.net.hidden + 1,
             moving=moving and height * width > 1,
             training=training,
+            input_gradient=x.requires_grad,
         )
 
     def _position_part(self, x: Tensor, moving: bool) -> Tensor | None:

@@ -39,6 +39,7 @@ class Sizes:
     hidden: int
     moving: bool
     training: bool
+    input_gradient: bool = True
 
 
 Prepared = tuple[Tensor, ...]
@@ -92,9 +93,11 @@ VARIANTS.add("loop", Variant(_as_they_are, _loop, True, lambda sizes: None))
 def _window_cost(s: Sizes) -> float | None:
     if not s.moving:
         return None
-    least = 16 if s.training else 8
+    back = s.training and s.input_gradient
+    least = 16 if back else 8
     kernels = s.places * s.groups * s.samples * s.taps * max(s.channels, least) * max(s.out, least)
-    return 1.5 * kernels * (3 * s.batch + 4 * s.hidden if s.training else s.batch + s.hidden)
+    passes = 1 + s.training + back
+    return 1.5 * kernels * (passes * s.batch + (passes + s.training) * s.hidden)
 
 
 def _run_window(x: Tensor, prepared: Prepared, stencil: Stencil) -> Tensor:
@@ -109,7 +112,9 @@ def _rank_cost(s: Sizes) -> float | None:
         return None
     filtering, mixing = 2 * s.samples * s.taps * s.hidden, s.hidden * s.out
     copies = 30 * s.samples * s.taps / s.groups  # patches are copied once for all groups
-    every = 4 * filtering + 3 * (mixing + copies) if s.training else filtering + mixing + copies
+    filters = 1 + 2 * s.training + (s.training and s.input_gradient)
+    mixtures = 1 + 2 * s.training
+    every = filters * filtering + mixtures * (mixing + copies)
     return s.places * s.groups * s.batch * max(s.channels, 8) * every
 
 
@@ -171,7 +176,7 @@ def _factored_cost(s: Sizes) -> float | None:
     if s.moving or between > FACTORED_LIMIT:
         return None
     # Fewer multiply-adds, but the numbers in between go through memory several times.
-    return between * (1.5 * (s.square * s.samples + s.out) + 1800) / (1 if s.training else 3)
+    return between * (1.5 * (s.square * s.samples + s.out) + 2000) / (1 if s.training else 3)
 
 
 VARIANTS.add("factored", Variant(_factors, _factored, False, _factored_cost))

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 import sys
 
 import pytest
@@ -10,6 +11,11 @@ from hypothesis import settings
 # Before torch is imported anywhere: test workers share the cores, so each keeps to one thread.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("MKL_NUM_THREADS", "1")
+
+# A shell that starts the suite in the background lets it ignore Ctrl-C, and its children inherit that; the tests of
+# interrupts send the signal themselves.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A run is repeatable by default. HYPOTHESIS_PROFILE=explore looks further, with fresh random examples.
 settings.register_profile("repeatable", deadline=None, derandomize=True)

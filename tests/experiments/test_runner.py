@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -100,8 +101,9 @@ def test_wrong_engines(tmp_path):
 def wait_for(condition, seconds=60):
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        if condition():
-            return
+        with suppress(FileNotFoundError):  # a checkpoint was dropped while the condition looked through the folders
+            if condition():
+                return
         time.sleep(0.02)
     raise AssertionError("it did not happen")
 

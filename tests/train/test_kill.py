@@ -143,10 +143,11 @@ def test_killed_runs_end_as_if_nothing_had_happened(
     server: ForkServer, reference: tuple[dict[str, object], float], tmp_path: Path
 ) -> None:
     kills = check_chains(server, tmp_path, reference, [[], [], [], [], ["workers=2"]], seed=0)
-    # Seen: more than 50 kills, a quarter to a half of them while saving, after 10 to 17 different checkpoints.
+    # Seen: more than 50 kills, a quarter to a half of them while saving, after 7 to 17 different checkpoints; the
+    # bounds leave room for a busy machine, on which the kills fall more closely.
     assert kills.total >= 20, kills
     assert kills.while_saving >= 3, kills
-    assert len(kills.steps) >= 8, kills
+    assert len(kills.steps) >= 4, kills
 
 
 @pytest.mark.slow

@@ -38,6 +38,28 @@ def compare(first: Callable[[], object], second: Callable[[], object], *, repeat
     return Comparison(seconds[0], seconds[1], statistics.median(ratios), quartiles)
 
 
+def training_step(layer: torch.nn.Module, x: torch.Tensor, g: torch.Tensor) -> Callable[[], None]:
+    """One call of the layer and its gradients, for the output's gradient g."""
+
+    def run() -> None:
+        layer.zero_grad(set_to_none=True)
+        x.grad = None
+        layer(x).backward(g)
+
+    return run
+
+
+def evaluation(layer: torch.nn.Module, x: torch.Tensor) -> Callable[[], None]:
+    """One call of the layer in evaluation mode, without gradients."""
+    layer.eval()
+
+    def run() -> None:
+        with torch.no_grad():
+            layer(x)
+
+    return run
+
+
 def write_result(name: str, result: dict[str, object]) -> None:
     """Write a benchmark's figures with what they were taken on."""
     facts = {"python": platform.python_version(), "torch": torch.__version__, "threads": torch.get_num_threads()}

@@ -15,7 +15,7 @@ import statistics
 os.environ["INTERTWINE_CACHE"] = "off"
 
 import torch
-from _timing import Comparison, compare, cpu_seconds, write_result
+from _timing import Comparison, compare, cpu_seconds, evaluation, write_result
 
 from intertwine.groups import Cyclic, Dihedral, FiniteGroup
 from intertwine.kernels import forget
@@ -36,16 +36,6 @@ def step(layer: torch.nn.Module, x: torch.Tensor):
     def run() -> None:
         layer.zero_grad(set_to_none=True)
         layer(x).sum().backward()
-
-    return run
-
-
-def evaluation(layer: torch.nn.Module, x: torch.Tensor):
-    layer.eval()
-
-    def run() -> None:
-        with torch.no_grad():
-            layer(x)
 
     return run
 

@@ -13,11 +13,10 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
-from collections.abc import Callable
 
 import torch
 from _memory import peak_megabytes
-from _timing import Comparison, compare, write_result
+from _timing import Comparison, compare, evaluation, training_step, write_result
 
 from intertwine.groups import Cyclic, Dihedral, FiniteGroup, direct_sum
 from intertwine.nn import Conv2d, ConvNeXtBlock, _point_map
@@ -62,25 +61,6 @@ def irreducible(group: FiniteGroup, channels: int) -> FieldType:
     return Grid2d(group).field(direct_sum(pieces.irreps))
 
 
-def step(layer: torch.nn.Module, x: torch.Tensor, g: torch.Tensor) -> Callable[[], object]:
-    def run() -> None:
-        layer.zero_grad(set_to_none=True)
-        x.grad = None
-        layer(x).backward(g)
-
-    return run
-
-
-def evaluation(layer: torch.nn.Module, x: torch.Tensor) -> Callable[[], object]:
-    layer.eval()
-
-    def run() -> None:
-        with torch.no_grad():
-            layer(x)
-
-    return run
-
-
 def row(name: str, found: Comparison, path: str, goal: float | None = None) -> dict[str, object]:
     low, high = found.spread
     mark = "" if goal is None else f"   goal {goal:.2f}" + ("" if found.ratio <= goal else " missed")
@@ -103,7 +83,9 @@ def points(repeats: int, widths: list[int]) -> list[dict[str, object]]:
                     path = "irreducible" if ours.point is not None and ours.point.pays(x) else "dense"
                     name = f"{group.name} {channels} {kind}, {batch} x {size}²"
                     times = repeats if channels >= 512 else 3 * repeats
-                    found = compare(step(plain.train(), x, g), step(ours.train(), x, g), repeats=times)
+                    found = compare(
+                        training_step(plain.train(), x, g), training_step(ours.train(), x, g), repeats=times
+                    )
                     goal = GOALS.get((group.name, channels)) if (batch, size) != SIZES[-1] else None
                     rows.append(row(f"{name} step", found, path, goal))
                     found = compare(evaluation(plain, x), evaluation(ours, x), repeats=times)
@@ -121,7 +103,7 @@ def blocks(repeats: int) -> list[dict[str, object]]:
             g = torch.randn(4, channels, 14, 14)
             point = ours.expand.point
             path = "irreducible" if point is not None and point.pays(x) else "dense"
-            found = compare(step(plain, x, g), step(ours, x, g), repeats=repeats)
+            found = compare(training_step(plain, x, g), training_step(ours, x, g), repeats=repeats)
             rows.append(row(f"{group.name} {channels} step", found, path))
             found = compare(evaluation(plain, x), evaluation(ours, x), repeats=repeats)
             rows.append(row(f"{group.name} {channels} evaluation", found, path))

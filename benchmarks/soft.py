@@ -14,35 +14,15 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
-from collections.abc import Callable
 
 import torch
 from _memory import peak_megabytes
-from _timing import Comparison, compare, write_result
+from _timing import Comparison, compare, evaluation, training_step, write_result
 
 from intertwine.relaxed import SoftConv2d, SoftGroupConv2d
 from intertwine.relaxed._soft_variants import cheapest
 
 GOALS = {(64, "step"): 2.0, (16, "step"): 4.0, (64, "evaluation"): 1.9}
-
-
-def step(layer: torch.nn.Module, x: torch.Tensor, g: torch.Tensor) -> Callable[[], object]:
-    def run() -> None:
-        layer.zero_grad(set_to_none=True)
-        x.grad = None
-        layer(x).backward(g)
-
-    return run
-
-
-def evaluation(layer: torch.nn.Module, x: torch.Tensor) -> Callable[[], object]:
-    layer.eval()
-
-    def run() -> None:
-        with torch.no_grad():
-            layer(x)
-
-    return run
 
 
 def row(name: str, found: Comparison, path: str, goal: float | None = None) -> dict[str, object]:
@@ -65,7 +45,7 @@ def planar(
     for what, training in (("step", True), ("evaluation", False)):
         path = variant or cheapest(soft._sizes(x[:, :, None], 1, True, training))
         if training:
-            found = compare(step(plain, x, g), step(soft, x, g), repeats=repeats)
+            found = compare(training_step(plain, x, g), training_step(soft, x, g), repeats=repeats)
         else:
             found = compare(evaluation(plain, x), evaluation(soft, x), repeats=repeats)
         goal = GOALS.get((batch, what)) if goals else None
@@ -101,12 +81,12 @@ def group(repeats: int) -> list[dict[str, object]]:
         soft = SoftGroupConv2d(channels, channels, rotation_softness=1.0, learn=True, variant="dense", **options)
         name = f"{channels} channels, {samples} samples, {size}²"
         times = repeats if channels < 128 else max(1, repeats // 2)
-        found = compare(step(strict, x, g), step(soft, x, g), repeats=times)
+        found = compare(training_step(strict, x, g), training_step(soft, x, g), repeats=times)
         rows.append(row(f"{name}, soft against strict", found, "dense", 1.05))
         path = cheapest(soft._sizes(x, samples, False, True))
         if path != "dense":
             soft.variant = None
-            found = compare(step(strict, x, g), step(soft, x, g), repeats=times)
+            found = compare(training_step(strict, x, g), training_step(soft, x, g), repeats=times)
             goal = 0.5 if (channels, samples) == (128, 16) else None
             rows.append(row(f"{name}, soft as chosen against strict", found, path, goal))
     return rows

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
-import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -13,6 +13,7 @@ import pytest
 from intertwine.errors import InputError
 from intertwine.experiments import JobSpec, Sweep, default_storage, parse_parameter, run_jobs, run_sweep
 from intertwine.experiments._engines import _require_reachable
+from tests.waiting import wait_until
 
 ray = pytest.importorskip("ray")
 
@@ -50,21 +51,18 @@ def test_a_worker_killed_in_mid_run_is_replaced(tmp_path):
     expected = next(run_jobs([job(tmp_path / "local", 0, **long)])).metrics
     killed: list[int] = []
 
-    def kill_one() -> None:
-        end = time.monotonic() + 60
-        while time.monotonic() < end and not killed:
-            if list((tmp_path / "ray").rglob("checkpoints/step-*")):
-                for process in Path("/proc").glob("[0-9]*"):
-                    try:
-                        name = (process / "cmdline").read_bytes()
-                    except OSError:
-                        continue
-                    if name.startswith(b"ray::execute"):
-                        os.kill(int(process.name), signal.SIGKILL)
-                        killed.append(int(process.name))
-            time.sleep(0.02)
+    def kill_the_worker() -> list[int]:
+        for process in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):  # processes come and go
+                if (process / "cmdline").read_bytes().startswith(b"ray::execute"):
+                    os.kill(int(process.name), signal.SIGKILL)
+                    killed.append(int(process.name))
+        return killed
 
-    killer = threading.Thread(target=kill_one)
+    def saved() -> list[Path]:
+        return list((tmp_path / "ray").rglob("checkpoints/step-*"))
+
+    killer = threading.Thread(target=wait_until, args=(lambda: saved() and kill_the_worker(),))
     killer.start()
     outcomes = list(run_jobs([job(tmp_path / "ray", 0, **long)], engine="ray"))
     killer.join()

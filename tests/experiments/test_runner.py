@@ -7,8 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from contextlib import suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -18,10 +17,11 @@ from intertwine.cli import program
 from intertwine.errors import InputError
 from intertwine.experiments import JobSpec, execute, experiment_named, finished_runs, jobs_of, run_jobs
 from intertwine.train import RecordWarning
+from tests.waiting import wait_until
 
 LENET = experiment_named("lenet")
 QUICK = {"images": 60, "epochs": 1}
-LONG = {"images": 1000, "epochs": 60, "batch_size": 10}
+LONG = {"images": 1000, "epochs": 100_000, "batch_size": 10}  # ends only by being killed
 
 
 def quick(results: Path, row="linear", seed=0, **overrides) -> JobSpec:
@@ -31,6 +31,21 @@ def quick(results: Path, row="linear", seed=0, **overrides) -> JobSpec:
 def cli(*words: str, **options) -> subprocess.Popen:
     command = [sys.executable, "-m", "intertwine", "experiment", *words]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+
+
+@contextmanager
+def killed_at_the_end(process: subprocess.Popen):
+    """However the test ends, the process does not outlive it and its pipes are closed."""
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def job_records(results: Path) -> list[Path]:
+    """The records of the jobs themselves; the training inside each one keeps its own, one folder further down."""
+    return list(results.glob("lenet/*/*/*/record.json"))
 
 
 def as_settings(values) -> list[str]:
@@ -98,35 +113,23 @@ def test_wrong_engines(tmp_path):
         list(run_jobs([quick(tmp_path)], workers=0))
 
 
-def wait_for(condition, seconds=60):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        with suppress(FileNotFoundError):  # a checkpoint was dropped while the condition looked through the folders
-            if condition():
-                return
-        time.sleep(0.02)
-    raise AssertionError("it did not happen")
-
-
 def test_a_killed_batch_goes_on_where_it_stopped(tmp_path):
     """Killed in the middle of a run; continued, it ends with what an uninterrupted batch gives."""
     words = ("run", "lenet", "--only", "mlp", "--seeds", "1", *as_settings({**LONG, "epochs": 12}))
     whole = cli(*words, "--results", str(tmp_path / "whole"))
     _, err = whole.communicate(timeout=120)
     assert whole.returncode == 0, err
-    part = cli(*words, "--results", str(tmp_path / "part"))
-    wait_for(lambda: list((tmp_path / "part").rglob("checkpoints/step-*")))
-    part.kill()
-    part.communicate()
-    folder = next((tmp_path / "part").rglob("record.json")).parent
-    assert json.loads((folder / "record.json").read_text())["status"] == "running"
+    with killed_at_the_end(cli(*words, "--results", str(tmp_path / "part"))):
+        wait_until(lambda: list((tmp_path / "part").rglob("checkpoints/step-*")))
+    [record] = job_records(tmp_path / "part")
+    assert json.loads(record.read_text())["status"] == "running"
     again = cli(*words, "--results", str(tmp_path / "part"))
     out, err = again.communicate(timeout=120)
     assert again.returncode == 0, err
     assert "finished" in out
     fit = json.loads(next((tmp_path / "part").rglob("fit/record.json")).read_text())
     assert fit["status"] == "finished"
-    ends = [json.loads(next((tmp_path / k).glob("lenet/*/*/*/record.json")).read_text()) for k in ("whole", "part")]
+    ends = [json.loads(job_records(tmp_path / name)[0].read_text()) for name in ("whole", "part")]
     assert ends[0]["metrics"] == ends[1]["metrics"]
 
 
@@ -142,29 +145,22 @@ def test_two_processes_on_one_folder_do_not_collide(tmp_path):
 
 def test_a_busy_job_is_left_to_the_process_that_has_it(tmp_path):
     words = ("run", "lenet", "--only", "mlp", "--seeds", "1", *as_settings(LONG), "--results", str(tmp_path))
-    first = cli(*words)
-    try:
-        wait_for(lambda: list(tmp_path.rglob("record.json")))
+    with killed_at_the_end(cli(*words)):
+        wait_until(lambda: job_records(tmp_path))
         second = cli(*words)
         out, _ = second.communicate(timeout=60)
         assert second.returncode == 0
         assert "busy" in out
         assert "being run by another process" in out
-    finally:
-        first.send_signal(signal.SIGKILL)
-        first.communicate()
 
 
 def test_a_worker_process_that_is_killed_is_reported(tmp_path):
     words = ("run", "lenet", "--only", "mlp", "--seeds", "2", "--workers", "2", "--results", str(tmp_path))
-    batch = cli(*words, *as_settings(LONG))
-    try:
-        wait_for(lambda: len(list(tmp_path.rglob("record.json"))) == 2)
+    with killed_at_the_end(cli(*words, *as_settings(LONG))) as batch:
+        wait_until(lambda: len(job_records(tmp_path)) == 2)
         for pid in children_of(batch.pid):
             os.kill(pid, signal.SIGKILL)
         out, _ = batch.communicate(timeout=60)
-    finally:
-        batch.kill()
     assert batch.returncode == 1
     assert out.count("its process was killed by signal 9") == 2
 

@@ -21,6 +21,7 @@ from intertwine.errors import NonFiniteError, StorageError
 from intertwine.train import RunRecord, deterministic_loader, fit, read_metrics, seed_all
 from intertwine.train._storage import locked
 from tests.train import tiny
+from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-m", "tests.train.tiny"]
@@ -267,13 +268,6 @@ def test_a_signal_saves_and_says_how_to_continue(
     result = tiny.run(folder, epochs=100, checkpoint_every=None)
     assert result.resumed_from == step
     assert tiny.outcome(folder) == long_run
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 60) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.01)
 
 
 def test_a_second_press_stops_at_once() -> None:

@@ -14,6 +14,14 @@ from ._experiment import Metric as Metric
 from ._experiment import Ordering as Ordering
 from ._experiment import Published as Published
 from ._experiment import Scale as Scale
+from ._figures import Figure as Figure
+from ._figures import Panel as Panel
+from ._figures import Panels as Panels
+from ._figures import Plot as Plot
+from ._figures import Series as Series
+from ._figures import Table as Table
+from ._figures import load_arrays as load_arrays
+from ._figures import save_arrays as save_arrays
 from ._registry import experiment_named as experiment_named
 from ._registry import experiments as experiments
 from ._runner import JobSpec as JobSpec

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from ..errors import InputError
 from ..train import Logger
+from ._figures import Figure
 
 Scale = Literal["smoke", "small", "paper"]
 SCALES: tuple[Scale, ...] = ("smoke", "small", "paper")
@@ -116,6 +117,26 @@ class _Reporter:
         """Nothing is held back."""
 
 
+class FinishedRun(Protocol):
+    """A finished run, as far as figures read it."""
+
+    @property
+    def row(self) -> str:
+        """The row's name."""
+
+    @property
+    def seed(self) -> int:
+        """The seed of everything random."""
+
+    @property
+    def metrics(self) -> Mapping[str, float]:
+        """What the run reported at its end."""
+
+    @property
+    def folder(self) -> Path:
+        """Where it lies, with what :func:`save_arrays` kept."""
+
+
 @dataclass(frozen=True)
 class Experiment:
     """One paper, or one question.
@@ -132,6 +153,7 @@ class Experiment:
         orderings: what the paper claims.
         run: performs one job and returns its metrics.
         data: which data sets it wants at each scale.
+        figures: makes the experiment's own figures from its finished runs, whichever there are.
         watch: the number of each validation by which a sweep stops hopeless runs; better in the same direction as the
             first metric.
     """
@@ -146,6 +168,7 @@ class Experiment:
     orderings: tuple[Ordering, ...]
     run: Callable[[Job], Mapping[str, float]]
     data: Mapping[Scale, str] = field(default_factory=dict)
+    figures: Callable[[Sequence[FinishedRun]], Sequence[Figure]] | None = None
     watch: str = "val_loss"
 
     def __post_init__(self) -> None:

@@ -45,7 +45,7 @@ class TestKeptFilter:
         x = torch.randn(1, 8, 7, 7)
         with torch.no_grad():
             before = layer(x)
-        assert layer._cache._kept is not None
+        assert layer._cache._value is not None
         return layer, x, before
 
     def check(self, layer, x, before):
@@ -57,10 +57,10 @@ class TestKeptFilter:
 
     def test_it_is_kept(self):
         layer, x, before = self.made()
-        kept = layer._cache._kept
+        kept = layer._cache._value
         with torch.no_grad():
             assert torch.equal(layer(x), before)
-        assert layer._cache._kept is kept
+        assert layer._cache._value is kept
 
     def test_in_place(self):
         layer, x, before = self.made()
@@ -101,12 +101,12 @@ class TestKeptFilter:
         layer, x, before = self.made()
         with torch.no_grad():
             assert (layer.double()(x.double()) - before).abs().max() < 1e-5
-        assert layer._cache._kept[0].dtype == torch.float64
+        assert layer._cache._value[0].dtype == torch.float64
 
     def test_training_forgets(self):
         layer, _, _ = self.made()
         layer.train()
-        assert layer._cache._kept is None
+        assert layer._cache._value is None
 
     def test_inference_mode_leaves_nothing_unusable(self):
         layer = Conv2d(REGULAR, REGULAR, 3).eval().requires_grad_(False)

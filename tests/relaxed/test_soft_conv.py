@@ -216,9 +216,9 @@ def test_tables_are_kept_in_evaluation_until_something_changes():
     x = torch.randn(2, 2, 8, 8)
     with torch.no_grad():
         before = layer(x)
-        table = layer._cache._kept[0]
+        table = layer._cache._value[0]
         assert torch.equal(layer(x), before)
-        assert layer._cache._kept[0] is table, "kept"
+        assert layer._cache._value[0] is table, "kept"
         for change in (
             lambda: layer.translation_softness.add_(0.1),
             lambda: layer.net.first.weight.data.mul_(1.5),

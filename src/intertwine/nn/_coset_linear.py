@@ -10,14 +10,16 @@ from torch import Tensor
 from torch import nn as torch_nn
 from torch.nn.functional import linear
 
+from .._kept import Kept
 from ..errors import EmptyKernelSpaceError, InputError, TypeMismatchError
 from ..groups import Dihedral, Symmetric
 from ..spaces import FieldType, HomogeneousSpace, require_common_group
-from ._cached_filter import CachedFilter, Expanded
 from ._expansion import FilterExpansion
 from ._export import filled
 from ._invariants import Invariants
 from ._layer import Exact, Layer, register_layer
+
+Expanded = tuple[Tensor, Tensor | None]
 
 
 @register_layer
@@ -55,7 +57,7 @@ class CosetLinear(Layer):
         self.invariants = Invariants(out_type.rho)
         self.weights = torch_nn.ParameterList([torch.empty(shape) for shape in self.expansion.shapes])
         self.bias = torch_nn.Parameter(torch.empty(self.invariants.size)) if bias and self.invariants.size else None
-        self._cache = CachedFilter()
+        self._cache = Kept[Expanded]()
         self.reset_parameters()
 
     @classmethod

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 from torch import nn as torch_nn
 
+from .._kept import Kept
 from ..errors import TypeMismatchError
 from ..groups import direct_sum
 from ..spaces import FieldType, Grid
-from ._cached_filter import CachedFilter
 from ._expansion import FilterExpansion
 from ._invariants import Invariants
 from ._layer import Approximate, Claim, Exact, Layer
@@ -59,7 +59,7 @@ class FilterLayer(Layer):
         self.invariants = Invariants(out_type.rho)
         self.weights = torch_nn.ParameterList([torch.empty(shape) for shape in self.expansion.shapes])
         self.bias = torch_nn.Parameter(torch.empty(self.invariants.size)) if bias and self.invariants.size else None
-        self._cache = CachedFilter()
+        self._cache = Kept[tuple[Tensor, Tensor | None]]()
         self.reset_parameters()
 
     def reset_parameters(self, *, loose: float | None = LOOSE) -> None:

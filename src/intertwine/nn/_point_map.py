@@ -10,14 +10,16 @@ from typing import Any, NamedTuple, Self
 import torch
 from torch import Tensor
 
+from .._kept import Kept
 from ..spaces import FieldType
 from ._block_product import BlockDiagonal, DiagonalBlock
 from ._blocks import Block, block_table
-from ._cached_filter import CachedFilter, Expanded
 from ._invariants import Invariants
 from ._irreducible import IrreducibleRows
 from ._summands import summands
 from ._tables import TableModule, on_cpu
+
+Expanded = tuple[Tensor, Tensor | None]
 
 TURN, MOVE, START = 56, 44, 10_000_000
 """What the irreducible basis costs, in multiplications of a dense product that take the same time.
@@ -54,7 +56,7 @@ class PointMap(TableModule):
         self.incoming, self.outgoing = IrreducibleRows(in_type.rho), IrreducibleRows(out_type.rho)
         self.shape = block_diagonal(self.incoming, self.outgoing)
         self._pairs = self._tables(in_type, out_type)
-        self._cache = CachedFilter()
+        self._cache = Kept[Expanded]()
 
     @property
     def gain(self) -> int:

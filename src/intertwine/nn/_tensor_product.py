@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 from torch import nn as torch_nn
 
+from .._kept import Kept
 from ..errors import EmptyKernelSpaceError, TypeMismatchError
 from ..groups import O3, SO2, SO3, Cyclic, Dihedral, Octahedral, Representation, Symmetric, direct_sum
 from ..spaces import FieldType, Grid2d, Grid3d, HomogeneousSpace, Sphere
-from ._cached_filter import CachedFilter
 from ._hom import hom_basis, symmetric_square
 from ._layer import Layer, pointwise_claim, register_layer
 from ._summands import join, summands
@@ -212,7 +212,7 @@ class TensorProduct(Layer):
         super().__init__(in_type, out_type, pointwise_claim(in_type.space))
         self.paths = _Paths(in_type, out_type)
         self.weights = torch_nn.ParameterList([torch.empty(shape) for shape in self.paths.shapes])
-        self._cache = CachedFilter()
+        self._cache = Kept[tuple[Tensor, Tensor | None]]()
         self.reset_parameters()
 
     @classmethod

@@ -11,11 +11,12 @@ from typing import Any, Literal, Self
 import torch
 from torch import Tensor, nn
 
+from .._kept import Kept
 from .._numerics import require_memory
 from ..errors import InputError
 from ._kernel_net import KERNEL_NETS, KernelNet, Parts
+from ._kernel_norm import sampled_norm
 from ._relaxed import Relaxed
-from ._soft_cache import TableCache
 from ._soft_stencil import Stencil, check_stencil
 from ._soft_variants import VARIANTS, Sizes, cheapest, check_variant
 
@@ -63,7 +64,8 @@ class KernelLayer(Relaxed):
             else:
                 self.register_buffer(f"{subgroup}_softness", value)
         self.bias = nn.Parameter(torch.zeros(out_channels)) if bias else None
-        self._cache = TableCache()
+        self._cache = Kept[tuple[Tensor, ...]]()
+        self._norms: list[Tensor] | None = None
 
     def softness_of(self, subgroup: str) -> Tensor:
         """ω' of a relaxed subgroup."""
@@ -110,9 +112,14 @@ class KernelLayer(Relaxed):
                 )
             table, mixture = self.net.table(*self._coordinates(x, moving, where)), self.net.mixture()
             full = (groups, *self._places(x, moving), self.stencil.taps, x.shape[2], table.shape[-1])
+            if self._norms is not None:
+                self._norms.append(sampled_norm(table, mixture, groups * self.stencil.taps * x.shape[2]))
             return VARIANTS[name].prepare(table.expand(full), mixture, self.stencil)
 
-        prepared = self._cache.get((name, moving, x.shape[2:], key), weights, prepare)
+        if torch.is_autocast_enabled(x.device.type):  # its tables are rounded: none for later calls without
+            prepared = prepare()
+        else:
+            prepared = self._cache.get(prepare, weights, key=(name, moving, x.shape[2:], key))
         y = VARIANTS[name].run(x, prepared, self.stencil)
         return y if self.bias is None else y + self.bias[:, None, None, None]
 

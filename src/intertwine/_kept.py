@@ -1,0 +1,63 @@
+"""What a layer computes from its weights alone, kept in evaluation until a weight changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar
+
+import torch
+from torch import Tensor
+
+T = TypeVar("T")
+
+
+class Kept(Generic[T]):
+    """Keeps what ``make`` returned, and makes it anew when a weight was changed, replaced, moved or cast.
+
+    A change is seen by the tensor's address and version counter. In-place changes through ``weight.data`` count in
+    neither, so on the CPU the weights are compared as well: they are several times smaller than what is made of them.
+    The copy is no part of the layer's state: it is neither saved nor copied.
+    """
+
+    def __init__(self) -> None:
+        self._stamp: tuple[object, ...] | None = None
+        self._weights: list[Tensor] = []
+        self._value: T | None = None
+
+    def get(self, make: Callable[[], T], weights: Sequence[Tensor], *, key: tuple[object, ...] = ()) -> T:
+        """The value for this key; made with gradients, and not kept, where a gradient could be wanted."""
+        if torch.compiler.is_compiling():
+            return make()
+        if torch.is_grad_enabled() and any(weight.requires_grad for weight in weights):
+            return make()
+        stamp = _stamp(weights, key)
+        if stamp is None:
+            return make()
+        if self._value is None or stamp != self._stamp or not self._same(weights):
+            # A tensor made under inference_mode could not be used for gradients of the input later.
+            with torch.inference_mode(False), torch.no_grad():
+                self._value = make()
+                self._weights = [weight.detach().clone() for weight in weights if weight.device.type == "cpu"]
+            self._stamp = stamp
+        return self._value
+
+    def _same(self, weights: Sequence[Tensor]) -> bool:
+        return all(torch.equal(a, b) for a, b in zip(self._weights, weights, strict=False))
+
+    def forget(self) -> None:
+        """Drop the value."""
+        self._stamp, self._weights, self._value = None, [], None
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Kept[T]:
+        return Kept()
+
+    def __reduce__(self) -> tuple[type[Kept[T]], tuple[()]]:
+        return Kept, ()
+
+
+def _stamp(weights: Sequence[Tensor], key: tuple[object, ...]) -> tuple[object, ...] | None:
+    """What changes with the weights; None for tensors without address or version (functional transforms)."""
+    try:
+        return (key, *((w.data_ptr(), w._version, w.dtype, w.device) for w in weights))
+    except RuntimeError:
+        return None

@@ -1,0 +1,20 @@
+"""The norm of a sampled kernel, from its table and its mixture: the kernel itself is never made."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+
+def sampled_norm(table: Tensor, mixture: Tensor, entries: int) -> Tensor:
+    """‖k‖ of k = Σ_j h_j V_j over taps, samples and channels; the root mean square over places if there are several.
+
+    With the products G_ij = ⟨V_i, V_j⟩ it is ‖k‖² = Σ hᵀ G h, a sum over the table alone.
+
+    Args:
+        table: h, ``(..., hidden + 1)``; axes that it does not depend on may have the size 1.
+        mixture: V, ``(hidden + 1, in_channels, out_channels)``.
+        entries: for how many pairs of samples and taps the kernel is given at one place.
+    """
+    flat = mixture.flatten(1)
+    squares = ((table @ (flat @ flat.T)) * table).sum(-1).clamp_min(0)
+    return (squares.mean() * entries).clamp_min(1e-30).sqrt()

@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # type checkers and editors see what __getattr__ provides
     from . import experiments as experiments
     from . import groups as groups
     from . import kernels as kernels
+    from . import measure as measure
     from . import models as models
     from . import nn as nn
     from . import relaxed as relaxed
@@ -38,6 +39,7 @@ _ROOMS = (
     "experiments",
     "groups",
     "kernels",
+    "measure",
     "models",
     "nn",
     "relaxed",

@@ -70,6 +70,10 @@ class MissingExtraError(IntertwineError, ImportError):
     """An optional dependency is not installed."""
 
 
+class UnsafeFileError(InputError):
+    """A file would run code when it is read; nothing of it was."""
+
+
 class StorageError(IntertwineError, OSError):
     """A file cannot be written or read: a full disk, a read-only folder, somebody else's lock."""
 

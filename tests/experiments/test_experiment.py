@@ -11,12 +11,14 @@ from intertwine.errors import InputError
 from intertwine.experiments import SCALES, Ordering, compare, experiment_named, experiments, welch_confidence
 
 LENET = experiment_named("lenet")
+WITHOUT_NUMBERS = {"soft-rotmnist"}
+"""Experiments on data that their paper describes and gives no numbers for."""
 
 
 @pytest.mark.parametrize("experiment", experiments().values(), ids=lambda e: e.name)
 def test_every_experiment_is_complete(experiment):
     assert experiment.orderings
-    assert any(row.published for row in experiment.rows)
+    assert any(row.published for row in experiment.rows) or experiment.name in WITHOUT_NUMBERS
     for row in experiment.rows:
         keys = {tuple(sorted(experiment.settings(row.name, scale))) for scale in SCALES}
         assert len(keys) == 1, "a row has the same settings at every scale, with other values"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -12,12 +12,27 @@ import torch
 from PIL import Image
 
 from intertwine.errors import InputError
-from intertwine.experiments import JobSpec, execute, experiment_named
+from intertwine.experiments import (
+    JobSpec,
+    Plot,
+    Table,
+    compare,
+    execute,
+    experiment_named,
+    finished_runs,
+    load_arrays,
+)
 from intertwine.experiments._experiment import Job
-from intertwine.experiments._lrlc import _prepared, shifted
+from intertwine.experiments._lrlc import LAYERS, _moved, _prepared, shifted
+from intertwine.experiments._lrlc_figures import figures, rank_figures
+from intertwine.experiments._lrlc_resnet import LowRankResNet
+from intertwine.experiments.lrlc_imagenet import decayed
+from intertwine.experiments.lrlc_imagenet import prepared as imagenet_prepared
+from intertwine.report import experiment_page
 from tests.data.files import write_mnist
 
 CIFAR, MNIST, CELEBA = (experiment_named(name) for name in ("lrlc", "lrlc-mnist", "lrlc-celeba"))
+RANK, IMAGENET = experiment_named("lrlc-rank"), experiment_named("lrlc-imagenet")
 BRIEF = {"width": 4, "epochs": 1, "warmup_epochs": 0, "batch_size": 10, "validate_every": 1}
 
 
@@ -63,7 +78,8 @@ def test_the_wide_row_stands_beside_the_low_rank_one():
 @pytest.mark.parametrize("row", [row.name for row in MNIST.rows])
 def test_every_row_runs(tmp_path, row):
     metrics = ran(tmp_path, "lrlc-mnist", row, images=40)
-    assert set(metrics) == {"test_accuracy", "train_accuracy", "parameters"}
+    in_place = set() if row.startswith("shifted-") else {"moved_accuracy"}
+    assert set(metrics) == {"test_accuracy", "train_accuracy", "parameters"} | in_place
     assert 0 <= metrics["test_accuracy"] <= 100
 
 
@@ -154,6 +170,197 @@ def test_rows_that_are_shifted(tmp_path):
         assert not torch.equal(one.as_tensors()[0], other.as_tensors()[0])
 
 
+def test_the_moved_test_images_are_those_of_the_shifted_rows(tmp_path):
+    """A network trained in place, asked for the images of a row ``shifted-...``: twice the same number."""
+    write_mnist(tmp_path / "mnist", train=30, test=20)
+    moved, _ = _prepared(job("lrlc-mnist", "shifted-conv", "small", tmp_path))
+    plain, _ = _prepared(job("lrlc-mnist", "conv", "small", tmp_path))
+    again = _moved(plain.test, MNIST.settings("conv", "small"), 2)
+    assert torch.equal(again.as_tensors()[0], moved.test.as_tensors()[0])
+
+
+class TestRank:
+    def test_rows(self):
+        assert [row.name for row in RANK.rows][:4] == ["rank-1", "wide-1", "rank-2", "wide-2"]
+        assert len(RANK.rows) == 17
+        assert RANK.row("wide-1").published["test_accuracy"].mean == 78.80
+        assert RANK.row("rank-1").published["test_accuracy"].mean == 79.94
+        assert RANK.settings("rank-4", "small") == CIFAR.settings("lrlc-l3", "small")
+
+    @pytest.mark.parametrize("row", ["rank-1", "rank-8", "wide-1", "wide-8", "lc"])
+    def test_rows_run(self, tmp_path, row):
+        assert ran(tmp_path, "lrlc-rank", row, images=40)["parameters"] > 0
+
+    def test_the_wide_convolution_of_rank_one_is_the_plain_one(self, tmp_path):
+        plain = ran(tmp_path, "lrlc", "conv", images=40)
+        assert ran(tmp_path, "lrlc-rank", "wide-1", images=40) == plain
+
+
+@dataclass(frozen=True)
+class Found:
+    """A finished run, as far as figures read it."""
+
+    row: str
+    seed: int
+    metrics: dict[str, float]
+    folder: Path = Path("none")
+
+
+class TestFigures:
+    def test_a_run_keeps_its_combining_weights(self, tmp_path):
+        ran(tmp_path, "lrlc-mnist", "lrlc-all", images=40)
+        ran(tmp_path, "lrlc-mnist", "input-l2", images=40)
+        ran(tmp_path, "lrlc-mnist", "conv", images=40)
+        fixed, by_input, none = (
+            load_arrays(next((tmp_path / "results" / "lrlc-mnist" / "smoke" / row).iterdir()))
+            for row in ("lrlc-all", "input-l2", "conv")
+        )
+        assert {name: tuple(maps.shape) for name, maps in fixed.items()} == {
+            "fixed-1": (4, 6, 6),
+            "fixed-2": (4, 4, 4),
+            "fixed-3": (4, 2, 2),
+        }
+        assert {name: tuple(maps.shape) for name, maps in by_input.items()} == {
+            "input-2": (4, 4, 4, 4),
+            "images": (4, 1, 8, 8),
+        }
+        assert 0 <= by_input["images"].min() < by_input["images"].max() <= 1
+        for maps, axis in ((fixed["fixed-2"], 0), (by_input["input-2"], 1)):
+            assert torch.allclose(maps.sum(axis), torch.ones(()))
+        assert by_input["input-2"].std(0).max() > 0, "maps of different images differ"
+        assert none == {}
+
+    def test_accuracy_against_size(self):
+        runs = [Found("conv", seed, {"test_accuracy": 60.0 + seed, "parameters": 100.0}) for seed in range(2)] + [
+            Found("lrlc-l3", 0, {"test_accuracy": 65.0, "parameters": 300.0})
+        ]
+        size, cost = figures(runs)
+        assert [(series.title, list(series.points)) for series in size.series] == [
+            ("convolution", [(100.0, [60.0, 61.0])]),
+            ("LRLC", [(300.0, [65.0])]),
+        ]
+        assert isinstance(cost, Plot)
+
+    def test_cost_against_rank_is_flat_once_converted(self):
+        converted, wide, trained, by_input = (
+            [values[0] for _, values in series.points] for series in figures([])[0].series
+        )
+        assert converted == [converted[0]] * 8
+        assert wide == pytest.approx([converted[0] * rank for rank in range(1, 9)])
+        assert all(a > b > c for a, b, c in zip(by_input, trained, wide, strict=True))
+
+    def test_every_family_has_a_name(self):
+        runs = [Found(name, 0, {"test_accuracy": 1.0, "parameters": 1.0 + k}) for k, name in enumerate(LAYERS)]
+        assert sum(len(series.points) for series in figures(runs)[0].series) == len(LAYERS)
+
+    def test_accuracy_against_rank(self):
+        runs = [Found(f"rank-{k}", 0, {"test_accuracy": 60.0 + k}) for k in (1, 2, 8)]
+        runs += [Found("wide-1", seed, {"test_accuracy": 50.0 + seed}) for seed in range(2)]
+        plot = rank_figures(runs)[0]
+        low, wide, conv = plot.series
+        assert list(low.points) == [(1, [61.0]), (2, [62.0]), (8, [68.0])]
+        assert list(wide.points) == [(1, [50.0, 51.0])]
+        assert list(conv.points) == [(1.0, [50.0, 51.0]), (8.0, [50.0, 51.0])]
+
+    def test_shifts(self):
+        runs = [
+            Found("conv", 0, {"test_accuracy": 95.0, "moved_accuracy": 85.0}),
+            Found("conv", 1, {"test_accuracy": 97.0, "moved_accuracy": 87.0}),
+            Found("shifted-conv", 0, {"test_accuracy": 93.0}),
+        ]
+        (table,) = [figure for figure in figures(runs) if isinstance(figure, Table)]
+        assert table.rows == [["convolution", 96.0, 86.0, 93.0, "2 and 1"]]
+        assert not any(isinstance(figure, Table) for figure in figures(runs[2:]))
+
+    def test_the_page_of_real_runs(self, tmp_path):
+        """From runs to a page with maps: every figure is drawn."""
+        for row in ("lrlc-l3", "input-l3", "conv"):
+            spec = JobSpec("lrlc-mnist", row, "smoke", 0, str(tmp_path / "results"), str(tmp_path))
+            assert execute(spec).state == "finished"
+        runs = finished_runs(MNIST, "smoke", results=tmp_path / "results")
+        metrics = {row.name: [run.metrics for run in runs if run.row == row.name] for row in MNIST.rows}
+        text = experiment_page(MNIST, compare(MNIST, metrics), runs, scale="smoke")
+        assert "could not" not in text
+        assert text.count("What is combined where") == 2
+        assert "Accuracy against size" in text
+        assert len(text.encode()) < 3_000_000
+
+
+def write_imagenet(folder: Path, *, classes: int = 3, train: int = 8, val: int = 3) -> None:
+    """Class folders as they are usually unpacked, with images of different sizes."""
+    random = np.random.default_rng(0)
+    for part, count in (("train", train), ("val", val)):
+        for kind in range(classes):
+            place = folder / part / f"n{kind:08}"
+            place.mkdir(parents=True)
+            for k in range(count):
+                height, width = (int(side) for side in random.integers(40, 90, 2))
+                pixels = random.integers(0, 256, (height, width, 3), dtype=np.uint8)
+                Image.fromarray(pixels).save(place / f"{k}.JPEG", quality=90)
+
+
+class TestImageNet:
+    def test_settings_of_the_paper(self):
+        settings = IMAGENET.settings("lrlc", "paper")
+        wanted = {"epochs": 150, "warmup_epochs": 10, "weight_decay": 8e-5, "image_size": 224, "blocks": [3, 4, 6, 3]}
+        assert {key: settings[key] for key in wanted} == wanted
+        assert settings["batch_size"] * settings["accumulate"] == 2048
+        assert IMAGENET.seeds["paper"] == 3
+
+    @pytest.mark.parametrize("row", [row.name for row in IMAGENET.rows])
+    def test_rows_run_on_digits(self, tmp_path, row):
+        spec = JobSpec("lrlc-imagenet", row, "smoke", 0, str(tmp_path), None, {"epochs": 1, "validation": 1200})
+        outcome = execute(spec)
+        assert outcome.state == "finished", outcome.error
+        assert set(outcome.metrics) == {"test_accuracy", "validation_accuracy", "parameters"}
+
+    def test_the_paper_scale_on_small_files(self, tmp_path):
+        write_imagenet(tmp_path / "imagenet")
+        network = {"width": 4, "blocks": [1, 1], "exchanged": 1, "stem": "small"}
+        data = {"image_size": 32, "enlarged": 40, "validation": 6, "workers": 0}
+        less = {**network, **data, "epochs": 2, "warmup_epochs": 1, "batch_size": 4, "accumulate": 2}
+        spec = JobSpec("lrlc-imagenet", "lrlc", "paper", 0, str(tmp_path / "results"), str(tmp_path), less)
+        outcome = execute(spec)
+        assert outcome.state == "finished", outcome.error
+        data, held = imagenet_prepared(job("lrlc-imagenet", "lrlc", "paper", tmp_path, **less))
+        assert (data.train.shape, data.test.shape, held.shape) == ((3, 40, 40), (3, 32, 32), (3, 32, 32))
+        assert (len(data.train), len(data.test), len(held)) == (18, 9, 6)
+        assert data.classes == ("n00000000", "n00000001", "n00000002")
+        counts = data.train.labels.bincount() + held.labels.bincount(minlength=3)
+        assert counts.tolist() == [8, 8, 8]
+        images, _ = data.train.as_tensors()
+        assert images.mean().abs() < 0.2, "normalized by mean and standard deviation"
+
+    def test_decay_is_for_filters(self):
+        model = LowRankResNet(1, 8, 10, layer="low-rank", rank=2, exchanged=1, blocks=(1, 1), width=4, stem="small")
+        with_decay, without = decayed(model, 0.5)
+        assert (with_decay["weight_decay"], without["weight_decay"]) == (0.5, 0.0)
+        names = {id(p): name for name, p in model.named_parameters()}
+        assert len(names) == len(with_decay["params"]) + len(without["params"])
+        left_out = {names[id(p)] for p in without["params"]}
+        assert any("combining" in name for name in left_out)
+        assert not any(name.endswith("3.weight") and "body" in name for name in left_out)
+
+    def test_counts_of_weights(self):
+        """Published counts of ResNet-50; and what is exchanged differs as it should."""
+        counts = {}
+        for layer, rank in (("conv", None), ("low-rank", 2), ("wide", 2), ("spatial-bias", None)):
+            with torch.device("meta"):
+                counts[layer] = sum(p.numel() for p in LowRankResNet(3, 224, 1000, layer=layer, rank=rank).parameters())
+        assert counts["conv"] == 25_557_032
+        assert counts["spatial-bias"] == counts["conv"] + 3 * 14  # rows and columns of 7 x 7
+        assert counts["low-rank"] == counts["conv"] + 3 * (9 * 512**2 + 3 * 14)
+        assert abs(counts["wide"] - counts["low-rank"]) < 0.001 * counts["low-rank"]
+
+    def test_bad_choices(self):
+        with pytest.raises(InputError, match="a rank for low-rank, input-low-rank, wide only"):
+            LowRankResNet(3, 32, 10, layer="low-rank")
+        with pytest.raises(InputError, match="from 0 to 2 exchanged blocks; got 3"):
+            LowRankResNet(3, 32, 10, exchanged=3, blocks=(1, 1))
+        with pytest.raises(InputError, match=r"images \(3, 32, 32\); got \(3, 16, 16\)"):
+            LowRankResNet(3, 32, 10, blocks=(1,), exchanged=0, width=4)(torch.zeros(1, 3, 16, 16))
+
+
 def write_celeba(folder: Path, *, images: int = 24) -> dict[str, np.ndarray]:
     """The official files, with few and random images."""
     random, pixels = np.random.default_rng(0), {}
@@ -224,7 +431,7 @@ class TestFaces:
     def test_the_paper_scale(self, tmp_path):
         write_celeba(tmp_path / "celeba")
         metrics = ran(tmp_path, "lrlc-celeba", "lrlc-l3", "paper")
-        assert set(metrics) == {"test_accuracy", "train_accuracy", "validation_accuracy", "parameters"}
+        assert set(metrics) == {metric.name for metric in CELEBA.metrics}
         ran(tmp_path, "lrlc-celeba", "shifted-conv", "small", images=8)
 
 

@@ -6,14 +6,23 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import torch
 
 from intertwine.experiments import (
     Comparison,
     Experiment,
     ExperimentRow,
+    Figure,
     Metric,
     Ordering,
+    Panel,
+    Panels,
+    Plot,
     Published,
+    Series,
+    Table,
     compare,
 )
 
@@ -29,6 +38,7 @@ class SampleRun:
     history: Sequence[Mapping[str, float]] = ()
     seconds: float = 65.0
     environment: Mapping[str, str] = field(default_factory=lambda: ENVIRONMENT)
+    folder: Path = Path("unused")
 
 
 EXPERIMENT = Experiment(
@@ -122,3 +132,44 @@ def large() -> tuple[Experiment, Comparison, list[SampleRun]]:
         for seed in range(5)
     ]
     return experiment, compared(experiment, runs), runs
+
+
+def sample_figures(runs: Sequence[object]) -> list[Figure]:
+    """One of each kind: series with bands, published, without points; signed, quiet and colored images; a table."""
+    signed = torch.linspace(-1, 0.5, 25).reshape(5, 5)
+    color = torch.stack([torch.eye(8), 1 - torch.eye(8), torch.full((8, 8), 0.5)])
+    return [
+        Plot(
+            "error against size",
+            "number of weights of the whole network, counted once for each weight that is trained",
+            "test error of the network (%), the mean over all of its seeds",
+            [
+                Series("ours", [(20_000, [3.0, 4.0, 3.6]), (50_000, [2.0, 2.4]), (90_000, [math.nan])]),
+                Series("ours", [(20_000, [2.5]), (50_000, [1.5])], published=True),
+                Series("alone", [(30_000, [2.9, 2.7])], joined=False),
+                Series("a series with a rather long title that says more than fits in one line", []),
+            ],
+            "How to read it.",
+            x_scale="log",
+        ),
+        Panels(
+            "filters",
+            [
+                ("first row", [Panel(signed, f"{15 * k}°", quiet=k % 3 == 2) for k in range(14)]),
+                ("second row", [Panel(signed.T)]),
+            ],
+            "diverging",
+        ),
+        Panels("pictures", [("", [Panel(color, "colors"), Panel(torch.rand(300, 200), "large")])], shared=False),
+        Table(
+            "counts of parts",
+            ("part", "weights", "share (%)"),
+            [["first", 1200, 12.5], ["second", None, 87.5]],
+            "Read.",
+        ),
+    ]
+
+
+def with_figures() -> tuple[Experiment, Comparison, list[SampleRun]]:
+    """The sample with figures of its own."""
+    return replace(EXPERIMENT, figures=sample_figures), COMPARISON, RUNS

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from intertwine.report import Facts, Picture, Prose, Section, inline_svg, page, write_experiment_page, write_page
-from tests.report.sample_experiment import COMPARISON, EXPERIMENT, HOSTILE, RUNS, hostile, large
+from tests.report.sample_experiment import COMPARISON, EXPERIMENT, HOSTILE, RUNS, hostile, large, with_figures
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 DRIVER = shutil.which("chromedriver")
@@ -192,9 +192,10 @@ def too_wide(browser: Browser) -> list[str]:
     )
 
 
-@pytest.mark.parametrize("kind", ["sample", "hostile", "large"])
+@pytest.mark.parametrize("kind", ["sample", "hostile", "large", "figures"])
 def test_a_phone_shows_the_page_without_scrolling_sideways(browser: Browser, tmp_path: Path, kind: str) -> None:
-    made = {"sample": (EXPERIMENT, COMPARISON, RUNS), "hostile": hostile(), "large": large()}[kind]
+    kinds = {"sample": (EXPERIMENT, COMPARISON, RUNS), "hostile": hostile(), "large": large()}
+    made = with_figures() if kind == "figures" else kinds[kind]
     browser.open(write_experiment_page(tmp_path / "page.html", *made, scale="small"), width=390)
     assert browser.run("return document.documentElement.clientWidth") == 390
     assert too_wide(browser) == []
@@ -214,8 +215,12 @@ def test_on_a_phone_the_main_tables_need_no_scrolling_at_all(browser: Browser, s
     ) == [0, 0, 0, 0, 0]
 
 
-@pytest.mark.parametrize("width", [390, 1200])
-def test_letters_of_plots_stay_inside_and_readable(browser: Browser, sample: Path, width: int) -> None:
+@pytest.mark.parametrize(("width", "kind"), [(390, "sample"), (1200, "sample"), (390, "figures"), (1200, "figures")])
+def test_letters_of_plots_stay_inside_and_readable(
+    browser: Browser, sample: Path, tmp_path: Path, width: int, kind: str
+) -> None:
+    if kind == "figures":
+        sample = write_experiment_page(tmp_path / "page.html", *with_figures(), scale="small")
     browser.open(sample, width=width)
     plots = browser.run(
         """return [...document.querySelectorAll("svg")].map((svg) => {
@@ -228,7 +233,7 @@ def test_letters_of_plots_stay_inside_and_readable(browser: Browser, sample: Pat
           return {outside: lost, smallest: Math.min(...sizes), width: box.width};
         })"""
     )
-    assert len(plots) == 4
+    assert len(plots) == (4 if kind == "sample" else 7)
     for plot in plots:
         assert plot["outside"] == []
         assert plot["smallest"] > 9.5
@@ -298,3 +303,16 @@ def test_a_picture_with_its_own_colors_gets_white_paper_in_the_dark(browser: Bro
     browser.open(write_page(tmp_path / "page.html", text), scheme="dark")
     assert browser.console() == []
     assert browser.run("return getComputedStyle(document.querySelector('svg')).backgroundColor") == "rgb(255, 255, 255)"
+
+
+def test_images_are_drawn_with_their_pixels_and_nothing_is_fetched(browser: Browser, tmp_path: Path) -> None:
+    path = write_experiment_page(tmp_path / "page.html", *with_figures(), scale="small")
+    browser.open(path, scheme="dark")
+    assert browser.console() == []
+    assert browser.requests() == [path.as_uri()]
+    images = "[...document.querySelectorAll('svg image')]"
+    assert browser.run(f"return {images}.length") == 14 + 1 + 1 + 2  # filters, their scale, pictures
+    assert browser.run(f"return {images}.every((i) => getComputedStyle(i).imageRendering === 'pixelated')")
+    assert browser.run(f"return {images}.every((i) => i.getBoundingClientRect().width > 8)")
+    card = "return getComputedStyle(document.querySelector('figure.card svg')).backgroundColor"
+    assert browser.run(card) == "rgb(255, 255, 255)"

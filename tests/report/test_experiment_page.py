@@ -32,8 +32,9 @@ from intertwine.report import (
     write_experiment_page,
     write_page,
 )
-from intertwine.report._experiment_plot import comparison_figure, learning_curves, needs_logarithm
+from intertwine.report._experiment_plot import comparison_figure, learning_curves
 from intertwine.report._numbers import duration, measured_places, number, percent
+from intertwine.report._plot_pieces import needs_logarithm
 from tests.report.sample_experiment import COMPARISON, EXPERIMENT, HOSTILE, RUNS, SampleRun, compared, hostile, large
 
 ROOT = Path(__file__).parents[2]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..errors import InputError
+from ._values import parse_settings
 
 if TYPE_CHECKING:
     from ..experiments import Comparison, Experiment, Outcome
@@ -112,7 +112,7 @@ def run(
         data=data,
         only=only or (),
         seeds=seeds,
-        overrides=overrides_of(setting),
+        overrides=parse_settings(setting, option="--set"),
         download=download,
     )
     outcomes: list[Outcome] = []
@@ -194,20 +194,6 @@ def _told(experiment: Experiment, outcome: Outcome) -> str:
     return (
         f"{line} in {outcome.seconds:.1f} s: {numbers}" if outcome.state == "finished" else f"{line} {numbers}".rstrip()
     )
-
-
-def overrides_of(settings: Sequence[str] | None) -> dict[str, Any]:
-    """Settings from texts KEY=VALUE, the values read as JSON where they are."""
-    found = {}
-    for text in settings or ():
-        key, equals, value = text.partition("=")
-        if not equals or not key:
-            raise InputError("--set", expected="KEY=VALUE", got=repr(text), fix="For example --set lr=0.01.")
-        try:
-            found[key] = json.loads(value)
-        except json.JSONDecodeError:
-            found[key] = value
-    return found
 
 
 def _as_json(experiment: Experiment, comparison: Comparison, scale: str) -> dict[str, Any]:

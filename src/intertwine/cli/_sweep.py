@@ -9,7 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from ._experiment import RESULTS, Engine, ResultsOption, Scale, ScaleOption, overrides_of
+from ._experiment import RESULTS, Engine, ResultsOption, Scale, ScaleOption
+from ._values import parse_settings
 
 StudyOption = Annotated[str | None, typer.Option(help="Name of the study; NAME-ROW-SCALE unless given.")]
 StorageOption = Annotated[
@@ -76,7 +77,7 @@ def run(
         data=str(data) if data is not None else None,
         trials=trials,
         seeds=seeds,
-        fixed=overrides_of(setting),
+        fixed=parse_settings(setting, option="--set"),
         prune=prune,
         seed=seed,
     )

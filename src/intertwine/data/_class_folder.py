@@ -38,6 +38,7 @@ def read_class_folder(
     channels: int | None = None,
     fit: Fit = "crop",
     crop_ratio: float = 1.0,
+    bicubic: bool = False,
     test_fraction: float = 0.2,
     seed: int = 0,
     lazy: bool | None = None,
@@ -54,6 +55,7 @@ def read_class_folder(
         channels: 1 or 3; by default 1 if all images are gray.
         fit: ``crop`` or ``stretch`` when resizing changes the aspect ratio.
         crop_ratio: the part of height and width kept when resizing.
+        bicubic: interpolate with cubics instead of lines when resizing.
         test_fraction: part of each class held out if there is no test folder; digests of the paths decide which.
         seed: enters these digests.
         lazy: decode when read instead of now; by default if the decoded images would take more than 1 GiB. Then only
@@ -71,6 +73,7 @@ def read_class_folder(
         image_size(size) if size is not None else _common_size(path, headers),
         fit,
         crop_ratio,
+        bicubic,
     )
     if lazy is None:
         lazy = len(files) * prod(files.shape) > _EAGER_BYTES

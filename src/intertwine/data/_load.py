@@ -33,7 +33,7 @@ def load(
         download: fetch the files of a named dataset if they are not there.
         size: height and width to bring the images to; needed for class folders of images of different sizes.
         options: of the dataset; :func:`describe` lists those of a named one. Class folders have ``channels``, ``fit``,
-            ``crop_ratio``, ``lazy``, and, like ``.npz`` files, ``test_fraction`` and ``seed``.
+            ``crop_ratio``, ``bicubic``, ``lazy``, and, like ``.npz`` files, ``test_fraction`` and ``seed``.
 
     >>> data = load("digits")
     >>> data

@@ -80,7 +80,7 @@ def names() -> tuple[str, ...]:
     """The names of all datasets.
 
     >>> names()
-    ('celeba', 'cifar10', 'cifar100', 'digits', 'dsprites', 'fashion-mnist', 'mnist', ...)
+    ('celeba', 'cifar10', 'cifar100', 'digits', 'digits6-180', 'dsprites', ...)
     """
     _find_files()
     return tuple(sorted(_datasets))

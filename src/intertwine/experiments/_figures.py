@@ -14,7 +14,8 @@ from typing import Literal
 
 from torch import Tensor
 
-from ..train import RecordWarning, replace_file
+from .._files import replace_file
+from ..train import RecordWarning
 
 ARRAYS = "arrays.safetensors"
 

@@ -24,8 +24,11 @@ from ..models import SimpleNet
 from ..train import seed_all
 from ._classifier import PARAMETERS, accuracy, fit_classifier, hit_rate
 from ._experiment import ExperimentRow, Job, Metric, Published
+from ._figures import save_arrays
+from ._lrlc_maps import combining_arrays
 
 _SEEDS = 10
+_TEST_SEED = 2  # of the shifts of test images
 
 TEST = Metric(
     "test_accuracy",
@@ -41,6 +44,12 @@ VALIDATION = Metric(
 )
 TRAIN = Metric("train_accuracy", "%", "higher", "share of training images that are classified rightly, at the end")
 METRICS = (TEST, VALIDATION, TRAIN, PARAMETERS)
+MOVED = Metric(
+    "moved_accuracy",
+    "%",
+    "higher",
+    "share of shifted test images that are classified rightly by a network trained on images in their place",
+)
 
 # layer, where and rank of each row; the rivals of a layer stand beside it, the wide convolution first.
 LAYERS: dict[str, tuple[str, str, int | str | None, int | None]] = {
@@ -94,16 +103,21 @@ _COLUMNS = {"mnist": 0, "cifar10": 1, "celeba": 2}
 
 def published_rows(data: str) -> tuple[ExperimentRow, ...]:
     """The rows of the tables with the numbers of one data set: mnist, cifar10 or celeba."""
-    at, rows = _COLUMNS[data], []
-    for name in LAYERS:
-        test, spread, validation, train = _TABLE[name]
-        published = {
-            TEST.name: Published(test[at], spread[at], _SEEDS),
-            VALIDATION.name: Published(validation[at], None, _SEEDS),
-            TRAIN.name: Published(train if data == "cifar10" else 100.0, None, _SEEDS),
-        }
-        rows.append(ExperimentRow(name, LAYERS[name][0], _settings(name, shifted=False), published))
-    return tuple(rows)
+    return tuple(
+        ExperimentRow(name, LAYERS[name][0], _settings(name, shifted=False), published_of(name, data))
+        for name in LAYERS
+    )
+
+
+def published_of(name: str, data: str) -> dict[str, Published]:
+    """The published numbers of one row on one data set."""
+    at = _COLUMNS[data]
+    test, spread, validation, train = _TABLE[name]
+    return {
+        TEST.name: Published(test[at], spread[at], _SEEDS),
+        VALIDATION.name: Published(validation[at], None, _SEEDS),
+        TRAIN.name: Published(train if data == "cifar10" else 100.0, None, _SEEDS),
+    }
 
 
 def shifted_rows() -> tuple[ExperimentRow, ...]:
@@ -161,8 +175,16 @@ PAPER: dict[str, Any] = {
 """The published setting."""
 
 
-def run(job: Job) -> Mapping[str, float]:
-    """Train one network; measure it on test, training and, where there are some, validation images."""
+def run(job: Job, *, moved: bool = False) -> Mapping[str, float]:
+    """Train one network; measure it on test, training and, where there are some, validation images.
+
+    Combining weights of low-rank layers are kept beside the record, see :func:`combining_arrays`.
+
+    Args:
+        job: the run.
+        moved: whether a network that was trained on images in their place is tested on shifted ones as well: the very
+            test images of the rows ``shifted-...``.
+    """
     wanted = job.settings
     data, validation = _prepared(job)
     seed_all(job.seed)
@@ -180,7 +202,13 @@ def run(job: Job) -> Mapping[str, float]:
         TRAIN.name: 100 * accuracy(model, data.train),
         PARAMETERS.name: sum(p.numel() for p in model.parameters()),
     }
-    return found if validation is None else {**found, VALIDATION.name: 100 * seen}
+    if validation is not None:
+        found[VALIDATION.name] = 100 * seen
+    if moved and not wanted["shifted"]:
+        found[MOVED.name] = 100 * accuracy(model, _moved(data.test, wanted, _TEST_SEED))
+    if arrays := combining_arrays(model, data.test):
+        save_arrays(job.folder, arrays)
+    return found
 
 
 def _prepared(job: Job) -> tuple[ImageData, Split | None]:
@@ -201,7 +229,7 @@ def _prepared(job: Job) -> tuple[ImageData, Split | None]:
         validation, train = train.select(order[:held]), train.select(order[held:])
     if wanted["images"] is not None and wanted["images"] < len(train):
         train = train.subset(wanted["images"], seed=0)
-    train, test = _as_wanted(train, wanted, 1), _as_wanted(data.test, wanted, 2)
+    train, test = _as_wanted(train, wanted, 1), _as_wanted(data.test, wanted, _TEST_SEED)
     validation = _as_wanted(validation, wanted, 3) if validation is not None else None
     return ImageData(data.name, train, test, origin=data.origin), validation
 
@@ -210,7 +238,7 @@ def _as_wanted(split: Split, wanted: Mapping[str, Any], seed: int) -> Split:
     """Decoded once; moved, each image once and for good, if the row wants that; scaled."""
     split = split.in_memory()
     if wanted["shifted"]:
-        split = split.transformed_once(partial(shifted, shift=wanted["shift"]), seed=seed)
+        split = _moved(split, wanted, seed)
     if wanted["scaling"] == "symmetric":
         half = (0.5,) * split.shape[0]
         return split.normalized(Normalization(half, half))
@@ -219,6 +247,10 @@ def _as_wanted(split: Split, wanted: Mapping[str, Any], seed: int) -> Split:
     raise InputError(
         "scaling", expected="unit for [0, 1] or symmetric for [-1, 1]", got=repr(wanted["scaling"]), fix="Choose one."
     )
+
+
+def _moved(split: Split, wanted: Mapping[str, Any], seed: int) -> Split:
+    return split.transformed_once(partial(shifted, shift=wanted["shift"]), seed=seed)
 
 
 def shifted(images: Tensor, generator: torch.Generator, *, shift: int) -> Tensor:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from ._experiment import Experiment, Ordering
 from ._lrlc import METRICS, PAPER, SMALL, SMOKE, TEST, published_rows, run
+from ._lrlc_figures import figures
 
 EXPERIMENT = Experiment(
     name="lrlc",
@@ -39,5 +40,6 @@ EXPERIMENT = Experiment(
     ),
     run=run,
     data={"smoke": "digits", "small": "cifar10", "paper": "cifar10"},
+    figures=figures,
     watch="val_accuracy",
 )

@@ -6,14 +6,17 @@ The rows ``shifted-...`` move each face by up to eight pixels, once, for trainin
 
 from __future__ import annotations
 
+from functools import partial
+
 from ._experiment import Experiment, Ordering
-from ._lrlc import METRICS, PAPER, SMALL, SMOKE, TEST, published_rows, run, shifted_rows
+from ._lrlc import METRICS, MOVED, PAPER, SMALL, SMOKE, TEST, published_rows, run, shifted_rows
+from ._lrlc_figures import figures
 
 EXPERIMENT = Experiment(
     name="lrlc-celeba",
     title="Between convolution and local connection: faces, in place and shifted",
     reference="Elsayed, Ramachandran, Shlens & Kornblith 2020, CelebA",
-    metrics=METRICS,
+    metrics=(*METRICS, MOVED),
     rows=(*published_rows("celeba"), *shifted_rows()),
     scales={
         "smoke": SMOKE,
@@ -36,7 +39,8 @@ EXPERIMENT = Experiment(
         Ordering("lrlc-l3", "input-l3", TEST.name),
         Ordering("shifted-input-l3", "shifted-lrlc-l3", TEST.name),
     ),
-    run=run,
+    run=partial(run, moved=True),
     data={"smoke": "digits", "small": "celeba", "paper": "celeba"},
+    figures=figures,
     watch="val_accuracy",
 )

@@ -7,14 +7,17 @@ paper's figure of shifted faces, for which no numbers are given.
 
 from __future__ import annotations
 
+from functools import partial
+
 from ._experiment import Experiment, Ordering
-from ._lrlc import METRICS, PAPER, SMALL, SMOKE, TEST, published_rows, run, shifted_rows
+from ._lrlc import METRICS, MOVED, PAPER, SMALL, SMOKE, TEST, published_rows, run, shifted_rows
+from ._lrlc_figures import figures
 
 EXPERIMENT = Experiment(
     name="lrlc-mnist",
     title="Between convolution and local connection: digits, in place and shifted",
     reference="Elsayed, Ramachandran, Shlens & Kornblith 2020, MNIST",
-    metrics=METRICS,
+    metrics=(*METRICS, MOVED),
     rows=(*published_rows("mnist"), *shifted_rows()),
     scales={
         "smoke": {**SMOKE, "scaling": "symmetric"},
@@ -40,7 +43,8 @@ EXPERIMENT = Experiment(
         Ordering("lrlc-l1", "lc-l1", TEST.name),
         Ordering("lc-l3", "conv", TEST.name),
     ),
-    run=run,
+    run=partial(run, moved=True),
     data={"smoke": "digits", "small": "mnist", "paper": "mnist"},
+    figures=figures,
     watch="val_accuracy",
 )

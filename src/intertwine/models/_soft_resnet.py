@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Literal
 
 import torch
@@ -50,13 +50,16 @@ class SoftResNet(nn.Module):
         sampling: ``random`` draws at each call, also in evaluation, as published; ``train`` draws in training only;
             ``grid`` never does.
         width: channels of the first block.
+        growth: the second block has this many times as many.
+        pooled: after which of the lifting layer (0) and the blocks (1, 2) the plane is pooled by pairs.
         kernel_size: of all convolutions but the shortcuts.
         hidden: units of the kernel networks; shortcuts have half as many.
         net: ``joint`` or ``fourier``.
         activation: ``cos`` or ``sin``.
         domain: ``input`` or ``output``.
 
-    Shapes: ``(batch, channels, height, width)`` to ``(batch, classes)``; at least 28 x 28 with kernels of size 7.
+    Shapes: ``(batch, channels, height, width)`` to ``(batch, classes)``; at least 28 x 28 with kernels of size 7
+    and two poolings.
 
     References: van der Ouderaa, Romero, van der Wilk 2022; Romero, Lohit 2022.
 
@@ -81,6 +84,8 @@ class SoftResNet(nn.Module):
         tied: bool | None = None,
         sampling: Literal["grid", "random", "train"] = "random",
         width: int = 32,
+        growth: int = 2,
+        pooled: Collection[int] = (1, 2),
         kernel_size: int = 7,
         hidden: int = 32,
         net: Literal["joint", "fourier"] = "joint",
@@ -95,6 +100,10 @@ class SoftResNet(nn.Module):
         if partial and samples == 1:
             raise InputError(
                 "SoftResNet", expected="several samples for partial layers", got="1", fix="For example samples=8."
+            )
+        if not set(pooled) <= {0, 1, 2}:
+            raise InputError(
+                "SoftResNet", expected="stages 0, 1, 2 to pool after", got=str(list(pooled)), fix="For example (1, 2)."
             )
         own_draws = mirrored or partial or rotation_softness is not None
         self.tied = not own_draws if tied is None else tied
@@ -124,10 +133,11 @@ class SoftResNet(nn.Module):
             channels, width, lifting=True, translation_softness=translation_softness, **usual, **soft
         )
         self.first_norm = nn.BatchNorm3d(width)
-        widths = (width, width, 2 * width)
+        self.first_pool = _pool(0 in pooled)
+        widths = (width, width, growth * width)
         self.blocks = nn.ModuleList(
-            ResidualBlock(convolution(a, b), convolution(b, b), shortcut(a, b), tied=self.tied)
-            for a, b in itertools.pairwise(widths)
+            ResidualBlock(convolution(a, b), convolution(b, b), shortcut(a, b), tied=self.tied, pooled=stage in pooled)
+            for stage, (a, b) in enumerate(itertools.pairwise(widths), 1)
         )
         self.last = convolution(widths[-1], widths[-1], "valid")
         self.last_norm = nn.BatchNorm3d(widths[-1])
@@ -136,12 +146,17 @@ class SoftResNet(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Scores of the classes."""
         samples = self.lift.draw()
-        y = torch.relu(self.first_norm(self.lift(x, out_samples=samples)))
+        y = torch.relu(self.first_pool(self.first_norm(self.lift(x, out_samples=samples))))
         for block in self.blocks:
             y, samples = block(y, samples)
         after = samples if self.tied else self.last.draw()
         y = torch.relu(self.last_norm(self.last(y, samples, after)))
         return self.head(y.amax((2, 3, 4)))
+
+
+def _pool(wanted: bool) -> nn.Module:
+    """The maximum of two by two places, or nothing."""
+    return nn.MaxPool3d((1, 2, 2)) if wanted else nn.Identity()
 
 
 class ResidualBlock(nn.Module):
@@ -152,13 +167,23 @@ class ResidualBlock(nn.Module):
         second: group convolution with as many channels on both sides.
         shortcut: pointwise group convolution between the samples of the block, or None for the identity.
         tied: are all samples those of the input?
+        pooled: is the plane pooled by pairs at the end?
     """
 
-    def __init__(self, first: GroupConv, second: GroupConv, shortcut: SoftGroupConv2d | None, *, tied: bool) -> None:
+    def __init__(
+        self,
+        first: GroupConv,
+        second: GroupConv,
+        shortcut: SoftGroupConv2d | None,
+        *,
+        tied: bool,
+        pooled: bool = True,
+    ) -> None:
         super().__init__()
         self.first, self.second, self.shortcut, self.tied = first, second, shortcut, tied
         self.inner = nn.InstanceNorm3d(second.out_channels)
         self.norm = nn.BatchNorm3d(second.out_channels)
+        self.pool = _pool(pooled)
 
     def forward(self, x: Tensor, before: GroupSamples) -> tuple[Tensor, GroupSamples]:
         """Output and the samples at which it is given."""
@@ -167,4 +192,4 @@ class ResidualBlock(nn.Module):
         y = torch.relu(self.inner(self.first(x, before, between)))
         y = torch.relu(self.inner(self.second(y, between, after)))
         y = self.norm(y + (x if self.shortcut is None else self.shortcut(x, before, after)))
-        return torch.relu(nn.functional.max_pool3d(y, (1, 2, 2))), after
+        return torch.relu(self.pool(y)), after

@@ -4,6 +4,7 @@ from ._combining_network import CombiningNetwork as CombiningNetwork
 from ._coord import CoordConv2d as CoordConv2d
 from ._group_grid import GroupSamples as GroupSamples
 from ._kernel_net import KERNEL_NETS as KERNEL_NETS
+from ._kernel_penalty import kernel_norms as kernel_norms
 from ._local import LocallyConnected2d as LocallyConnected2d
 from ._low_rank import LowRankLocalConv2d as LowRankLocalConv2d
 from ._low_rank import to_locally_connected as to_locally_connected

@@ -1,5 +1,9 @@
 """Pictures, tables and pages of what the other rooms compute."""
 
+from ._audit_page import audit_page as audit_page
+from ._audit_page import write_audit_page as write_audit_page
+from ._audit_table import audit_differences as audit_differences
+from ._audit_table import audit_table as audit_table
 from ._experiment_page import RunSummary as RunSummary
 from ._experiment_page import experiment_page as experiment_page
 from ._experiment_page import write_experiment_page as write_experiment_page

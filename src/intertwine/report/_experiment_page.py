@@ -25,6 +25,7 @@ from ._comparison_text import (
     places_of,
     spread_of,
 )
+from ._figure_section import figure_blocks, figure_data, figures_of
 from ._html import (
     Block,
     Column,
@@ -80,11 +81,16 @@ class RunSummary(Protocol):
     def environment(self) -> Mapping[str, str]:
         """Versions and machine."""
 
+    @property
+    def folder(self) -> Path:
+        """Where it lies, with what it kept for figures."""
+
 
 def experiment_page(experiment: Experiment, comparison: Comparison, runs: Sequence[RunSummary], *, scale: Scale) -> str:
     """The page as one self-contained HTML document.
 
-    Plots need matplotlib (extra ``plot``); without it the page has the tables, and says so.
+    Plots need matplotlib (extra ``plot``); without it the page has the tables, and says so. A figure of the experiment
+    that cannot be made is named in its place, and the rest of the page is there.
 
     Args:
         experiment: its rows, metrics, published numbers and claims.
@@ -97,9 +103,11 @@ def experiment_page(experiment: Experiment, comparison: Comparison, runs: Sequen
             "experiment_page", expected=f"a scale: {', '.join(SCALES)}", got=repr(scale), fix="Use one of these."
         )
     plots = find_spec("matplotlib") is not None
+    figures, failed = figures_of(experiment, runs)
     sections = [
         Section("Published and ours", _results(experiment, comparison, plots)),
         Section("Claims of the paper", _claims(experiment, comparison)),
+        Section("Figures", [*failed, *figure_blocks(figures, plots=plots)]),
         Section("Learning curves", _curves(experiment, runs) if plots else ()),
         Section("Settings", _settings(experiment, scale), folded=True),
         Section("Every run", _runs(experiment, comparison, runs), folded=True),
@@ -110,7 +118,7 @@ def experiment_page(experiment: Experiment, comparison: Comparison, runs: Sequen
         [section for section in sections if section.blocks],
         subtitle=experiment.reference,
         summary=_summary(experiment, comparison, runs, scale, plots),
-        data=_data(experiment, comparison, runs, scale),
+        data={**_data(experiment, comparison, runs, scale), "figures": figure_data(figures)},
         footer=f"Experiment {experiment.name} at scale {scale}, written by intertwine {__version__}. "
         "This file needs no network; its numbers are in the element #data as JSON.",
     )

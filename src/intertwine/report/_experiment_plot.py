@@ -1,5 +1,4 @@
-"""Plots of an experiment: published against ours, and learning curves. Drawn 360 points wide, so that the letters keep
-their size on a phone."""
+"""Plots of an experiment: published against ours, and learning curves."""
 
 from __future__ import annotations
 
@@ -11,26 +10,33 @@ from typing import TYPE_CHECKING, Any
 
 from ..experiments import Comparison, Experiment, Metric
 from ._comparison_text import NOT_RUN, cell_of, direction, metric_label, spread_of
-from ._svg import INK, PAPER, QUIET, RULE, SERIES, xml_text
+from ._plot_pieces import (
+    DASHES,
+    LETTER,
+    MARGIN,
+    MARKERS,
+    POINT,
+    PUBLISHED_DASHES,
+    TEXT,
+    WIDTH,
+    key_entry,
+    label_axis,
+    plain_ticks,
+    shortened,
+    tick_letters,
+    value_axis,
+)
+from ._svg import INK, PAPER, RULE, SERIES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from matplotlib.ticker import FuncFormatter
 
     from ._experiment_page import RunSummary
 
-WIDTH = 360.0
 MAX_CURVES = len(SERIES)
-_POINT = 1 / 72
-_TEXT, _SMALL = 11.5, 10.5
-_MARGIN = 10.0
 _ROW = 45.0
 _TITLE_LETTERS, _KEY_LETTERS = 54, 36  # what fits in a line, in a wide font
-_LETTER = 0.6 * _SMALL  # width of a letter in a wide font
-_LOG_RATIO = 10.0
-_DASHES: tuple[Any, ...] = ("-", (0, (6, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)), (0, (9, 3)), (0, (3, 1.5)))
-_MARKERS = ("o", "s", "^", "D", "v", "P")
 
 
 @dataclass(frozen=True)
@@ -73,17 +79,17 @@ def comparison_figure(experiment: Experiment, comparison: Comparison, metric: Me
     ]
     top, bottom = 26.0, 42.0
     height = top + _ROW * len(cells) + bottom
-    figure = Figure(figsize=(WIDTH * _POINT, height * _POINT))
+    figure = Figure(figsize=(WIDTH * POINT, height * POINT))
     axes = figure.add_axes(
-        (_MARGIN / WIDTH, bottom / height, 1 - 2 * _MARGIN / WIDTH, 1 - (top + bottom) / height),
+        (MARGIN / WIDTH, bottom / height, 1 - 2 * MARGIN / WIDTH, 1 - (top + bottom) / height),
     )
     axes.set_ylim(_ROW * len(cells), 0)  # points from above
     axes.set_yticks([])
-    _value_axis(axes, "x", [*ends, *(value for cell in cells for value in cell.values)])
+    value_axis(axes, "x", [*ends, *(value for cell in cells for value in cell.values)])
     for k, (row, cell) in enumerate(zip(experiment.rows, cells, strict=True)):
         if k:
             axes.axhline(k * _ROW, color=RULE, linewidth=0.7)
-        title = _short(row.title, _TITLE_LETTERS)
+        title = shortened(row.title, _TITLE_LETTERS)
         _row_title(axes, k * _ROW + 14.0, title if cell.values else f"{title} — {NOT_RUN}")
         if cell.published is not None:
             _interval(axes, k * _ROW + 23.5, cell.published.mean, cell.published.spread, published=True)
@@ -91,7 +97,7 @@ def comparison_figure(experiment: Experiment, comparison: Comparison, metric: Me
             _interval(axes, k * _ROW + 33.0, cell.mean, spread_of(cell), published=False)
         seeds = [value for value in cell.values if math.isfinite(value)]
         axes.plot(seeds, [k * _ROW + 40.0] * len(seeds), ".", color=SERIES[0], markersize=4.5, alpha=0.8, mew=0)
-    _label(axes, "x", f"{metric_label(metric)}, {direction(metric)}")
+    label_axis(axes, "x", f"{metric_label(metric)}, {direction(metric)}")
     _key(figure, height - top / 2, height)
     return figure
 
@@ -128,17 +134,17 @@ def curve_figure(curves: Sequence[Curve], every: Sequence[Curve], label: str) ->
 
     ends = [end for curve in every for values in (curve.low, curve.high) for end in values]
     line = 15.0
-    left, top, body = 27.0 + _LETTER * _tick_letters(ends), 10.0, 190.0
+    left, top, body = 27.0 + LETTER * tick_letters(ends), 10.0, 190.0
     bottom = 40.0 + line * len(curves)
     height = top + body + bottom
-    figure = Figure(figsize=(WIDTH * _POINT, height * _POINT))
+    figure = Figure(figsize=(WIDTH * POINT, height * POINT))
     axes = figure.add_axes(
-        (left / WIDTH, bottom / height, 1 - (left + _MARGIN + 4) / WIDTH, body / height),
+        (left / WIDTH, bottom / height, 1 - (left + MARGIN + 4) / WIDTH, body / height),
     )
-    _value_axis(axes, "y", ends)
+    value_axis(axes, "y", ends)
     axes.set_xlim(0, 1.02 * max(curve.steps[-1] for curve in every))
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
-    axes.xaxis.set_major_formatter(_plain_ticks())
+    axes.xaxis.set_major_formatter(plain_ticks())
     for k, curve in enumerate(curves):
         color = SERIES[k]
         if curve.seeds > 1:
@@ -148,85 +154,27 @@ def curve_figure(curves: Sequence[Curve], every: Sequence[Curve], label: str) ->
             curve.steps,
             curve.mean,
             color=color,
-            linestyle=_DASHES[k],
+            linestyle=DASHES[k],
             linewidth=1.5,
-            marker=_MARKERS[k],
+            marker=MARKERS[k],
             markersize=4,
             markevery=(min(k * marks // len(curves), len(curve.steps) - 1), marks),
         )
-        handle = {"color": color, "linestyle": _DASHES[k], "marker": _MARKERS[k], "markersize": 4, "linewidth": 1.5}
+        handle = {"color": color, "linestyle": DASHES[k], "marker": MARKERS[k], "markersize": 4, "linewidth": 1.5}
         y = bottom - 40.0 - line * (k + 0.5)
-        _key_entry(figure, left, y, height, f"{_short(curve.title, _KEY_LETTERS)} (n = {curve.seeds})", handle)
-    _label(axes, "x", "training step")
-    _label(axes, "y", label)
+        key_entry(figure, left, y, height, f"{shortened(curve.title, _KEY_LETTERS)} (n = {curve.seeds})", handle)
+    label_axis(axes, "x", "training step")
+    label_axis(axes, "y", label)
     return figure
 
 
 # -- pieces ----------------------------------------------------------------------------------------------------
 
 
-def _value_axis(axes: Axes, which: str, values: Sequence[float]) -> None:
-    """Limits with a margin, a logarithmic scale where the values need one, quiet ticks and rules."""
-    from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
-
-    values = [value for value in values if math.isfinite(value)] or [0.0, 1.0]
-    low, high = min(values), max(values)
-    axis = axes.xaxis if which == "x" else axes.yaxis
-    set_limits = axes.set_xlim if which == "x" else axes.set_ylim
-    if needs_logarithm(values):
-        (axes.set_xscale if which == "x" else axes.set_yscale)("log")
-        room = (high / low) ** 0.06
-        set_limits(low / room, high * room)
-        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high / low < 200 else (1.0,), numticks=12))
-        axis.set_major_formatter(_plain_ticks())
-        axis.set_minor_locator(NullLocator())
-    else:
-        room = 0.06 * (high - low) or 0.05 * abs(high) or 0.5
-        set_limits(low - room, high + room)
-        fitting = int(WIDTH / (_LETTER * _tick_letters(values) + 16))
-        axis.set_major_locator(MaxNLocator(max(2, min(6, fitting)) if which == "x" else 5))
-        axis.set_major_formatter(_plain_ticks())
-    axes.tick_params(length=0, pad=5, labelsize=_SMALL, labelcolor=INK)
-    axes.grid(axis="x" if which == "x" else "y", color=RULE, linewidth=0.7)
-    axes.set_axisbelow(True)
-    for side, spine in axes.spines.items():
-        spine.set(color=QUIET, linewidth=0.8, visible=side == "bottom")
-
-
-def _plain_ticks() -> FuncFormatter:
-    from matplotlib.ticker import FuncFormatter
-
-    return FuncFormatter(lambda value, _: f"{value + 0.0:,.9g}".replace("-", "−"))  # + 0.0 turns -0.0 into 0.0
-
-
-def _tick_letters(values: Iterable[float]) -> int:
-    """How long the labels of an axis for these values are, about."""
-    return max((len(f"{value:,.0f}") for value in values if abs(value) >= 100), default=4)
-
-
-def needs_logarithm(values: Iterable[float]) -> bool:
-    """Whether the small ones of these values would be squeezed together on a linear axis."""
-    values = [value for value in values if math.isfinite(value)]
-    return bool(values) and min(values) > 0 and max(values) / min(values) > _LOG_RATIO
-
-
-def _label(axes: Axes, which: str, text: str) -> None:
-    scale = axes.get_xscale() if which == "x" else axes.get_yscale()
-    if scale == "log":
-        text += ", log scale"
-    set_label = axes.set_xlabel if which == "x" else axes.set_ylabel
-    set_label(xml_text(text), fontsize=_SMALL, color=INK, labelpad=5, parse_math=False)
-
-
 def _row_title(axes: Axes, y: float, text: str) -> None:
     axes.text(
-        0, y, text, transform=axes.get_yaxis_transform(), fontsize=_TEXT, color=INK, va="baseline", parse_math=False
+        0, y, text, transform=axes.get_yaxis_transform(), fontsize=TEXT, color=INK, va="baseline", parse_math=False
     )
-
-
-def _short(text: str, most: int) -> str:
-    text = xml_text(" ".join(text.split()))
-    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def _interval(axes: Axes, y: float, mean: float, spread: float | None, *, published: bool) -> None:
@@ -236,7 +184,7 @@ def _interval(axes: Axes, y: float, mean: float, spread: float | None, *, publis
     color = SERIES[1] if published else SERIES[0]
     if spread is not None:
         ends = [mean - spread, mean + spread]
-        axes.plot(ends, [y, y], color=color, linewidth=1.6, linestyle=(0, (2.5, 1.5)) if published else "-")
+        axes.plot(ends, [y, y], color=color, linewidth=1.6, linestyle=PUBLISHED_DASHES if published else "-")
         axes.plot(ends, [y, y], "|", color=color, markersize=6, markeredgewidth=1.4)
     axes.plot([mean], [y], **_mark(published))
 
@@ -250,25 +198,12 @@ def _mark(published: bool) -> dict[str, Any]:
 def _key(figure: Figure, y: float, height: float) -> None:
     """The legend in one line above the axes."""
     entries = (
-        (_MARGIN, "published ± spread", {**_mark(True), "linestyle": (0, (2.5, 1.5)), "linewidth": 1.6}),
-        (_MARGIN + 140, "ours ± std. dev.", {**_mark(False), "linestyle": "-", "linewidth": 1.6}),
-        (_MARGIN + 268, "each seed", {"marker": ".", "color": SERIES[0], "markersize": 4.5, "mew": 0}),
+        (MARGIN, "published ± spread", {**_mark(True), "linestyle": PUBLISHED_DASHES, "linewidth": 1.6}),
+        (MARGIN + 140, "ours ± std. dev.", {**_mark(False), "linestyle": "-", "linewidth": 1.6}),
+        (MARGIN + 268, "each seed", {"marker": ".", "color": SERIES[0], "markersize": 4.5, "mew": 0}),
     )
     for x, text, style in entries:
-        _key_entry(figure, x, y, height, text, style, wide=text != "each seed")
-
-
-def _key_entry(
-    figure: Figure, x: float, y: float, height: float, text: str, style: dict[str, Any], *, wide: bool = True
-) -> None:
-    from matplotlib.lines import Line2D
-
-    length = 22.0 if wide else 6.0
-    across = [x, x + length / 2, x + length] if wide else [x + length / 2]
-    figure.add_artist(
-        Line2D([a / WIDTH for a in across], [y / height] * len(across), markevery=[len(across) // 2], **style)
-    )
-    figure.text((x + length + 5) / WIDTH, (y - 3.4) / height, text, fontsize=_SMALL, color=INK, parse_math=False)
+        key_entry(figure, x, y, height, text, style, wide=text != "each seed")
 
 
 def _thinned(values: dict[float, float], stretch: float) -> dict[float, float]:

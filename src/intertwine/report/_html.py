@@ -10,12 +10,12 @@ import base64
 import functools
 import hashlib
 import math
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from .._files import replace_file
 from ..errors import InputError, StorageError
 
 if TYPE_CHECKING:
@@ -213,14 +213,9 @@ def page(
 def write_page(path: str | Path, text: str) -> Path:
     """Write the page under a name of its own and rename, so that a kill leaves the old page or the new one."""
     path = Path(path)
-    part = path.with_name(f".part-{path.name}-{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            part.write_text(text, encoding="utf-8", newline="\n")
-            os.replace(part, path)
-        finally:
-            part.unlink(missing_ok=True)
+        replace_file(path, text.encode())
     except OSError as error:
         raise StorageError(
             "write_page",

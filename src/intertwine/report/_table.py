@@ -26,22 +26,24 @@ def comparison_table(experiment: Experiment, comparison: Comparison) -> Group:
     for metric in experiment.metrics:
         if has_numbers(experiment, comparison, metric):
             parts += [
-                _heading(f"{metric_label(metric)}, {direction(metric)}"),
+                heading(f"{metric_label(metric)}, {direction(metric)}"),
                 _results(experiment, comparison, metric),
                 "",
             ]
     if comparison.verdicts:
-        parts += [_heading("claims of the paper"), _claims(experiment, comparison), Text(CONFIDENCE, style="dim")]
+        parts += [heading("claims of the paper"), _claims(experiment, comparison), Text(CONFIDENCE, style="dim")]
     return Group(*parts)
 
 
-def _heading(text: str) -> RenderableType:
+def heading(text: str) -> RenderableType:
+    """A title above a table."""
     from rich.text import Text
 
     return Text(text, style="bold")
 
 
-def _table(*columns: tuple[str, bool]) -> Table:
+def plain_table(*columns: tuple[str, bool]) -> Table:
+    """A table without lines; columns with a label and whether they hold numbers. Long names are folded."""
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)
@@ -53,7 +55,9 @@ def _table(*columns: tuple[str, bool]) -> Table:
 def _results(experiment: Experiment, comparison: Comparison, metric: Metric) -> Table:
     from rich.text import Text
 
-    table = _table(("row", False), ("published", True), ("n", True), ("ours", True), ("n", True), ("difference", True))
+    table = plain_table(
+        ("row", False), ("published", True), ("n", True), ("ours", True), ("n", True), ("difference", True)
+    )
     for line in lines(experiment, comparison, metric):
         ran = line.cell.mean is not None
         # Text, not str: a name in brackets is a name, not a style.
@@ -71,7 +75,7 @@ def _results(experiment: Experiment, comparison: Comparison, metric: Metric) -> 
 def _claims(experiment: Experiment, comparison: Comparison) -> Table:
     from rich.text import Text
 
-    table = _table(("claim", False), ("published", False), ("here", False), ("confidence", True))
+    table = plain_table(("claim", False), ("published", False), ("here", False), ("confidence", True))
     for claim in claims(experiment, comparison):
         table.add_row(
             Text(claim.text), Text(claim.published), Text(claim.here, style=_STYLES[claim.tone]), Text(claim.confidence)

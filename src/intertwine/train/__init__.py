@@ -27,4 +27,3 @@ from ._schedule import lr_factor as lr_factor
 from ._seeding import derive_seed as derive_seed
 from ._seeding import seed_all as seed_all
 from ._storage import locked as locked
-from ._storage import replace_file as replace_file

@@ -25,9 +25,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .._files import PART, sync_folder, write_synced
 from ..errors import InputError, StorageError
 from ._content import content_hash
-from ._storage import PART, sync_folder, write_synced
 
 SCHEMA = 1
 _NAME = re.compile(r"step-(\d{8,})")

@@ -15,9 +15,9 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from .. import __version__
+from .._files import replace_file
 from ..errors import StorageError
 from ._content import content_hash
-from ._storage import replace_file
 
 RECORD_FILE = "record.json"
 

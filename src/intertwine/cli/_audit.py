@@ -1,0 +1,258 @@
+"""``intertwine audit``: how symmetric is this network?"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..errors import InputError
+from ._app import CHECK_FAILED
+from ._values import parse_settings
+
+if TYPE_CHECKING:
+    from ..data import Split
+    from ..measure import Audit, Gate, Network
+
+_WHO = "intertwine audit"
+
+
+class Part(StrEnum):
+    """Which images of a data set."""
+
+    test = "test"
+    train = "train"
+
+
+def register(app: typer.Typer) -> None:
+    """Add this command to the program."""
+    app.command(
+        epilog="Example:  intertwine audit torch.nn:Flatten --data digits --symmetry hflip --images 100",
+    )(audit)
+
+
+def audit(
+    model: Annotated[
+        str | None,
+        typer.Argument(metavar="MODEL", help="package.module:factory, timm:NAME, or a file ending in .pt2 or .onnx."),
+    ] = None,
+    data: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DATA", help="A name ('intertwine list datasets'), class folders, an archive, an .npz."
+        ),
+    ] = None,
+    weights: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="safetensors, or a torch file of tensors; nothing is unpickled.")
+    ] = None,
+    symmetry: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="hflip, vflip, flips, c2, c4 or d4; may be repeated.")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Write audit.json, .csv, .xml and .html there; an interrupted audit goes on."),
+    ] = None,
+    fail_above: Annotated[
+        list[str] | None,
+        typer.Option(metavar="METRIC=BOUND", help="Exit code 1 if an error is above this, e.g. invariance=0.1."),
+    ] = None,
+    fail_below: Annotated[
+        list[str] | None,
+        typer.Option(metavar="METRIC=BOUND", help="Exit code 1 if a share is below this, e.g. agreement=0.9."),
+    ] = None,
+    compare: Annotated[
+        tuple[Path, Path] | None, typer.Option(metavar="A B", help="Compare two audits that were written with --out.")
+    ] = None,
+    argument: Annotated[
+        list[str] | None, typer.Option("--arg", metavar="NAME=VALUE", help="An argument of the factory.")
+    ] = None,
+    folder: Annotated[Path | None, typer.Option(help="Where the files of a named data set are.")] = None,
+    part: Annotated[Part, typer.Option(help="Which images of the data set.")] = Part.test,
+    images: Annotated[int, typer.Option(min=1, help="How many images, at most.")] = 512,
+    size: Annotated[int | None, typer.Option(min=1, help="Bring images to this size; else the model's own.")] = None,
+    mean: Annotated[str | None, typer.Option(metavar="A,B,C", help="Normalize with these means ...")] = None,
+    std: Annotated[str | None, typer.Option(metavar="A,B,C", help="... and these deviations.")] = None,
+    batch_size: Annotated[int, typer.Option(min=1, help="Images at a time; halved when memory runs out.")] = 64,
+    budget: Annotated[str | None, typer.Option(metavar="TIME", help="Take about this long: 60s, 10m.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print audit.json.")] = False,
+) -> None:
+    """Measure how symmetric a trained network is: as a whole, at each layer, and what stands in the way.
+
+    Exit code 1 if a gate (--fail-above, --fail-below) is missed.
+
+    Example:  intertwine audit net:Net --weights net.safetensors --data digits --symmetry c4 --out audit
+    """
+    if compare is not None:
+        _compare(*compare, as_json=as_json)
+        return
+    if model is None or data is None:
+        raise InputError(
+            _WHO,
+            expected="MODEL and --data, or --compare A B",
+            got="no " + " and no ".join(name for name, value in (("MODEL", model), ("--data", data)) if value is None),
+            fix="See 'intertwine audit --help'.",
+        )
+    from ..measure import audit as measure_audit
+
+    gates = _gates(fail_above, fail_below)
+    seconds = None if budget is None else _seconds(budget)
+    network = _network(model, weights, parse_settings(argument or [], option="--arg"))
+    split, origin = _split(data, folder, part, images, size, network, mean, std)
+    pictures, labels = split.as_tensors()
+    with _progress(quiet=as_json) as show:
+        found = measure_audit(
+            network.model,
+            (pictures, labels) if labels.dim() == 1 else pictures,
+            symmetry or ["hflip"],
+            images=images,
+            batch_size=batch_size,
+            budget=seconds,
+            name=model,
+            data_name=origin,
+            folder=out,
+            progress=show,
+        )
+    judged = found.judge(gates)
+    if out is not None:
+        _write(out, found, judged)
+    _print(found, judged, as_json=as_json, out=out, notes=network.notes)
+    if not all(kept for _, _, kept in judged):
+        raise typer.Exit(CHECK_FAILED)
+
+
+def _gates(above: list[str] | None, below: list[str] | None) -> list[Gate]:
+    from ..measure import METRICS, Gate
+
+    found = []
+    for option, texts, better in (("--fail-above", above, "lower"), ("--fail-below", below, "higher")):
+        for text in texts or []:
+            gate = Gate.parse(text)
+            if METRICS[gate.metric].better != better:
+                other = "--fail-below" if better == "lower" else "--fail-above"
+                raise InputError(
+                    option,
+                    expected=f"a metric of which {'less' if better == 'lower' else 'more'} is better",
+                    got=gate.metric,
+                    fix=f"Use {other} {text}.",
+                )
+            found.append(gate)
+    return found
+
+
+def _seconds(text: str) -> float:
+    units = {"s": 1.0, "m": 60.0, "h": 3600.0}
+    number, unit = (text[:-1], units[text[-1]]) if text[-1:] in units else (text, 1.0)
+    try:
+        seconds = float(number) * unit
+    except ValueError:
+        seconds = -1.0
+    if not seconds > 0:
+        raise InputError("--budget", expected="a time such as 60s, 10m or 1h", got=repr(text), fix="Write it so.")
+    return seconds
+
+
+def _network(spec: str, weights: Path | None, options: dict[str, Any]) -> Network:
+    from ..measure import load_network
+
+    return load_network(spec, weights=weights, options=options)
+
+
+def _split(
+    data: str,
+    folder: Path | None,
+    part: Part,
+    images: int,
+    size: int | None,
+    network: Network,
+    mean: str | None,
+    std: str | None,
+) -> tuple[Split, str]:
+    """The images as the network wants them: size and normalization given, or the network's own, or none."""
+    from ..data import Normalization, load
+
+    wanted = size if size is not None else network.size
+    found = load(data, folder=folder, size=wanted)
+    split = found.test if part is Part.test and len(found.test) else found.train
+    if not len(split):
+        raise InputError("--data", expected="images", got=f"none in {data}", fix="Look into the folder.")
+    if images < len(split):
+        split = split.subset(images)
+    if (mean is None) != (std is None):
+        raise InputError(_WHO, expected="--mean and --std together", got="one of them", fix="Give both, or none.")
+    if mean is not None and std is not None:
+        split = split.normalized(Normalization(_numbers("--mean", mean), _numbers("--std", std)))
+    elif network.mean is not None and network.std is not None:
+        split = split.normalized(Normalization(network.mean, network.std))
+    skipped = f", {len(found.skipped)} files could not be read" if found.skipped else ""
+    return split, f"{data}, {part.value} images{skipped}"
+
+
+def _numbers(option: str, text: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(number) for number in text.split(","))
+    except ValueError:
+        raise InputError(option, expected="numbers such as 0.5,0.5,0.5", got=repr(text), fix="One a channel.") from None
+
+
+@contextmanager
+def _progress(*, quiet: bool) -> Iterator[Any]:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description:<28}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as bar:
+        task = bar.add_task("audit")
+        yield lambda title, done, total: bar.update(task, description=title, completed=done, total=total)
+
+
+def _write(out: Path, found: Audit, judged: list[tuple[Gate, Any, bool]]) -> None:
+    from ..measure import save_audit
+    from ..report import write_audit_page
+
+    save_audit(out, found, judged)
+    write_audit_page(out / "audit.html", found, judged)
+
+
+def _print(
+    found: Audit, judged: list[tuple[Gate, Any, bool]], *, as_json: bool, out: Path | None, notes: list[str]
+) -> None:
+    if as_json:
+        gates = [
+            {"metric": gate.metric, "bound": gate.bound, "symmetry": r.symmetry, "value": r.value, "kept": kept}
+            for gate, r, kept in judged
+        ]
+        typer.echo(json.dumps({**found.to_dict(), "gates": gates}, indent=2, ensure_ascii=False))
+        return
+    from ..report import audit_table
+
+    _console().print(audit_table(found, judged))
+    for note in notes:
+        typer.echo(f"weights: {note}", err=True)
+    if out is not None:
+        typer.echo(f"Written to {out}: audit.html, audit.json, audit.csv, audit.xml")
+
+
+def _compare(first: Path, second: Path, *, as_json: bool) -> None:
+    from ..measure import read_audit
+    from ..report import audit_differences
+
+    a, b = read_audit(first), read_audit(second)
+    rows, table = audit_differences(a, b)
+    if as_json:
+        typer.echo(json.dumps(rows, indent=2, ensure_ascii=False))
+    else:
+        _console().print(table)
+
+
+def _console() -> Any:
+    """The terminal, or lines of 140 letters where the output goes into a file."""
+    from rich.console import Console
+
+    console = Console()
+    return console if console.is_terminal else Console(width=140)

@@ -1,0 +1,125 @@
+"""Images to measure on, in batches that fit into memory, and a network that is left as it was found."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from ..errors import InputError
+
+R = TypeVar("R")
+Images = Tensor | tuple[Tensor, Tensor] | Iterable[object]
+"""A tensor ``(n, c, h, w)``, a pair of images and labels, or batches of either, as a ``DataLoader`` gives them."""
+
+
+def batches(data: Images, *, who: str, batch_size: int = 128, most: int | None = None) -> Iterator[tuple[Tensor, ...]]:
+    """Images, and labels where there are some, batch by batch; ``most`` images at most.
+
+    >>> [len(x) for x, in batches(torch.rand(5, 1, 2, 2), who="here", batch_size=2)]
+    [2, 2, 1]
+    """
+    seen = 0
+    for batch in _pieces(data, who, batch_size):
+        images = batch[0]
+        if images.ndim != 4 or not images.is_floating_point():
+            raise InputError(
+                who,
+                expected="floating point images (n, channels, height, width)",
+                got=f"{images.dtype} of shape {tuple(images.shape)}",
+                fix="Scale the images as in training, and add the axes that lack.",
+            )
+        room = len(images) if most is None else min(len(images), most - seen)
+        if room <= 0:
+            break
+        seen += room
+        yield tuple(part[:room] for part in batch)
+    if not seen:
+        raise InputError(who, expected="images", got="none", fix="Give a tensor, or a loader that can be read again.")
+
+
+def _pieces(data: Images, who: str, batch_size: int) -> Iterator[tuple[Tensor, ...]]:
+    if isinstance(data, Tensor):
+        data = (data,)
+    whole = isinstance(data, tuple) and 0 < len(data) <= 2 and all(isinstance(part, Tensor) for part in data)
+    if whole:
+        yield from zip(*(part.split(batch_size) for part in data), strict=True)  # type: ignore[union-attr]
+        return
+    if not isinstance(data, Iterable):
+        raise InputError(
+            who, expected="a tensor of images or a loader", got=type(data).__name__, fix="Try a DataLoader."
+        )
+    for batch in data:
+        parts = tuple(batch) if isinstance(batch, tuple | list) else (batch,)
+        if not parts or not all(isinstance(part, Tensor) for part in parts[:2]):
+            raise InputError(
+                who,
+                expected="batches of images, or of images and labels",
+                got=f"{type(batch).__name__} of {', '.join(type(part).__name__ for part in parts)}",
+                fix="Put the images first, as a tensor, and the labels second.",
+            )
+        yield parts[:2]
+
+
+@contextmanager
+def measuring(model: nn.Module) -> Iterator[torch.device]:
+    """Evaluation mode without gradients; afterwards every module is in the mode in which it was found."""
+    modes = [(module, module.training) for module in model.modules()]
+    first = next(iter([*model.parameters(), *model.buffers()]), None)
+    model.eval()
+    try:
+        with torch.no_grad():
+            yield first.device if first is not None else torch.device("cpu")
+    finally:
+        for module, mode in modes:
+            module.training = mode
+
+
+def in_halves(run: Callable[[Tensor], R], x: Tensor) -> list[R]:
+    """``run`` on the batch, or on its halves when memory runs out, and so on."""
+    try:
+        return [run(x)]
+    except (torch.OutOfMemoryError, RuntimeError) as error:
+        if len(x) < 2 or not _is_memory(error):
+            raise
+    warnings.warn(f"a batch of {len(x)} does not fit into memory; going on with halves", RuntimeWarning, stacklevel=2)
+    if x.device.type == "cuda":
+        torch.cuda.empty_cache()
+    first, second = x[: len(x) // 2], x[len(x) // 2 :]
+    return [*in_halves(run, first), *in_halves(run, second)]
+
+
+def _is_memory(error: RuntimeError) -> bool:
+    text = str(error).lower()
+    return isinstance(error, torch.OutOfMemoryError) or "out of memory" in text or "can't allocate memory" in text
+
+
+def require_finite(out: Tensor, *, who: str) -> Tensor:
+    """The output, or an error if it has values that are no numbers."""
+    if not bool(torch.isfinite(out).all()):
+        bad = int((~torch.isfinite(out)).flatten(1).any(1).sum()) if out.ndim > 1 else 1
+        raise InputError(
+            who,
+            expected="finite outputs",
+            got=f"NaN or infinity for {bad} of {len(out)} images",
+            fix="Check the weights and how the images are normalized.",
+        )
+    return out
+
+
+def as_tensor(out: object, *, who: str) -> Tensor:
+    """The network's output, which must be one tensor with the batch first."""
+    if isinstance(out, Tensor):
+        return out
+    if isinstance(out, tuple | list) and len(out) == 1 and isinstance(out[0], Tensor):
+        return out[0]
+    raise InputError(
+        who,
+        expected="a network that returns one tensor",
+        got=type(out).__name__,
+        fix="Wrap it in a module that picks the tensor to look at.",
+    )

@@ -1,0 +1,169 @@
+"""Where in the network is the symmetry lost? The error of every layer's output, in one pass."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from ..errors import InputError
+from ._batches import Images, batches, in_halves, measuring
+from ._estimate import Estimate, estimate
+from ._invariance import relative_difference
+from ._metrics import define
+from ._symmetry import Symmetry, parse_symmetry
+from ._taps import tapped
+
+define(
+    "layer_equivariance_error",
+    "‖τ f(x) − P f(τx)‖ / (½‖τ f(x)‖ + ½‖f(τx)‖), mean over τ ≠ 1",
+    "",
+    "lower",
+    "how far a layer's output is from moving with the input, its channels permuted by P (the identity unless given)",
+)
+define(
+    "layer_invariance_error",
+    "‖f(x) − f(τx)‖ / (½‖f(x)‖ + ½‖f(τx)‖), mean over τ ≠ 1",
+    "",
+    "lower",
+    "how far a layer's output is from staying as it is",
+)
+
+
+@dataclass(frozen=True)
+class LayerError:
+    """What happens at one layer.
+
+    Attributes:
+        name: of the layer; ``name#2`` is the second call of a layer that is used twice.
+        kind: the module's class, or the function.
+        shape: of its output, without the batch.
+        equivariance: how far it is from moving with the input; None for outputs that are not images.
+        invariance: how far it is from staying as it is.
+    """
+
+    name: str
+    kind: str
+    shape: tuple[int, ...]
+    equivariance: Estimate | None
+    invariance: Estimate
+
+
+@dataclass(frozen=True)
+class LayerErrors:
+    """All layers in the order in which they ran.
+
+    Attributes:
+        layers: what was measured.
+        skipped: (name, reason) of layers whose output could not be compared.
+    """
+
+    layers: tuple[LayerError, ...]
+    skipped: tuple[tuple[str, str], ...]
+
+
+def layer_errors(
+    model: nn.Module,
+    data: Images,
+    symmetry: str | Symmetry = "hflip",
+    *,
+    permutations: Mapping[str, Tensor] | None = None,
+    batch_size: int = 64,
+    most: int | None = None,
+) -> LayerErrors:
+    """Equivariance and invariance error at every layer, from one pass over the images.
+
+    A feature map ``(n, c, h, w)`` is moved as the images are; tokens ``(n, t, c)`` are taken as a square grid, extra
+    tokens in front staying where they are. A layer of a group-equivariant network permutes its channels as well: give
+    ``permutations`` as found by :func:`match`, else channels are compared with themselves.
+
+    Args:
+        model: any network, see :func:`tapped` for what counts as a layer.
+        data: as for :func:`invariance_error`.
+        symmetry: a finite group of image maps.
+        permutations: layer name → ``(order, channels)``: for each element g the index p with τ_g f(x)[i] compared to
+            f(τ_g x)[p[i]].
+        batch_size: images at a time; each goes through the network once for every element of the group, together.
+        most: how many images to look at, at most.
+
+    >>> net = nn.Sequential(nn.Conv2d(1, 2, 3, padding=1), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    >>> [layer.name for layer in layer_errors(net, torch.rand(2, 1, 6, 6), "hflip").layers]
+    ['0', '1', '2', '3']
+    """
+    group = parse_symmetry(symmetry)
+    found: dict[str, _Layer] = {}
+    skipped: dict[str, str] = {}
+    with measuring(model) as device:
+
+        def run(x: Tensor) -> None:
+            copies = _all_copies(group, x)
+
+            def see(name: str, kind: str, out: Tensor) -> None:
+                if out.ndim < 2 or len(out) % group.order:
+                    skipped[name] = f"{kind}: shape {tuple(out.shape)} has no batch of {group.order} x {len(x)} first"
+                    return
+                parts = out.detach().chunk(group.order)
+                layer = found.setdefault(name, _Layer(kind, tuple(out.shape[1:])))
+                layer.add(group, parts, None if permutations is None else permutations.get(name))
+
+            with tapped(model, see):
+                model(copies)
+
+        for images, *_ in batches(data, who="layer_errors", batch_size=batch_size, most=most):
+            in_halves(run, images.to(device))
+    layers = tuple(layer.result(name, group.name) for name, layer in found.items() if name not in skipped)
+    return LayerErrors(layers, tuple(skipped.items()))
+
+
+class _Layer:
+    """The values of one layer so far."""
+
+    def __init__(self, kind: str, shape: tuple[int, ...]) -> None:
+        self.kind, self.shape = kind, shape
+        self.moved: list[Tensor] = []
+        self.still: list[Tensor] = []
+
+    def add(self, group: Symmetry, parts: tuple[Tensor, ...], permutations: Tensor | None) -> None:
+        still, moved = [], []
+        maps = [as_maps(part) for part in parts]
+        for g in range(1, group.order):
+            still.append(relative_difference(parts[0], parts[g]))
+            base, other = maps[0], maps[g]
+            if base is not None and other is not None:
+                if permutations is not None:
+                    other = other[:, permutations[g].to(other.device)]
+                moved.append(relative_difference(group.apply(g, base), other))
+        self.still.append(torch.stack(still).mean(0))
+        if moved:
+            self.moved.append(torch.stack(moved).mean(0))
+
+    def result(self, name: str, of: str) -> LayerError:
+        moved = estimate("layer_equivariance_error", self.moved, of=of) if self.moved else None
+        return LayerError(name, self.kind, self.shape, moved, estimate("layer_invariance_error", self.still, of=of))
+
+
+def as_maps(out: Tensor) -> Tensor | None:
+    """A layer's output as feature maps ``(n, c, h, w)``; None if it is neither maps nor tokens on a square grid."""
+    if out.ndim == 4:
+        return out if out.shape[-1] > 1 or out.shape[-2] > 1 else None
+    if out.ndim == 3:
+        for extra in range(3):  # class and distillation tokens
+            side = math.isqrt(max(out.shape[1] - extra, 0))
+            if side > 1 and side * side == out.shape[1] - extra:
+                return out[:, extra:].transpose(1, 2).unflatten(2, (side, side))
+    return None
+
+
+def _all_copies(group: Symmetry, x: Tensor) -> Tensor:
+    copies = [group.apply(g, x) for g in range(group.order)]
+    if any(copy.shape != x.shape for copy in copies):
+        raise InputError(
+            "layer_errors",
+            expected=f"square images, which {group.name} keeps in shape",
+            got=f"{x.shape[-2]} x {x.shape[-1]}",
+            fix="Crop the images, or measure a symmetry that does not turn them.",
+        )
+    return torch.cat(copies)

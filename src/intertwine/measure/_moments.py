@@ -1,0 +1,159 @@
+"""Means, variances and correlations of channels, gathered in one pass over the data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import torch
+from torch import Tensor, fx
+
+from ._channel_graph import ChannelGraph, Site
+
+DEAD = 1e-10
+"""A channel is dead if its variance is below this fraction of its own mean square plus the mean variance."""
+
+
+class Moments:
+    """Streaming mean and variance of the channels of one network at one site.
+
+    Every position of every image is one sample. Samples are shifted by the means of the first batch, so that nothing
+    cancels in float32; the samples of one batch are summed in the network's precision, batches in float64.
+    """
+
+    def __init__(self, first: Tensor) -> None:
+        self.shift = first.mean(1, keepdim=True)
+        self.count = 0
+        self.sum = torch.zeros(len(first), dtype=torch.float64, device=first.device)
+        self.square = torch.zeros_like(self.sum)
+
+    def add(self, samples: Tensor) -> Tensor:
+        """Take in a matrix of channels by samples; returns it shifted."""
+        shifted = samples - self.shift
+        self.count += shifted.shape[1]
+        self.sum += shifted.sum(1)
+        self.square += torch.linalg.vecdot(shifted, shifted, dim=1)
+        return shifted
+
+    @property
+    def mean(self) -> Tensor:
+        """The mean of each channel."""
+        return self.shift[:, 0].double() + self.sum / self.count
+
+    @property
+    def variance(self) -> Tensor:
+        """The variance of each channel, over all samples."""
+        return (self.square / self.count - (self.sum / self.count) ** 2).clamp_min(0)
+
+    @property
+    def dead(self) -> Tensor:
+        """Which channels do not vary."""
+        variance = self.variance
+        return variance <= DEAD * (self.mean**2 + variance.mean())
+
+
+class CrossMoments:
+    """The Pearson correlation of the channels of two networks at one site; C² numbers, however many images.
+
+    >>> x = torch.randn(3, 50)
+    >>> first, second = Moments(x), Moments(x.flip(0))
+    >>> cross = CrossMoments(first, second)
+    >>> cross.add(first.add(x), second.add(x.flip(0)))
+    >>> cross.correlation().argmax(1)
+    tensor([2, 1, 0])
+    """
+
+    def __init__(self, first: Moments, second: Moments) -> None:
+        self.first, self.second = first, second
+        self.sum = torch.zeros(len(first.sum), len(second.sum), dtype=torch.float64, device=first.sum.device)
+
+    def add(self, first: Tensor, second: Tensor) -> None:
+        """Take in the shifted samples of both."""
+        self.sum += first @ second.T
+
+    def correlation(self, *, eps: float = 0.0) -> Tensor:
+        """K[i, j] between channel i of the first and channel j of the second network; 0 for dead channels."""
+        n = self.first.count
+        covariance = self.sum / n - torch.outer(self.first.sum / n, self.second.sum / n)
+        scale = torch.outer(self.first.variance.sqrt(), self.second.variance.sqrt()) + eps
+        found = (covariance / scale).nan_to_num(0, 0, 0)
+        found[self.first.dead] = 0
+        found[:, self.second.dead] = 0
+        return found
+
+
+def samples(value: Tensor, site: Site) -> Tensor:
+    """The activations at a site as a matrix of channels by positions."""
+    part = value.narrow(site.axis, site.start, site.size)
+    return part.movedim(site.axis, 0).reshape(site.size, -1)
+
+
+def chosen_sites(graph: ChannelGraph, *, every: bool = False) -> dict[str, tuple[Site, ...]]:
+    """Where each group of channels is watched.
+
+    Behind a nonlinearity where there is one, at the largest map (a gate of one pixel says little), and of these the
+    last: in a residual stage, the output of its last block. With ``every``, at all maps of that size.
+    """
+    found = {}
+    for name, sites in graph.sites.items():
+        best = max((s.nonlinear, s.positions) for s in sites)
+        kept = [s for s in sites if (s.nonlinear, s.positions) == best]
+        found[name] = tuple(kept if every else kept[-1:])
+    return found
+
+
+def lockstep(
+    graph: ChannelGraph, states: Sequence[Mapping[str, Tensor]], x: Tensor, wanted: set[str]
+) -> Iterator[tuple[str, list[Tensor]]]:
+    """Run the traced program with several sets of weights side by side, and hand out the wanted values as they arise.
+
+    A value is only kept while it is needed, so the memory is that of one forward pass for each set.
+    """
+    last = _last_uses(graph.program)
+    runs: list[dict[fx.Node, object]] = [{} for _ in states]
+    for node in graph.program.graph.nodes:
+        if node.op == "output":
+            yield "output", [_first_tensor(fx.map_arg(node.args, run.__getitem__)) for run in runs]
+            return
+        for run, state in zip(runs, states, strict=True):
+            if node.op == "placeholder":
+                name = graph.inputs.get(node.name)
+                run[node] = x if name is None else _value(graph, state, name)
+            elif node.op == "get_attr":
+                run[node] = _attribute(graph.program, node.target)
+            else:
+                args = fx.map_arg(node.args, run.__getitem__)
+                run[node] = node.target(*args, **fx.map_arg(node.kwargs, run.__getitem__))
+        if node.name in wanted:
+            yield node.name, [run[node] for run in runs]  # type: ignore[misc]
+        for old in last.get(node, ()):
+            for run in runs:
+                run.pop(old, None)
+
+
+def _value(graph: ChannelGraph, state: Mapping[str, Tensor], name: str) -> Tensor:
+    return state[name] if name in state else graph.program.constants_by_name[name]  # type: ignore[union-attr, index]
+
+
+def _attribute(program: fx.GraphModule, path: str) -> object:
+    value: object = program
+    for part in path.split("."):
+        value = getattr(value, part)
+    return value
+
+
+def _first_tensor(found: object) -> Tensor:
+    while isinstance(found, list | tuple):
+        found = found[0]
+    return found  # type: ignore[return-value]
+
+
+def _last_uses(program: fx.GraphModule) -> dict[fx.Node, list[fx.Node]]:
+    """For each node, the values that nobody needs after it."""
+    seen: set[fx.Node] = set()
+    found: dict[fx.Node, list[fx.Node]] = {}
+    for node in reversed(program.graph.nodes):
+        for used in node.all_input_nodes:
+            if used not in seen and used.op != "placeholder":
+                seen.add(used)
+                found.setdefault(node, []).append(used)
+    return found

@@ -1,0 +1,141 @@
+"""Networks by name: a factory in somebody's code, a timm architecture, an exported program."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from .._torchvision import declare_missing_operations
+from ..errors import InputError, MissingExtraError
+from ._exported import load_exported
+from ._weights import load_weights_into
+
+
+@dataclass(frozen=True)
+class Network:
+    """A network to look at.
+
+    Attributes:
+        name: how it was asked for.
+        model: the module.
+        size: height and width of the images it expects, where that is known.
+        mean: of the normalization it expects, where that is known.
+        std: the same.
+        notes: what was done to read it.
+    """
+
+    name: str
+    model: nn.Module
+    size: tuple[int, int] | None = None
+    mean: tuple[float, ...] | None = None
+    std: tuple[float, ...] | None = None
+    notes: list[str] = field(default_factory=list)
+
+
+def load_network(spec: str, *, weights: Path | None = None, options: Mapping[str, Any] | None = None) -> Network:
+    """The network that ``spec`` names, with weights from a file if one is given.
+
+    Args:
+        spec: ``package.module:factory``, called with ``options``; ``timm:NAME``, built without downloading anything;
+            or the path of an exported program, ``file.pt2``.
+        weights: a safetensors or torch file, see :func:`load_weights_into`.
+        options: keyword arguments of the factory, such as ``{"num_classes": 10}``.
+
+    >>> load_network("torch.nn:Linear", options={"in_features": 2, "out_features": 3}).model
+    Linear(in_features=2, out_features=3, bias=True)
+    """
+    if spec.endswith(".pt2"):
+        network = Network(spec, _exported(spec, weights))
+    elif spec.startswith("timm:"):
+        network = _from_timm(spec, dict(options or {}))
+    elif ":" in spec:
+        network = Network(spec, _from_factory(spec, dict(options or {})))
+    else:
+        raise InputError(
+            "MODEL",
+            expected="package.module:factory, timm:NAME or a file ending in .pt2 or .onnx",
+            got=repr(spec),
+            fix="For a class Net in net.py in this folder: net:Net.",
+        )
+    if weights is not None and not spec.endswith(".pt2"):
+        network.notes.extend(load_weights_into(network.model, weights))
+    return network
+
+
+def _exported(spec: str, weights: Path | None) -> nn.Module:
+    if weights is not None:
+        raise InputError("--weights", expected="none: an exported program has its weights", got=str(weights), fix="")
+    path = Path(spec)
+    if not path.exists():
+        raise InputError("MODEL", expected="an existing file", got=spec, fix="Check the path.")
+    return load_exported(path)
+
+
+def _from_factory(spec: str, options: dict[str, Any]) -> nn.Module:
+    place, _, name = spec.partition(":")
+    if "" not in sys.path and str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))  # as `python -m` does: a file beside the user is importable
+    try:
+        factory: Callable[..., Any] = getattr(importlib.import_module(place), name)
+    except ImportError as error:
+        raise InputError("MODEL", expected=f"an importable module {place!r}", got=str(error), fix=_HOW) from None
+    except AttributeError:
+        known = [key for key in vars(importlib.import_module(place)) if not key.startswith("_")]
+        raise InputError(
+            "MODEL",
+            expected=f"a function or class in {place}, such as {', '.join(known[:6])}",
+            got=repr(name),
+            fix="Check the name after the colon.",
+        ) from None
+    if isinstance(factory, nn.Module):
+        return factory
+    try:
+        model = factory(**options)
+    except TypeError as error:
+        raise InputError(
+            "MODEL", expected=f"{spec} to take the given arguments", got=str(error), fix="Use --arg NAME=VALUE."
+        ) from None
+    if not isinstance(model, nn.Module):
+        raise InputError(
+            "MODEL", expected=f"{spec} to return a torch.nn.Module", got=type(model).__name__, fix="Check the factory."
+        )
+    return model
+
+
+_HOW = "Run in the folder that holds it, or install it."
+
+
+def _from_timm(spec: str, options: dict[str, Any]) -> Network:
+    declare_missing_operations()
+    try:
+        import timm
+    except ImportError:
+        raise MissingExtraError(
+            "timm:NAME", expected="the package timm", got="no such module", fix="pip install 'intertwine[vision]'"
+        ) from None
+
+    name = spec.removeprefix("timm:")
+    if not timm.is_model(name):
+        close = timm.list_models(f"*{name}*")[:5]
+        raise InputError(
+            "MODEL",
+            expected="an architecture of timm",
+            got=repr(name),
+            fix=f"Did you mean {', '.join(close)}?" if close else "See timm.list_models().",
+        )
+    model: nn.Module = timm.create_model(name, pretrained=False, **options)
+    config: dict[str, Any] = dict(getattr(model, "pretrained_cfg", None) or {})
+    size = config.get("input_size")
+    return Network(
+        spec,
+        model,
+        size=tuple(size[1:]) if size else None,
+        mean=tuple(config["mean"]) if config.get("mean") else None,
+        std=tuple(config["std"]) if config.get("std") else None,
+    )

@@ -1,0 +1,207 @@
+"""The steps of an audit: each measures one thing on one network, and says what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+
+from .._registry import Registry
+from ..errors import InputError, IntertwineError
+from ._batches import as_tensor, batches, measuring
+from ._consistency import shift_consistency
+from ._equivariance import equivariance_error
+from ._estimate import Estimate
+from ._invariance import agreement, invariance_error
+from ._layers import layer_errors
+from ._lie import lie_derivative
+from ._metrics import define
+from ._reading import Note, Reading
+from ._symmetry import Symmetry
+from ._transformation import transformations
+
+define(
+    "accuracy",
+    "1 if argmax Φ(x) is the label, else 0",
+    "",
+    "higher",
+    "share of images that are classified rightly, as they are",
+)
+define(
+    "transformed_accuracy",
+    "1 if argmax Φ(τx) is the label, else 0; mean over τ ≠ 1",
+    "",
+    "higher",
+    "share of images that are classified rightly after the transformation",
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """What is audited.
+
+    Attributes:
+        model: any network from images to scores, or to images.
+        images: ``(n, c, h, w)``, as the network wants them.
+        labels: ``(n,)``, if there are any.
+        dense: whether the output is images.
+        batch_size: images at a time.
+    """
+
+    model: nn.Module
+    images: Tensor
+    labels: Tensor | None
+    dense: bool
+    batch_size: int = 64
+
+    @staticmethod
+    def of(model: nn.Module, images: Tensor, labels: Tensor | None = None, *, batch_size: int = 64) -> Subject:
+        """Look at one image to see what kind of output the network has."""
+        with measuring(model) as device:
+            try:
+                out = as_tensor(model(images[:1].to(device)), who="audit")
+            except (RuntimeError, ValueError, TypeError) as error:
+                if isinstance(error, IntertwineError):
+                    raise
+                raise InputError(
+                    "audit",
+                    expected="images that the network takes",
+                    got=f"{' x '.join(map(str, images.shape[1:]))}, at which it said: {str(error).splitlines()[0]}",
+                    fix="Check channels and size of the images, and the arguments of the network.",
+                ) from error
+        return Subject(model, images, labels, out.ndim == 4 and out.shape[-1] > 1, batch_size)
+
+    @property
+    def classifies(self) -> bool:
+        """Whether there are scores and labels to hold against them."""
+        return self.labels is not None and not self.dense
+
+
+@dataclass
+class Findings:
+    """What a step found.
+
+    Attributes:
+        readings: numbers.
+        notes: sentences.
+        arrays: pictures and the like, by name.
+    """
+
+    readings: list[Reading] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
+    arrays: dict[str, Tensor] = field(default_factory=dict)
+
+
+Measure = Callable[[Subject, Symmetry | None], Findings]
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step of an audit.
+
+    Attributes:
+        name: what the progress bar says.
+        measure: does it.
+        per_symmetry: whether it is done for each symmetry, or once.
+        passes: how many times every image goes through the network, about, for a group of this order.
+        applies: whether it can be done on this subject.
+    """
+
+    name: str
+    measure: Measure
+    per_symmetry: bool
+    passes: Callable[[int], float]
+    applies: Callable[[Subject], bool] = lambda subject: True
+
+
+STEPS = Registry[Step]("audit step")
+"""All steps in the order in which they are done: the most telling first."""
+
+
+def step(
+    name: str,
+    *,
+    per_symmetry: bool = True,
+    passes: Callable[[int], float] = float,
+    applies: Callable[[Subject], bool] = lambda subject: True,
+) -> Callable[[Measure], Measure]:
+    """Enter a function in the list of steps."""
+
+    def enter(measure: Measure) -> Measure:
+        STEPS.add(name, Step(name, measure, per_symmetry, passes, applies))
+        return measure
+
+    return enter
+
+
+@step("whole network")
+def _whole(subject: Subject, symmetry: Symmetry | None) -> Findings:
+    measured = equivariance_error if subject.dense else invariance_error
+    return Findings(
+        [Reading.of(measured(subject.model, subject.images, _required(symmetry), batch_size=subject.batch_size))]
+    )
+
+
+@step("classes", applies=lambda subject: not subject.dense)
+def _classes(subject: Subject, symmetry: Symmetry | None) -> Findings:
+    same = agreement(subject.model, subject.images, _required(symmetry), batch_size=subject.batch_size)
+    return Findings([Reading.of(same)])
+
+
+@step("accuracy", applies=lambda subject: subject.classifies)
+def _accuracy(subject: Subject, symmetry: Symmetry | None) -> Findings:
+    group = _required(symmetry)
+    plain = Estimate("accuracy", _hits(subject, [lambda x: x]), of="")
+    moved = Estimate("transformed_accuracy", _hits(subject, transformations(group)), of=group.name)
+    return Findings([Reading.of(plain), Reading.of(moved)])
+
+
+def _hits(subject: Subject, maps: Sequence[Callable[[Tensor], Tensor]]) -> Tensor:
+    """For each image the share of maps after which it is classified rightly."""
+    hits = []
+    with measuring(subject.model) as device:
+        data = (subject.images, subject.labels)
+        for images, labels in batches(data, who="audit", batch_size=subject.batch_size):
+            x = images.to(device)
+            right = [as_tensor(subject.model(m(x)), who="audit").argmax(1).cpu() == labels for m in maps]
+            hits.append(torch.stack(right).double().mean(0))
+    return torch.cat(hits)
+
+
+@step("layers")
+def _layers(subject: Subject, symmetry: Symmetry | None) -> Findings:
+    group = _required(symmetry)
+    found = layer_errors(subject.model, subject.images, group, batch_size=max(1, subject.batch_size // group.order))
+    readings = []
+    for layer in found.layers:
+        about = {"layer": layer.name, "kind": layer.kind, "shape": " x ".join(map(str, layer.shape))}
+        if layer.equivariance is not None:
+            readings.append(Reading.of(layer.equivariance, **about))
+        readings.append(Reading.of(layer.invariance, **about))
+    return Findings(readings, [Note(name, reason) for name, reason in found.skipped])
+
+
+@step("shifts", per_symmetry=False, passes=lambda _: 2.0, applies=lambda subject: not subject.dense)
+def _shifts(subject: Subject, symmetry: Symmetry | None) -> Findings:
+    shift = max(1, min(4, min(subject.images.shape[-2:]) // 4))
+    found = shift_consistency(subject.model, subject.images, shift=shift, batch_size=min(32, subject.batch_size))
+    return Findings([Reading.of(found)])
+
+
+@step("small motions", per_symmetry=False, passes=lambda _: 15.0)
+def _motions(subject: Subject, symmetry: Symmetry | None) -> Findings:
+    images = subject.images[:128]
+    return Findings(
+        [
+            Reading.of(lie_derivative(subject.model, images, flow, batch_size=subject.batch_size))
+            for flow in ("translation_x", "translation_y", "rotation", "scale")
+        ]
+    )
+
+
+def _required(symmetry: Symmetry | None) -> Symmetry:
+    if symmetry is None:
+        raise TypeError("this step is done for each symmetry")
+    return symmetry

@@ -1,0 +1,66 @@
+"""One map of images with its inverse: what a measurement applies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from ._symmetry import Symmetry, parse_symmetry
+
+
+@dataclass(frozen=True, eq=False)
+class Transformation:
+    """A map τ of images ``(n, c, h, w)``.
+
+    Args:
+        name: for tables.
+        forward: x ↦ τx.
+        inverse: y ↦ τ⁻¹y, as well as it can be done on pixels; None if there is none.
+        exact: whether pixels only change places, so that nothing is lost by resampling.
+
+    >>> import torch
+    >>> roll = Transformation("roll", lambda x: x.roll(1, -1), lambda y: y.roll(-1, -1), exact=True)
+    >>> float(roll.round_trip(torch.rand(1, 1, 4, 4)))
+    0.0
+    """
+
+    name: str
+    forward: Callable[[Tensor], Tensor]
+    inverse: Callable[[Tensor], Tensor] | None = None
+    exact: bool = False
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return self.forward(x)
+
+    def round_trip(self, x: Tensor) -> Tensor:
+        """‖τ⁻¹τx − x‖ / ‖x‖ for each image: how much is lost on the pixels, there and back."""
+        if self.inverse is None:
+            return x.new_full((len(x),), float("nan"))
+        difference = (self.inverse(self.forward(x)) - x).flatten(1).norm(dim=1)
+        return difference / x.flatten(1).norm(dim=1).clamp_min(1e-30)
+
+
+def transformations(symmetry: str | Symmetry | Transformation) -> list[Transformation]:
+    """The elements of a symmetry other than the identity; a single transformation stays as it is.
+
+    >>> [t.name for t in transformations("c4")]
+    ['c4[1]', 'c4[2]', 'c4[3]']
+    """
+    if isinstance(symmetry, Transformation):
+        return [symmetry]
+    group = parse_symmetry(symmetry)
+    return [_element(group, g) for g in range(1, group.order)]
+
+
+def _element(symmetry: Symmetry, g: int) -> Transformation:
+    inverse = int(symmetry.group.inverse(g))
+    name = symmetry.name if symmetry.order == 2 else f"{symmetry.name}[{g}]"
+    exact = symmetry.plane_maps[g] is not None
+    return Transformation(name, symmetry.maps[g], symmetry.maps[inverse], exact=exact)
+
+
+def name_of(symmetry: str | Symmetry | Transformation) -> str:
+    """What tables call it."""
+    return symmetry if isinstance(symmetry, str) else symmetry.name

@@ -1,0 +1,117 @@
+"""``intertwine audit`` as a user types it."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from safetensors.torch import save_file
+from torch import nn
+from typer.testing import CliRunner
+
+from intertwine.cli import program
+
+QUICK = ("--data", "digits", "--images", "20", "--symmetry", "hflip")
+
+
+def run(*words: str):
+    return CliRunner().invoke(program(), ["audit", *words])
+
+
+@pytest.fixture
+def net(tmp_path, monkeypatch) -> str:
+    """A module in the current folder with a network of one channel, and its weights beside it."""
+    (tmp_path / "audited_net.py").write_text(
+        "from torch import nn\n"
+        "def build(channels=1, width=4):\n"
+        "    return nn.Sequential(nn.Conv2d(channels, width, 3), nn.ReLU(), nn.Flatten(), nn.LazyLinear(10))\n"
+        "def small(channels=1):\n"
+        "    return nn.Sequential(nn.Conv2d(channels, 4, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(),\n"
+        "                         nn.Linear(4, 10))\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    return "audited_net:small"
+
+
+def test_table_files_and_exit_codes(net, tmp_path):
+    done = run(net, *QUICK, "--out", "out", "--fail-above", "invariance=1.9")
+    assert done.exit_code == 0, done.output
+    assert "invariance error" in done.output
+    assert "kept: invariance_error of hflip at most 1.9" in done.output
+    assert {"audit.html", "audit.json", "audit.csv", "audit.xml"} <= {p.name for p in (tmp_path / "out").iterdir()}
+    page = (tmp_path / "out" / "audit.html").read_text()
+    assert "Audit of audited_net:small" in page
+    assert "<svg" in page
+    missed = run(net, *QUICK, "--fail-above", "invariance=0")
+    assert missed.exit_code == 1
+    assert "MISSED" in missed.output
+    assert run(net, *QUICK, "--fail-below", "agreement=1.1").exit_code == 1
+
+
+def test_json(net):
+    found = json.loads(run(net, *QUICK, "--json", "--fail-above", "invariance=0").output)
+    assert found["schema"] == 1
+    assert found["gates"][0]["kept"] is False
+    assert any(r["metric"] == "invariance_error" for r in found["readings"])
+
+
+def test_weights_and_comparison(net, tmp_path):
+    torch.manual_seed(5)
+    model = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 10))
+    save_file(model.state_dict(), tmp_path / "a.safetensors")
+    torch.save({"state_dict": {f"module.{k}": 2 * v for k, v in model.state_dict().items()}}, tmp_path / "b.pt")
+    for name, weights in (("first", "a.safetensors"), ("second", "b.pt")):
+        done = run(net, *QUICK, "--weights", weights, "--out", name)
+        assert done.exit_code == 0, done.output
+    rows = json.loads(run("--compare", "first", "second", "--json").output)
+    assert {"metric", "first", "second", "change"} <= set(rows[0])
+    assert any(row["layer"] == "0" for row in rows)
+    assert "better and worse" in run("--compare", "first", "second").output
+
+
+def test_class_folders_and_files_that_cannot_be_read(net, tmp_path):
+    generator = np.random.default_rng(0)
+    for name in ("cat", "dog"):
+        (tmp_path / "pictures" / name).mkdir(parents=True)
+        for k in range(4):
+            pixels = generator.integers(0, 255, (16, 16, 3), dtype=np.uint8)
+            Image.fromarray(pixels).save(tmp_path / "pictures" / name / f"{k}.png")
+    (tmp_path / "pictures" / "cat" / "broken.png").write_bytes(b"no picture")
+    with pytest.warns(UserWarning, match="broken"):
+        done = run(
+            net, "--data", "pictures", "--arg", "channels=3", "--mean", "0.5,0.5,0.5", "--std", "1,1,1", "--json"
+        )
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert "1 files could not be read" in found["data"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ((), "MODEL and --data"),
+        (("audited_net:small",), "no --data"),
+        (("audited_net:small", "--data", "nothing"), "neither a name nor an existing path"),
+        (("audited_net:small", *QUICK, "--symmetry", "hflop"), "Did you mean hflip?"),
+        (("audited_net:small", *QUICK, "--fail-above", "agreement=1"), "Use --fail-below agreement=1"),
+        (("audited_net:small", *QUICK, "--budget", "soon"), "60s, 10m or 1h"),
+        (("audited_net:small", *QUICK, "--mean", "0.5"), "--mean and --std together"),
+        (("audited_net:small", *QUICK, "--mean", "a", "--std", "b"), "numbers such as"),
+        (("audited_net:other", *QUICK), "a function or class in audited_net"),
+        (("audited_net:small", *QUICK, "--weights", "none.pt"), "none.pt"),
+        (("--compare", "a", "b"), "a folder with audit.json"),
+    ],
+)
+def test_bad_input(net, words, message):
+    failed = run(*words)
+    assert failed.exit_code == 2, failed.output
+    assert message in " ".join(failed.output.split())
+
+
+def test_data_of_the_wrong_channels(net):
+    failed = run(net, *QUICK, "--arg", "channels=3")
+    assert failed.exit_code == 2
+    assert "channels" in failed.output

@@ -1,0 +1,161 @@
+"""Small networks of every kind of wiring, and networks from elsewhere."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+class Residual(nn.Module):
+    """Identity shortcuts, a projection shortcut, and shortcuts without parameters (option A)."""
+
+    def __init__(self, *, option_a: bool, norm: bool = True) -> None:
+        super().__init__()
+        bn = nn.BatchNorm2d if norm else nn.Identity
+        self.stem, self.bn0 = nn.Conv2d(3, 6, 3, padding=1), bn(6)
+        self.a1, self.bn1, self.a2, self.bn2 = (
+            nn.Conv2d(6, 5, 3, padding=1),
+            bn(5),
+            nn.Conv2d(5, 6, 3, padding=1),
+            bn(6),
+        )
+        self.b1, self.bn3 = nn.Conv2d(6, 9, 3, 2, padding=1), bn(9)
+        self.b2, self.bn4 = nn.Conv2d(9, 12, 3, padding=1), bn(12)
+        self.down = None if option_a else nn.Conv2d(6, 12, 1, 2)
+        self.head = nn.Linear(12, 4)
+
+    def forward(self, x):
+        x = F.relu(self.bn0(self.stem(x)))
+        x = F.relu(x + self.bn2(self.a2(F.relu(self.bn1(self.a1(x)), inplace=True))))
+        y = self.bn4(self.b2(F.relu(self.bn3(self.b1(x)))))
+        x = F.pad(x[:, :, ::2, ::2], (0, 0, 0, 0, 3, 3)) if self.down is None else self.down(x)
+        return self.head(F.relu(x + y).mean((2, 3)))
+
+
+class Dense(nn.Module):
+    """Concatenation, cutting, squeeze and excitation, grouped and depthwise convolutions, group norms."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b = nn.Conv2d(3, 8, 3, padding=1), nn.Conv2d(3, 4, 3, padding=1)
+        self.depth = nn.Conv2d(12, 24, 3, padding=1, groups=12)
+        self.grouped, self.norm = nn.Conv2d(24, 16, 3, padding=1, groups=4), nn.GroupNorm(2, 16)
+        self.squeeze, self.excite = nn.Conv2d(16, 5, 1), nn.Conv2d(5, 16, 1)
+        self.up = nn.ConvTranspose2d(16, 6, 2, 2)
+        self.mix, self.instance = nn.Conv2d(14, 10, 1), nn.InstanceNorm2d(10, affine=True)
+        self.slope = nn.PReLU(10)
+        self.head = nn.Linear(10 * 4, 3)
+
+    def forward(self, x):
+        a, b = F.relu(self.a(x)), F.gelu(self.b(x))
+        y = self.norm(self.grouped(F.silu(self.depth(torch.cat([a, b], 1)))))
+        y = y * torch.sigmoid(self.excite(F.relu(self.squeeze(F.adaptive_avg_pool2d(y, 1)))))
+        y = F.relu(self.up(F.max_pool2d(y, 2)))
+        first, second = torch.cat([y, a], 1).split([9, 5], 1)
+        y = self.slope(self.instance(self.mix(torch.cat([first, second], 1))))
+        return self.head(F.adaptive_avg_pool2d(y, 2).flatten(1))
+
+
+class ChannelsLast(nn.Module):
+    """A ConvNeXt-like block: permutes, a layer norm over channels, linear maps, a layer scale."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Conv2d(3, 8, 3, padding=1)
+        self.depth, self.norm = nn.Conv2d(8, 8, 5, padding=2, groups=8), nn.LayerNorm(8)
+        self.up, self.down = nn.Linear(8, 20), nn.Linear(20, 8)
+        self.scale = nn.Parameter(torch.rand(8, 1, 1))
+        self.head = nn.Linear(8, 3)
+
+    def forward(self, x):
+        x = self.stem(x)
+        y = self.down(F.gelu(self.up(self.norm(self.depth(x).permute(0, 2, 3, 1)))))
+        return self.head((x + self.scale * y.permute(0, 3, 1, 2)).mean((-2, -1)))
+
+
+class Tokens(nn.Module):
+    """Patches, a class token, a position embedding, one attention block, an MLP over tokens."""
+
+    def __init__(self, size: int = 8) -> None:
+        super().__init__()
+        self.patch = nn.Conv2d(3, 8, 2, 2)
+        self.token = nn.Parameter(torch.randn(1, 1, 8))
+        self.position = nn.Parameter(torch.randn(1, (size // 2) ** 2 + 1, 8))
+        self.q, self.k, self.v = nn.Linear(8, 6), nn.Linear(8, 6), nn.Linear(8, 7)
+        self.out = nn.Linear(7, 8)
+        self.mixer = nn.Sequential(nn.Linear((size // 2) ** 2 + 1, 9), nn.GELU(), nn.Linear(9, (size // 2) ** 2 + 1))
+        self.head = nn.Linear(8, 3)
+
+    def forward(self, x):
+        x = self.patch(x).flatten(2).transpose(1, 2)
+        x = torch.cat([self.token.expand(x.shape[0], -1, -1), x], 1) + self.position
+        x = x + self.out(F.scaled_dot_product_attention(self.q(x), self.k(x), self.v(x)))
+        x = x + self.mixer(x.transpose(1, 2)).transpose(1, 2)
+        return self.head(x[:, 0])
+
+
+class GroupedUp(nn.Module):
+    """A grouped and a depthwise transposed convolution, and an image as output."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a = nn.Conv2d(3, 8, 3, padding=1)
+        self.up = nn.ConvTranspose2d(8, 12, 2, 2, groups=2)
+        self.each = nn.ConvTranspose2d(12, 12, 3, padding=1, groups=12)
+        self.b = nn.Conv2d(12, 3, 3, padding=1)
+
+    def forward(self, x):
+        return self.b(F.relu(self.each(F.relu(self.up(F.relu(self.a(x)))))))
+
+
+class Odd(nn.Module):
+    """Two operations that nobody can permute through: a sort over channels and a channel shuffle."""
+
+    def __init__(self, *, kind: str) -> None:
+        super().__init__()
+        self.kind = kind
+        self.a, self.b, self.c = nn.Conv2d(3, 8, 3), nn.Conv2d(8, 6, 3), nn.Linear(6, 2)
+
+    def forward(self, x):
+        x = F.relu(self.a(x))
+        if self.kind == "cumsum":
+            x = x.cumsum(1)
+        else:
+            n, c, h, w = x.shape
+            x = x.view(n, 2, c // 2, h, w).transpose(1, 2).reshape(n, c, h, w)
+        return self.c(F.relu(self.b(x)).mean((2, 3)))
+
+
+class Tied(nn.Module):
+    """One linear map used twice, so that its two axes are one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b, self.c = nn.Linear(5, 7), nn.Linear(7, 7), nn.Linear(7, 2)
+
+    def forward(self, x):
+        return self.c(torch.tanh(self.b(torch.tanh(self.b(torch.tanh(self.a(x)))))))
+
+
+def vgg(width: int = 8, *, classes: int = 5, norm: bool = False, size: int = 8) -> nn.Module:
+    """A few convolutions with pooling, and a linear map after flattening a map of more than one pixel."""
+    layers: list[nn.Module] = []
+    before = 3
+    for after in (width, 2 * width):
+        layers += [nn.Conv2d(before, after, 3, padding=1), *([nn.BatchNorm2d(after)] if norm else []), nn.ReLU(True)]
+        layers += [nn.MaxPool2d(2)]
+        before = after
+    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(before * (size // 4) ** 2, classes))
+
+
+def torchvision():
+    """torchvision beside a CPU build of torch: its wheel is built for CUDA and misses two operations, never used here."""
+    library = torch.library.Library("torchvision", "FRAGMENT")
+    for name in ("nms", "qnms"):
+        if not hasattr(torch.ops.torchvision, name):
+            library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    import torchvision
+
+    torchvision._kept = library  # the schemas live as long as the library object
+    return torchvision

@@ -46,6 +46,7 @@ _ROOMS = (
     "report",
     "spaces",
     "testing",
+    "topographic",
     "train",
 )
 

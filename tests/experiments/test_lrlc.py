@@ -331,6 +331,18 @@ class TestImageNet:
         images, _ = data.train.as_tensors()
         assert images.mean().abs() < 0.2, "normalized by mean and standard deviation"
 
+    def test_images_are_cut_and_interpolated_by_cubics(self, tmp_path):
+        write_imagenet(tmp_path / "imagenet", classes=2, train=1, val=1)
+        less = {"image_size": 28, "enlarged": 32, "validation": 0}
+        data, _ = imagenet_prepared(job("lrlc-imagenet", "lrlc", "paper", tmp_path, **less))
+        with Image.open(tmp_path / "imagenet" / "val" / "n00000000" / "0.JPEG") as image:
+            side = min(image.size)
+            kept = side * 0.875
+            left, top = ((length - kept) / 2 for length in image.size)
+            box = (left, top, left + kept, top + kept)
+            cut = image.resize((28, 28), Image.Resampling.BICUBIC, box=box)
+        assert np.array_equal(data.test.raw()[0].numpy(), np.array(cut).transpose(2, 0, 1))
+
     def test_decay_is_for_filters(self):
         model = LowRankResNet(1, 8, 10, layer="low-rank", rank=2, exchanged=1, blocks=(1, 1), width=4, stem="small")
         with_decay, without = decayed(model, 0.5)

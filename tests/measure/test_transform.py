@@ -6,7 +6,7 @@ import copy
 
 import pytest
 import torch
-import torch.nn.functional as F
+import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
 from intertwine.errors import InputError

@@ -1,6 +1,7 @@
 """Datasets of images, by name or from class folders, archives and ``.npz`` files; augmentations that repeat by seed."""
 
 from ._class_folder import SkippedImagesWarning as SkippedImagesWarning
+from ._digit_motions import DigitMotion as DigitMotion
 from ._factors import FactorGrid as FactorGrid
 from ._image_data import ImageData as ImageData
 from ._image_data import Skipped as Skipped
@@ -11,6 +12,9 @@ from ._registry import Registered as Registered
 from ._registry import describe as describe
 from ._registry import names as names
 from ._registry import register_dataset as register_dataset
+from ._sequences import FactorSequences as FactorSequences
+from ._sequences import TransformedSequences as TransformedSequences
+from ._sequences import part_of_grid as part_of_grid
 from ._source import ImageSource as ImageSource
 from ._source import TensorImages as TensorImages
 from ._split import AugmentedSplit as AugmentedSplit

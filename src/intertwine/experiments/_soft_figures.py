@@ -61,7 +61,7 @@ def _against_penalty(group: str, rows: Sequence[ExperimentRow], runs: Sequence[F
         title=f"Learned ω' of each layer, {group}",
         x="λ",
         y="‖ω'‖",
-        series=[Series(layer, sorted(points.items())) for layer, points in layers.items()],
+        series=[Series(layer, sorted(layers[layer].items())) for layer in sorted(layers, key=_place)],
         caption="A larger λ should draw ω' towards 0, where a layer is strict.",
         x_scale="log",
     )
@@ -74,9 +74,14 @@ def _against_penalty(group: str, rows: Sequence[ExperimentRow], runs: Sequence[F
     given = [row for row in rows if row.name in learned and TEST.name in row.published]
     if given:
         points = sorted((learned[row.name], [row.published[TEST.name].mean]) for row in given)
-        series.append(Series("soft, learned ω', published", points, published=True))
+        series.append(Series("soft, learned ω'", points, published=True))
     accuracy = Plot(f"Accuracy against λ, {group}", "λ", "test accuracy, %", series, x_scale="log")
     return [frequencies, accuracy]
+
+
+def _place(layer: str) -> tuple[int, str]:
+    """Where a layer stands in the network, for sorting: arrays come back from their file in any order."""
+    return {"lift": 0, "last": 2}.get(layer, 1), layer
 
 
 def _histories(group: str, rows: Sequence[ExperimentRow], runs: Sequence[FinishedRun]) -> list[Figure]:
@@ -110,7 +115,7 @@ def _extents(group: str, rows: Sequence[ExperimentRow], runs: Sequence[FinishedR
                 for name, value in load_arrays(run.folder).items()
                 if name.startswith("relaxation/rotation/")
             }
-            layers = layers or list(kept)
+            layers = layers or sorted(kept, key=_place)
             lines.append([run.row, run.seed, *(kept.get(layer) for layer in layers)])
     if not lines:
         return []

@@ -29,8 +29,12 @@ LAMBDAS = (0.001, 0.01, 0.1, 0.5, 1.0, 5.0)
 ROTATION, TRANSLATION = 1.0, 0.5
 """ω' where it is fixed, and where learning starts."""
 
-GROUPS: dict[str, tuple[str, int]] = {"t2": ("T(2)", 1), "se2-4": ("SE(2)/4", 4), "se2-8": ("SE(2)/8", 8)}
-GROUPS["se2-16"] = ("SE(2)/16", 16)
+GROUPS: dict[str, tuple[str, int]] = {
+    "t2": ("T(2)", 1),
+    "se2-4": ("SE(2)/4", 4),
+    "se2-8": ("SE(2)/8", 8),
+    "se2-16": ("SE(2)/16", 16),
+}
 """Title of each group, and the number of rotations that are sampled."""
 
 COLUMNS = ("cifar10", "cifar10+", "cifar100", "cifar100+")
@@ -108,6 +112,9 @@ def relaxation(kind: str, samples: int) -> dict[str, Any]:
     Args:
         kind: ``strict``, ``partial``, ``soft`` or ``lambda-NUMBER``.
         samples: rotations that are sampled; with 1, translations are relaxed instead.
+
+    >>> relaxation("lambda-5", 4)["penalty"], relaxation("soft", 1)["translation"], relaxation("strict", 4)["rotation"]
+    (5.0, 0.5, None)
     """
     soft = kind == "soft" or kind.startswith("lambda-")
     return {
@@ -132,6 +139,10 @@ def published_rows(
         groups: which of ``GROUPS``.
         prefix: begins the names.
         note: begins the titles.
+
+    >>> row = published_rows("cifar10", ["se2-4"])[1]
+    >>> row.name, row.title, row.published["test_accuracy"].mean
+    ('se2-4-partial', 'SE(2)/4 partial', 83.04)
     """
     at, rows = COLUMNS.index(column), []
     for group in groups:

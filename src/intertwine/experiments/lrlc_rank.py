@@ -7,8 +7,6 @@ plain one; the locally connected layer is where growing ranks lead. The paper gi
 
 from __future__ import annotations
 
-from typing import Any
-
 from ._experiment import Experiment, ExperimentRow, Ordering
 from ._lrlc import METRICS, SMOKE, TEST, published_of, run
 from ._lrlc_figures import rank_figures
@@ -17,39 +15,30 @@ from .lrlc import EXPERIMENT as PICTURES
 RANKS = range(1, 9)
 
 
-def _settings(layer: str, rank: int | None) -> dict[str, Any]:
-    return {"layer": layer, "rank": rank, "shifted": False}
+# The ends, of which the paper has numbers: what they are, and the row of its tables.
+_ENDS = {
+    "rank-1": ("LRLC, rank 1: + spatial bias", "bias-l3"),
+    "wide-1": ("convolution", "conv"),
+    "lc": ("locally connected", "lc-l3"),
+}
 
 
-def _rows() -> tuple[ExperimentRow, ...]:
-    rows = []
-    for rank in RANKS:
-        first = rank == 1
-        low, wide = (
-            ("LRLC, rank 1: + spatial bias", "convolution")
-            if first
-            else (f"LRLC, rank {rank}", f"wide convolution, as rank {rank}")
-        )
-        rows.append(
-            ExperimentRow(
-                f"rank-{rank}", low, _settings("low-rank", rank), published_of("bias-l3", "cifar10") if first else {}
-            )
-        )
-        rows.append(
-            ExperimentRow(
-                f"wide-{rank}", wide, _settings("wide", rank), published_of("conv", "cifar10") if first else {}
-            )
-        )
-    rows.append(ExperimentRow("lc", "locally connected", _settings("local", None), published_of("lc-l3", "cifar10")))
-    return tuple(rows)
+def _row(name: str, layer: str, rank: int | None) -> ExperimentRow:
+    kind = "LRLC, rank" if layer == "low-rank" else "wide convolution, as rank"
+    title, published = _ENDS.get(name, (f"{kind} {rank}", None))
+    settings = {"layer": layer, "rank": rank, "shifted": False}
+    return ExperimentRow(name, title, settings, published_of(published, "cifar10") if published else {})
 
+
+_KINDS = (("rank", "low-rank"), ("wide", "wide"))
+_ROWS = tuple(_row(f"{prefix}-{rank}", layer, rank) for rank in RANKS for prefix, layer in _KINDS)
 
 EXPERIMENT = Experiment(
     name="lrlc-rank",
     title="Between convolution and local connection: accuracy by rank",
     reference="Elsayed, Ramachandran, Shlens & Kornblith 2020, figure of accuracy against spatial rank",
     metrics=METRICS,
-    rows=_rows(),
+    rows=(*_ROWS, _row("lc", "local", None)),
     scales={
         # In layer 3 the embedded digits have 4 places only, fewer than ranks.
         "smoke": {**SMOKE, "where": 1},

@@ -2,8 +2,9 @@
 
 Rows ``so2-...`` relax the rotations of a network with four of them, rows ``t2-...`` the translations of one without. In
 the paper's figure 4, which gives no numbers, accuracy rises from ω' = 0, has its maximum inside, and falls. Where the
-maximum lies depends on the kernel network: the shapes compare, the places do not. With ω' = 0, ``t2-0`` is the strict
-network of the table; ``so2-0`` still draws new samples in each layer, which the strict one of the table does not.
+maximum lies depends on the kernel network: the shapes compare, the places do not. With ω' = 0, ``t2-0`` can be what the
+strict network of the table can be, but starts with smoother kernels, because first weights are drawn the smaller the
+more coordinates there are; ``so2-0`` also draws new samples in each layer, which the strict one of the table does not.
 """
 
 from __future__ import annotations

@@ -84,6 +84,7 @@ class ChannelGraph:
     output: Label
     program: fx.GraphModule
     inputs: dict[str, str]
+    constants: dict[str, Any] = field(repr=False, default_factory=dict)
     names: dict[Atom, str] = field(repr=False, default_factory=dict)
 
     def group(self, name: str) -> Group:
@@ -114,13 +115,15 @@ def channel_graph(model: nn.Module, input_shape: tuple[int, ...]) -> ChannelGrap
         model: any module that ``torch.export`` can trace; it is traced in evaluation mode and left as it is.
         input_shape: shape of one input without the batch, such as (3, 224, 224).
     """
-    program, inputs, x = _exported(model, input_shape)
-    tracer = _Tracer(program, inputs, model)
+    program, inputs, constants, x = _exported(model, input_shape)
+    tracer = _Tracer(program, inputs, constants, model)
     tracer.run(x)
     return tracer.graph()
 
 
-def _exported(model: nn.Module, input_shape: tuple[int, ...]) -> tuple[fx.GraphModule, dict[str, str], Tensor]:
+def _exported(
+    model: nn.Module, input_shape: tuple[int, ...]
+) -> tuple[fx.GraphModule, dict[str, str], dict[str, Any], Tensor]:
     from torch.export import Dim, export
 
     first = next((p for p in model.parameters()), torch.zeros(()))
@@ -145,19 +148,20 @@ def _exported(model: nn.Module, input_shape: tuple[int, ...]) -> tuple[fx.GraphM
     inputs = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
     inputs.update(getattr(signature, "inputs_to_lifted_tensor_constants", {}))
     module = program.graph_module
-    module.constants_by_name = dict(program.constants)
-    return module, inputs, x
+    return module, inputs, dict(program.constants), x
 
 
 class _Tracer:
     """Runs the traced program once and carries the labels along."""
 
-    def __init__(self, program: fx.GraphModule, inputs: dict[str, str], model: nn.Module) -> None:
-        self.program, self.inputs = program, inputs
+    def __init__(
+        self, program: fx.GraphModule, inputs: dict[str, str], constants: dict[str, Any], model: nn.Module
+    ) -> None:
+        self.program, self.inputs, self.constants = program, inputs, constants
         self.state = {
             **dict(model.named_parameters(remove_duplicate=False)),
             **dict(model.named_buffers(remove_duplicate=False)),
-            **program.constants_by_name,
+            **constants,
         }
         self.axes = Axes()
         self.parameters: dict[str, Label] = {}
@@ -198,11 +202,12 @@ class _Tracer:
         return Labeled(value.detach().clone(), self.parameters[name], name)
 
     def _call(self, node: fx.Node) -> Any:
-        args = fx.map_arg(node.args, lambda n: self.values[n])
-        kwargs = fx.map_arg(node.kwargs, lambda n: self.values[n])
-        if node.target is operator.getitem and not isinstance(args[0], Labeled):
+        target: Any = node.target
+        args: Any = fx.map_arg(node.args, lambda n: self.values[n])
+        kwargs: Any = fx.map_arg(node.kwargs, lambda n: self.values[n])
+        if target is operator.getitem and not isinstance(args[0], Labeled):
             return args[0][args[1]]
-        out = node.target(*_bare(args), **_bare(kwargs))
+        out = target(*_bare(args), **_bare(kwargs))
         if not _holds_tensor(out):
             return out
         name, ordered = _operation(node.target), [*args, *kwargs.values()]
@@ -257,6 +262,7 @@ class _Tracer:
             output=tuple(resolve(a) for a in self.output),
             program=self.program,
             inputs=self.inputs,
+            constants=self.constants,
             names=names,
         )
 

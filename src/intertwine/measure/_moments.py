@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from typing import Any
+
 import torch
 from torch import Tensor, fx
 
@@ -109,7 +111,7 @@ def lockstep(
     A value is only kept while it is needed, so the memory is that of one forward pass for each set.
     """
     last = _last_uses(graph.program)
-    runs: list[dict[fx.Node, object]] = [{} for _ in states]
+    runs: list[dict[fx.Node, Any]] = [{} for _ in states]
     for node in graph.program.graph.nodes:
         if node.op == "output":
             yield "output", [_first_tensor(fx.map_arg(node.args, run.__getitem__)) for run in runs]
@@ -121,17 +123,17 @@ def lockstep(
             elif node.op == "get_attr":
                 run[node] = _attribute(graph.program, node.target)
             else:
-                args = fx.map_arg(node.args, run.__getitem__)
+                args: Any = fx.map_arg(node.args, run.__getitem__)
                 run[node] = node.target(*args, **fx.map_arg(node.kwargs, run.__getitem__))
         if node.name in wanted:
-            yield node.name, [run[node] for run in runs]  # type: ignore[misc]
+            yield node.name, [run[node] for run in runs]
         for old in last.get(node, ()):
             for run in runs:
                 run.pop(old, None)
 
 
 def _value(graph: ChannelGraph, state: Mapping[str, Tensor], name: str) -> Tensor:
-    return state[name] if name in state else graph.program.constants_by_name[name]  # type: ignore[union-attr, index]
+    return state[name] if name in state else graph.constants[name]
 
 
 def _attribute(program: fx.GraphModule, path: str) -> object:

@@ -14,6 +14,7 @@ from torch import nn
 from .._torchvision import declare_missing_operations
 from ..errors import InputError, MissingExtraError
 from ._exported import load_exported
+from ._onnx import OnnxNetwork
 from ._weights import load_weights_into
 
 
@@ -43,15 +44,15 @@ def load_network(spec: str, *, weights: Path | None = None, options: Mapping[str
 
     Args:
         spec: ``package.module:factory``, called with ``options``; ``timm:NAME``, built without downloading anything;
-            or the path of an exported program, ``file.pt2``.
+            or the path of an exported program, ``file.pt2``, or of an ONNX file.
         weights: a safetensors or torch file, see :func:`load_weights_into`.
         options: keyword arguments of the factory, such as ``{"num_classes": 10}``.
 
     >>> load_network("torch.nn:Linear", options={"in_features": 2, "out_features": 3}).model
     Linear(in_features=2, out_features=3, bias=True)
     """
-    if spec.endswith(".pt2"):
-        network = Network(spec, _exported(spec, weights))
+    if spec.endswith((".pt2", ".onnx")):
+        network = Network(spec, _from_file(spec, weights))
     elif spec.startswith("timm:"):
         network = _from_timm(spec, dict(options or {}))
     elif ":" in spec:
@@ -63,18 +64,18 @@ def load_network(spec: str, *, weights: Path | None = None, options: Mapping[str
             got=repr(spec),
             fix="For a class Net in net.py in this folder: net:Net.",
         )
-    if weights is not None and not spec.endswith(".pt2"):
+    if weights is not None:
         network.notes.extend(load_weights_into(network.model, weights))
     return network
 
 
-def _exported(spec: str, weights: Path | None) -> nn.Module:
+def _from_file(spec: str, weights: Path | None) -> nn.Module:
     if weights is not None:
-        raise InputError("--weights", expected="none: an exported program has its weights", got=str(weights), fix="")
+        raise InputError("--weights", expected="none: the file has its weights", got=str(weights), fix="Leave it out.")
     path = Path(spec)
     if not path.exists():
         raise InputError("MODEL", expected="an existing file", got=spec, fix="Check the path.")
-    return load_exported(path)
+    return load_exported(path) if spec.endswith(".pt2") else OnnxNetwork(path)
 
 
 def _from_factory(spec: str, options: dict[str, Any]) -> nn.Module:

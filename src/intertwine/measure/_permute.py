@@ -151,12 +151,16 @@ def _disturbed(model: nn.Module, seed: int) -> nn.Module:
     with torch.no_grad():
         for p in twin.parameters():
             size = float(p.std()) if p.numel() > 1 else 0.0
-            p += (size or 0.1) * torch.randn(p.shape, dtype=torch.float64, generator=generator).to(p)
+            p.add_((size or 0.1) * torch.randn(p.shape, dtype=torch.float64, generator=generator).to(p))
         for m in twin.modules():
-            if isinstance(m, nn.modules.batchnorm._NormBase) and m.running_var is not None:
+            if (
+                isinstance(m, nn.modules.batchnorm._NormBase)
+                and m.running_var is not None
+                and m.running_mean is not None
+            ):
                 noise = torch.rand(m.running_var.shape, dtype=torch.float64, generator=generator)
-                m.running_var *= 0.5 + noise.to(m.running_var)
-                m.running_mean += 0.1 * noise.flip(0).to(m.running_mean)
+                m.running_var.mul_(0.5 + noise.to(m.running_var))
+                m.running_mean.add_(0.1 * noise.flip(0).to(m.running_mean))
     return twin
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -193,12 +194,13 @@ def _shifts(subject: Subject, symmetry: Symmetry | None) -> Findings:
 @step("small motions", per_symmetry=False, passes=lambda _: 15.0)
 def _motions(subject: Subject, symmetry: Symmetry | None) -> Findings:
     images = subject.images[:128]
-    return Findings(
-        [
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        readings = [
             Reading.of(lie_derivative(subject.model, images, flow, batch_size=subject.batch_size))
             for flow in ("translation_x", "translation_y", "rotation", "scale")
         ]
-    )
+    return Findings(readings, [Note("small motions", text) for text in dict.fromkeys(str(w.message) for w in told)])
 
 
 def _required(symmetry: Symmetry | None) -> Symmetry:

@@ -134,7 +134,7 @@ class _Watch(TorchDispatchMode):
     """Looks at every operation that samples the plane."""
 
     def __init__(self, planes: list[PlaneMap], where: Callable[[], str], found: list[Artifact]) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.planes, self.where, self.found = planes, where, found
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

@@ -8,3 +8,11 @@ from ._group_cnn import plain_cnn as plain_cnn
 from ._simple_net import SimpleNet as SimpleNet
 from ._soft_resnet import SOFT_RESNETS as SOFT_RESNETS
 from ._soft_resnet import SoftResNet as SoftResNet
+from ._vae import VAE as VAE
+from ._vae import BubbleVAE as BubbleVAE
+from ._vae import NotCyclicWarning as NotCyclicWarning
+from ._vae import TopographicVAE as TopographicVAE
+from ._vae import VAEOutput as VAEOutput
+from ._vae import topographic_pool as topographic_pool
+from ._vgg import GVGG11 as GVGG11
+from ._vgg import VGG11 as VGG11

@@ -14,6 +14,12 @@ def sampled_norm(table: Tensor, mixture: Tensor, entries: int) -> Tensor:
         table: h, ``(..., hidden + 1)``; axes that it does not depend on may have the size 1.
         mixture: V, ``(hidden + 1, in_channels, out_channels)``.
         entries: for how many pairs of samples and taps the kernel is given at one place.
+
+    >>> import torch
+    >>> h, v = torch.rand(5, 3, dtype=torch.float64), torch.rand(3, 2, 4, dtype=torch.float64)
+    >>> kernel = torch.einsum("tj,jco->tco", h, v)
+    >>> torch.allclose(sampled_norm(h, v, 5), kernel.norm())
+    True
     """
     flat = mixture.flatten(1)
     squares = ((table @ (flat @ flat.T)) * table).sum(-1).clamp_min(0)

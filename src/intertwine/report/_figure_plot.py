@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -141,10 +141,3 @@ def _key_text(series: Series, found: _Points, *, several: bool) -> str:
 def _lines(text: str, letters: int, *, log: bool = False) -> int:
     """How many lines a label takes; room for the words that a logarithmic axis adds, where it may be one."""
     return max(1, len(textwrap.wrap(text + (", log scale" if log else ""), letters)))
-
-
-def spread_note(plots: Iterable[Plot]) -> str:
-    """How the bands of these plots are read; nothing if none has any."""
-    if not any(len(values) > 1 for plot in plots for series in plot.series for _, values in series.points):
-        return ""
-    return "Marks are means over n seeds, bands and bars reach from the lowest to the highest seed."

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..errors import IntertwineError
+from ..errors import InputError, IntertwineError
 from ..experiments import Experiment, Figure, Panels, Plot, Table
 from ._html import Block, Column, DataTable, Gallery, Heading, Note, Picture, Prose, TableCell
 from ._numbers import measured_places, number
@@ -34,6 +34,7 @@ def figure_blocks(figures: Sequence[Figure], *, plots: bool) -> list[Block]:
     """
     blocks: list[Block] = []
     pictures: list[Picture] = []
+    reading = ""
 
     def close() -> None:
         if pictures:
@@ -47,44 +48,48 @@ def figure_blocks(figures: Sequence[Figure], *, plots: bool) -> list[Block]:
                 blocks += _table(figure)
             elif plots:
                 pictures.append(_picture(figure, index))
+                reading = reading or spread_note(figure)
         except Exception as error:
             close()
             title = getattr(figure, "title", "") or f"number {index}"
             blocks.append(Note(_told(error), heading=f"The figure “{title}” could not be drawn.", warning=True))
     close()
-    if plots:
-        from ._figure_plot import spread_note
-
-        reading = spread_note(figure for figure in figures if isinstance(figure, Plot))
-        if reading:
-            blocks.insert(0, Prose(reading, quiet=True))
-    return blocks
+    return [Prose(reading, quiet=True), *blocks] if reading else blocks
 
 
 def figure_data(figures: Sequence[Figure]) -> list[dict[str, Any]]:
-    """The numbers of plots and tables, and the titles of images."""
-    found: list[dict[str, Any]] = []
+    """The numbers of plots and tables, and the titles of images; of what is malformed, that it is."""
+    found = []
     for figure in figures:
-        about: dict[str, Any] = {"kind": type(figure).__name__.lower(), "title": figure.title}
-        if isinstance(figure, Plot):
-            about |= {"x": figure.x, "y": figure.y}
-            about["series"] = [
-                {
-                    "title": series.title,
-                    "published": series.published,
-                    "points": [[float(x), [float(value) for value in values]] for x, values in series.points],
-                }
-                for series in figure.series
-            ]
-        elif isinstance(figure, Table):
-            about |= {"columns": list(figure.columns), "rows": [list(row) for row in figure.rows]}
-        found.append(about)
+        try:
+            found.append(_numbers(figure))
+        except Exception as error:  # the page names it where it should have been drawn
+            found.append({"kind": type(figure).__name__.lower(), "error": _told(error)})
     return found
+
+
+def _numbers(figure: Figure) -> dict[str, Any]:
+    about: dict[str, Any] = {"kind": type(figure).__name__.lower(), "title": figure.title}
+    if isinstance(figure, Plot):
+        about |= {"x": figure.x, "y": figure.y}
+        about["series"] = [
+            {
+                "title": series.title,
+                "published": series.published,
+                "points": [[float(x), [float(value) for value in values]] for x, values in series.points],
+            }
+            for series in figure.series
+        ]
+    elif isinstance(figure, Table):
+        about |= {"columns": list(figure.columns), "rows": [list(row) for row in figure.rows]}
+    return about
 
 
 def _picture(figure: Plot | Panels, index: int) -> Picture:
     from ._svg import inline_svg
 
+    if not isinstance(figure, Plot | Panels):
+        raise InputError("figures", expected="Plot, Panels or Table", got=type(figure).__name__, fix="Return these.")
     name, caption = f"figure-{index}", " ".join(filter(None, (_sentence(figure.title), figure.caption)))
     if isinstance(figure, Plot):
         from ._figure_plot import plot_figure
@@ -131,6 +136,13 @@ def _cell(value: str | float | int | None, places: int) -> TableCell:
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def spread_note(figure: Figure) -> str:
+    """How the bands of a plot are read; nothing if it has none."""
+    if not isinstance(figure, Plot) or all(len(values) < 2 for each in figure.series for _, values in each.points):
+        return ""
+    return "Marks are means over n seeds, bands and bars reach from the lowest to the highest seed."
 
 
 def _capital(text: str) -> str:

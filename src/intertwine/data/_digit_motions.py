@@ -1,0 +1,133 @@
+"""Transformations of digits over time: turned, scaled, colored, seen in perspective.
+
+Angles and hues go round in equal steps, scales from 0.60 to 1.26; each sequence starts at a random place of each. As in
+Keller and Welling, "Topographic VAEs learn equivariant capsules" (2021).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torch.nn.functional import grid_sample
+
+from ..errors import InputError
+
+KINDS = ("rotation", "scale", "hue")
+Mode = Literal["single", "dual", "perspective"]
+
+
+@dataclass(frozen=True)
+class DigitMotion:
+    """One gray image to a colored sequence.
+
+    ``single``: one of rotation, scale and hue moves, drawn at random, the other two stay at a random value. ``dual``:
+    rotation and hue move together. ``perspective``: a rotation about two axes in space and hue together.
+
+    Labels are ``(time, 4)``: which of :data:`KINDS` moves (3 for several), and the steps of rotation, scale and hue.
+
+    Args:
+        frames: in a sequence.
+        mode: what moves.
+        color: red digits whose hue can move; otherwise gray, and hue is left out.
+
+    >>> frames, labels = DigitMotion(frames=6)(torch.rand(1, 28, 28), torch.Generator().manual_seed(0))
+    >>> frames.shape, labels.shape
+    (torch.Size([6, 3, 28, 28]), torch.Size([6, 4]))
+    """
+
+    frames: int = 18
+    mode: Mode = "single"
+    color: bool = True
+
+    def __post_init__(self) -> None:
+        if self.mode not in ("single", "dual", "perspective") or self.frames < 1:
+            raise InputError(
+                "DigitMotion",
+                expected="mode single, dual or perspective and at least one frame",
+                got=f"{self.mode!r} with {self.frames} frames",
+                fix="Choose one.",
+            )
+
+    def __call__(self, image: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        if image.ndim != 3 or image.shape[0] != 1:
+            raise InputError(
+                "DigitMotion", expected="a gray image (1, height, width)", got=f"shape {tuple(image.shape)}", fix=""
+            )
+        starts = torch.randint(self.frames, (3,), generator=generator)
+        kinds = KINDS if self.color else KINDS[:2]
+        moving = int(torch.randint(len(kinds), (), generator=generator)) if self.mode == "single" else len(KINDS)
+        steps = starts.repeat(self.frames, 1)
+        for column in (moving,) if self.mode == "single" else (0, 2):
+            steps[:, column] = (starts[column] + torch.arange(self.frames)) % self.frames
+        angles = 2 * math.pi * steps[:, 0] / self.frames
+        scales = 0.60 + (1.26 - 0.60) * steps[:, 1] / max(self.frames - 1, 1)
+        if self.mode != "single":
+            scales = torch.ones_like(scales)
+        inverse = _perspective(angles, image.shape) if self.mode == "perspective" else _turned(angles, scales)
+        frames = _warped(image, inverse)
+        if self.color:
+            frames = _colored(frames, 2 * math.pi * steps[:, 2] / self.frames - math.pi)
+        return frames, torch.cat([torch.full((self.frames, 1), moving), steps], 1)
+
+
+def _turned(angles: Tensor, scales: Tensor) -> Tensor:
+    """Maps ``(n, 3, 3)`` from places in the frame to places in the image, both from the center: turned and scaled.
+
+    A positive angle turns the digit counter-clockwise, a scale above 1 enlarges it.
+    """
+    out = torch.zeros(len(angles), 3, 3)
+    cos, sin = torch.cos(angles) / scales, torch.sin(angles) / scales
+    # x to the right, y down: counter-clockwise on the screen
+    out[:, 0, 0], out[:, 0, 1], out[:, 1, 0], out[:, 1, 1] = cos, -sin, sin, cos
+    out[:, 2, 2] = 1
+    return out
+
+
+def _perspective(angles: Tensor, shape: torch.Size) -> Tensor:
+    """The same for a rotation by the angle about the vertical axis and about the line of sight, seen from a distance.
+
+    The distance is half of the image's diagonal over the sine of the angle. At a half turn, where the image is seen
+    from its edge, one degree is added.
+    """
+    _, height, width = shape
+    diagonal = math.hypot(height, width)
+    out = torch.zeros(len(angles), 3, 3, dtype=torch.float64)
+    for k, angle in enumerate(angles.double().tolist()):
+        if angle == 0:
+            out[k] = torch.eye(3, dtype=torch.float64)
+            continue
+        angle = math.radians(181) if abs(angle - math.pi) < 1e-6 else angle
+        sine, cos = math.sin(angle), math.cos(angle)
+        focal = diagonal / (2 * sine)
+        about_y = torch.tensor([[cos, 0, -sine], [0, 1, 0], [sine, 0, cos]], dtype=torch.float64)
+        about_z = torch.tensor([[cos, -sine, 0], [sine, cos, 0], [0, 0, 1]], dtype=torch.float64)
+        place = about_y @ about_z  # of (x, y, 1): the image lies one unit before the axes
+        place[2, 2] += focal  # moved away from the eye
+        project = torch.diag(torch.tensor([focal, focal, 1.0], dtype=torch.float64))
+        out[k] = torch.linalg.inv(project @ place)
+    return out.float()
+
+
+def _warped(image: Tensor, inverse: Tensor) -> Tensor:
+    """Frames ``(n, 1, height, width)``, bilinear, black outside."""
+    _, height, width = image.shape
+    y, x = torch.meshgrid(torch.arange(height) - (height - 1) / 2, torch.arange(width) - (width - 1) / 2, indexing="ij")
+    places = torch.stack([x, y, torch.ones_like(x)], -1).reshape(-1, 3)
+    source = places @ inverse.transpose(1, 2)  # (n, pixels, 3)
+    depth = source[..., 2:]
+    ahead = depth.abs() > 1e-9
+    flat = source[..., :2] / torch.where(ahead, depth, 1.0)
+    half = torch.tensor([max(width - 1, 1), max(height - 1, 1)]) / 2
+    grid = torch.where(ahead, flat / half, 2.0).view(len(inverse), height, width, 2)
+    return grid_sample(image.expand(len(inverse), -1, -1, -1), grid, align_corners=True, padding_mode="zeros")
+
+
+def _colored(frames: Tensor, hue: Tensor) -> Tensor:
+    """Gray as the value of a pure color of this hue, ``(n, 3, height, width)``; hue 0 is red."""
+    sixth = (hue % (2 * math.pi)) / (math.pi / 3)
+    weights = torch.stack([(((sixth + shift) % 6 - 3).abs() - 1).clamp(0, 1) for shift in (0.0, 4.0, 2.0)], 1)
+    return frames * weights[:, :, None, None]

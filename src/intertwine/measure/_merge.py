@@ -1,0 +1,74 @@
+"""Averages of networks, and the running statistics of batch norms after averaging."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+
+import torch
+from torch import nn
+
+from ..errors import InputError
+from ._batches import Images, batches
+from ._permute import full_state, with_state
+
+
+def merge(models: Sequence[nn.Module], *, weights: Sequence[float] | None = None) -> nn.Module:
+    """The network whose parameters and buffers are the weighted means of those of the given networks.
+
+    Meaningful for networks whose channels are matched: see :func:`match_networks` and :func:`permute`.
+
+    >>> a, b = nn.Linear(2, 1), nn.Linear(2, 1)
+    >>> torch.allclose(merge([a, b]).weight, (a.weight + b.weight) / 2)
+    True
+    """
+    shares = [1 / len(models)] * len(models) if weights is None else list(weights)
+    states = [full_state(m) for m in models]
+    odd = [n for n, v in states[0].items() if any(n not in s or s[n].shape != v.shape for s in states)]
+    if len(shares) != len(models) or odd:
+        raise InputError(
+            "merge",
+            expected="networks of one architecture, and a weight for each",
+            got=f"a difference at {odd[0]}" if odd else f"{len(shares)} weights for {len(models)} networks",
+            fix="Build all of them from the same architecture.",
+        )
+    mean = {
+        name: sum(share * s[name].double() for share, s in zip(shares, states, strict=True)).to(value.dtype)  # type: ignore[union-attr]
+        if value.is_floating_point()
+        else value
+        for name, value in states[0].items()
+    }
+    return with_state(models[0], mean)
+
+
+def batch_norms(model: nn.Module) -> list[nn.modules.batchnorm._BatchNorm]:
+    """The batch norms of a network that keep running statistics."""
+    return [
+        m for m in model.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm) and m.running_mean is not None
+    ]
+
+
+def reset_batch_norms(model: nn.Module, data: Images, *, batch_size: int = 200, most: int | None = None) -> nn.Module:
+    """A copy of the network with running statistics measured anew, in evaluation mode.
+
+    One pass in which every batch norm uses the statistics of the batch; the running ones become the mean over batches
+    of the batch means and of the unbiased batch variances. Only batch norms are in training mode: dropout stays off.
+    The data should be distributed as in training.
+    """
+    twin = copy.deepcopy(model).eval()
+    norms = batch_norms(twin)
+    if not norms:
+        return twin
+    momenta = [m.momentum for m in norms]
+    for m in norms:
+        m.reset_running_stats()
+        m.momentum = None  # a cumulative average
+        m.train()
+    with torch.no_grad():
+        device = next(twin.parameters()).device
+        for batch in batches(data, who="reset_batch_norms", batch_size=batch_size, most=most):
+            if len(batch[0]) > 1:
+                twin(batch[0].to(device))
+    for m, momentum in zip(norms, momenta, strict=True):
+        m.momentum = momentum
+    return twin.eval()

@@ -1,0 +1,12 @@
+"""Latent variables with a topography: which of them share their variance, within a capsule and over time."""
+
+from ._latent import sample_topographic as sample_topographic
+from ._latent import topographic as topographic
+from ._topology import AdjacencyTopology as AdjacencyTopology
+from ._topology import OffsetTopology as OffsetTopology
+from ._topology import ProductTopology as ProductTopology
+from ._topology import Topology as Topology
+from ._topology import TorusTopology as TorusTopology
+from ._topology import shifting as shifting
+from ._topology import stationary as stationary
+from ._window import Window as Window

@@ -1,0 +1,371 @@
+r"""Which latent variables share their variance: neighborhoods in time and within capsules.
+
+A topology takes squares u² of shape ``(batch, time, capsules, length)`` to the sums over neighborhoods
+
+V[l, c, i] = Σ_{(d, e) ∈ Ω} u²[l + d, c, i + e],
+
+with positions i in a capsule taken modulo its length, and times l as ``padding`` says. Capsules never mix. Sums are
+made by the cheapest exact form; :meth:`Topology.matrix` is the same as a dense matrix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Literal, Protocol
+
+import torch
+from torch import Tensor
+
+from ..errors import InputError
+from ._window import Window
+
+Padding = Literal["cyclic", "zero", "replicate"]
+
+
+class Topology(Protocol):
+    """A neighborhood system."""
+
+    def sums(self, squares: Tensor) -> Tensor:
+        """V from u², both ``(batch, time, capsules, length)``."""
+
+    def matrix(self, time: int, length: int) -> Tensor:
+        """W as a matrix ``(time · length, time · length)`` of one capsule, float64; row (l, i) is the neighborhood."""
+
+    def reach(self, time: int) -> frozenset[int]:
+        """Which frames have a share in frame 0."""
+
+
+@dataclass(frozen=True)
+class OffsetTopology:
+    """Neighborhoods that look alike at every place: a set Ω of offsets (d, e) in time and along the capsule.
+
+    Args:
+        offsets: Ω.
+        padding: what lies before the first and after the last frame: ``cyclic`` the other end, ``zero`` nothing,
+            ``replicate`` the border frame again.
+    """
+
+    offsets: tuple[tuple[int, int], ...]
+    padding: Padding = "cyclic"
+
+    def __post_init__(self) -> None:
+        if not self.offsets or len(set(self.offsets)) != len(self.offsets):
+            raise InputError(
+                "topology", expected="offsets, each once", got=str(self.offsets[:6]), fix="Leave out repetitions."
+            )
+        if self.padding not in ("cyclic", "zero", "replicate"):
+            raise InputError(
+                "topology", expected="padding cyclic, zero or replicate", got=repr(self.padding), fix="Choose one."
+            )
+
+    @cached_property
+    def times(self) -> Window:
+        """The smallest window of frames that holds Ω."""
+        ds = [d for d, _ in self.offsets]
+        return Window(min(0, *ds), max(0, *ds))
+
+    def reach(self, time: int) -> frozenset[int]:
+        """Which frames have a share in frame 0."""
+        return frozenset(self._frame(d, time) for d, _ in self.offsets if self._frame(d, time) is not None)  # type: ignore[misc]
+
+    def _frame(self, frame: int, time: int) -> int | None:
+        if self.padding == "cyclic":
+            return frame % time
+        if self.padding == "zero":
+            return frame if 0 <= frame < time else None
+        return min(max(frame, 0), time - 1)
+
+    def check(self, time: int, length: int) -> None:
+        """A cyclic window may not come round and count a frame twice."""
+        if self.padding == "cyclic" and self.times.size > time:
+            raise InputError(
+                "topology",
+                expected=f"at least {self.times.size} frames, the window of this topology",
+                got=f"sequences of {time}",
+                fix="Use a shorter window or longer sequences.",
+            )
+        if len({(d, e % length) for d, e in self.offsets}) < len(self.offsets):
+            across = max(e for _, e in self.offsets) - min(e for _, e in self.offsets) + 1
+            raise InputError(
+                "topology",
+                expected="capsules in which no neighbor counts twice",
+                got=f"a length of {length} for neighbors over {across} positions",
+                fix="Use longer capsules or a narrower neighborhood.",
+            )
+
+    def sums(self, squares: Tensor) -> Tensor:
+        """V from u², ``(batch, time, capsules, length)``."""
+        _, time, _, length = squares.shape
+        self.check(time, length)
+        if self.padding != "cyclic":
+            return self._padded(squares)
+        if len(self.offsets) * ROLL >= time * length <= DENSE:  # many neighbors: one product instead of many shifts
+            flat = squares.transpose(1, 2).flatten(2)  # one capsule's frames after each other
+            matrix = _matrix(self, time, length).to(dtype=squares.dtype, device=squares.device)
+            return (flat @ matrix.T).unflatten(2, (time, length)).transpose(1, 2)
+        return self.rolled(squares)
+
+    def rolled(self, squares: Tensor) -> Tensor:
+        """The same by one shift for each offset, for cyclic time."""
+        return _added([squares.roll((-d, -e), (1, 3)) for d, e in self.offsets])
+
+    def _padded(self, squares: Tensor) -> Tensor:
+        before, after = -self.times.low, self.times.high
+        if self.padding == "zero":
+            longer = torch.nn.functional.pad(squares, (0, 0, 0, 0, before, after))
+        else:
+            first, last = squares[:, :1], squares[:, -1:]
+            longer = torch.cat([first.expand(-1, before, -1, -1), squares, last.expand(-1, after, -1, -1)], 1)
+        time = squares.shape[1]
+        parts = [longer[:, before + d : before + d + time].roll(-e, 3) for d, e in self.offsets]
+        return _added(parts)
+
+    def matrix(self, time: int, length: int) -> Tensor:
+        """W of one capsule, entry by entry."""
+        self.check(time, length)
+        w = torch.zeros(time, length, time, length, dtype=torch.float64)
+        for frame in range(time):
+            for d, e in self.offsets:
+                other = self._frame(frame + d, time)
+                if other is not None:
+                    for i in range(length):
+                        w[frame, i, other, (i + e) % length] += 1
+        return w.reshape(time * length, time * length)
+
+
+ROLL = 33
+"""How many entries of a row of a dense product cost as much as one shifted copy, measured on one core at 225 and 324
+entries; below that the two differ little."""
+
+DENSE = 2048
+"""The largest number of frames and positions for which a dense matrix is made."""
+
+
+@lru_cache(64)
+def _matrix(topology: OffsetTopology, time: int, length: int) -> Tensor:
+    return topology.matrix(time, length)
+
+
+def _added(parts: Sequence[Tensor]) -> Tensor:
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
+    return total
+
+
+def shifting(window: int | Window, *, band: int = 0, padding: Padding = "cyclic") -> OffsetTopology:
+    """A topology that moves: variable i now shares its variance with i + 1 in the next frame, and so on.
+
+    Ω = {(d, e): d, e in the window, |d − e| ≤ band}; 2 band + 1 is the width of the neighborhood within a frame. One
+    position along the capsule then goes with one step of time.
+
+    Args:
+        window: frames, or a :class:`Window`; ``Window.causal(k)`` looks at no later frame.
+        band: how far neighbors within a frame reach to each side.
+        padding: at the ends of the sequence.
+
+    >>> len(shifting(18, band=1).offsets), len(shifting(5).offsets)
+    (52, 5)
+    """
+    inside = window if isinstance(window, Window) else Window.of(window)
+    if band < 0:
+        raise InputError("shifting", expected="a band of 0 or more", got=str(band), fix="0 is the diagonal alone.")
+    pairs = tuple((d, e) for d in inside.offsets for e in inside.offsets if abs(d - e) <= band)
+    return OffsetTopology(pairs, padding)
+
+
+def stationary(window: int | Window, width: int | Window = 1, *, padding: Padding = "cyclic") -> OffsetTopology:
+    """A topology that stays ("bubble"): the same positions in all frames of the window.
+
+    Ω = window × width. A window of one frame is a topology without time.
+
+    >>> len(stationary(5, 3).offsets)
+    15
+    """
+    times = window if isinstance(window, Window) else Window.of(window)
+    across = width if isinstance(width, Window) else Window.of(width)
+    return OffsetTopology(tuple((d, e) for d in times.offsets for e in across.offsets), padding)
+
+
+@dataclass(frozen=True)
+class TorusTopology:
+    """One capsule laid out as a torus: neighbors within a square, no sharing over time.
+
+    Args:
+        height: of the grid; ``height · width`` is the capsule's length.
+        width: of the grid.
+        size: of the square of neighbors, odd.
+
+    >>> TorusTopology(18, 18, 5).sums(torch.ones(1, 1, 1, 324))[0, 0, 0, 0]
+    tensor(25.)
+    """
+
+    height: int
+    width: int
+    size: int = 5
+
+    def __post_init__(self) -> None:
+        if self.size < 1 or self.size > min(self.height, self.width):
+            raise InputError(
+                "TorusTopology",
+                expected=f"neighbors within a square of 1 to {min(self.height, self.width)}",
+                got=str(self.size),
+                fix="Use a larger grid or a smaller square.",
+            )
+
+    def reach(self, time: int) -> frozenset[int]:
+        """Frames do not meet."""
+        return frozenset({0})
+
+    def sums(self, squares: Tensor) -> Tensor:
+        """V from u², ``(batch, time, capsules, height · width)``: along columns, then along rows."""
+        self._require(squares.shape[-1])
+        grid = squares.unflatten(-1, (self.height, self.width))
+        for axis in (-2, -1):
+            grid = _added([grid.roll(-d, axis) for d in Window.of(self.size).offsets])
+        return grid.flatten(-2)
+
+    def matrix(self, time: int, length: int) -> Tensor:
+        """W of one capsule, entry by entry."""
+        self._require(length)
+        w = torch.zeros(length, length, dtype=torch.float64)
+        for y in range(self.height):
+            for x in range(self.width):
+                for dy in Window.of(self.size).offsets:
+                    for dx in Window.of(self.size).offsets:
+                        w[y * self.width + x, (y + dy) % self.height * self.width + (x + dx) % self.width] += 1
+        return torch.kron(torch.eye(time, dtype=torch.float64), w)
+
+    def _require(self, length: int) -> None:
+        if length != self.height * self.width:
+            raise InputError(
+                "TorusTopology",
+                expected=f"capsules of {self.height} x {self.width} = {self.height * self.width} variables",
+                got=str(length),
+                fix="Make the capsule as long as the grid is large.",
+            )
+
+
+class AdjacencyTopology(torch.nn.Module):
+    """Any neighborhoods: a matrix W ≥ 0 over the frames and positions of a capsule, fixed or learned.
+
+    Args:
+        matrix: ``(time · length, time · length)``, or ``(length, length)`` for no sharing over time.
+        length: of a capsule.
+        learn: whether W is learned, kept positive as softplus of a free matrix.
+
+    >>> ring = torch.eye(4) + torch.eye(4).roll(1, 0) + torch.eye(4).roll(-1, 0)
+    >>> AdjacencyTopology(ring, length=4).sums(torch.ones(1, 1, 2, 4))[0, 0, 0]
+    tensor([3., 3., 3., 3.])
+    """
+
+    def __init__(self, matrix: Tensor, *, length: int, learn: bool = False) -> None:
+        super().__init__()
+        if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.shape[0] % length:
+            raise InputError(
+                "AdjacencyTopology",
+                expected=f"a square matrix whose size is a multiple of the length {length}",
+                got=f"shape {tuple(matrix.shape)}",
+                fix="Give a row and a column for each frame and position.",
+            )
+        if bool((matrix < 0).any()) or bool((matrix.sum(1) <= 0).any()) or not bool(torch.isfinite(matrix).all()):
+            raise InputError(
+                "AdjacencyTopology",
+                expected="entries ≥ 0, and a neighbor in every row",
+                got="negative or missing ones",
+                fix="A variable is usually its own neighbor.",
+            )
+        self.length, self.learn = length, learn
+        start = matrix.to(torch.get_default_dtype())
+        if learn:
+            # softplus⁻¹; zeros begin as nearly zero
+            self.free = torch.nn.Parameter(torch.log(torch.expm1(start.clamp_min(1e-4))))
+        else:
+            self.register_buffer("fixed", start)
+
+    def weights(self) -> Tensor:
+        """W as it is now."""
+        if self.learn:
+            return torch.nn.functional.softplus(self.free)
+        found: Tensor = self.get_buffer("fixed")
+        return found
+
+    def reach(self, time: int) -> frozenset[int]:
+        """Which frames have a share in frame 0."""
+        rows = self.matrix(time, self.length)[: self.length].reshape(self.length, time, self.length)
+        return frozenset(int(frame) for frame in (rows > 1e-3).any(2).any(0).nonzero())
+
+    def sums(self, squares: Tensor) -> Tensor:
+        """V from u², ``(batch, time, capsules, length)``."""
+        time, w = squares.shape[1], self.weights().to(squares.dtype)
+        if squares.shape[-1] != self.length or len(w) not in (self.length, time * self.length):
+            raise InputError(
+                "AdjacencyTopology",
+                expected=f"{len(w) // self.length} frames and capsules of {self.length}",
+                got=f"{time} frames and capsules of {squares.shape[-1]}",
+                fix="Give a matrix for these sizes.",
+            )
+        if len(w) == self.length:
+            return squares @ w.T
+        flat = squares.transpose(1, 2).flatten(2)
+        return (flat @ w.T).unflatten(2, (time, self.length)).transpose(1, 2)
+
+    def matrix(self, time: int, length: int) -> Tensor:
+        """W of one capsule."""
+        w = self.weights().detach().double()
+        return torch.kron(torch.eye(time, dtype=torch.float64), w) if len(w) == length and time > 1 else w
+
+
+class ProductTopology:
+    """Capsules with several axes, each with its own topology: positions (i1, i2, …), length c1 · c2 · …
+
+    Along each axis sums are made as if the other axes were more capsules; the denominators add up,
+    √V = √V1 + √V2 + …, so that each axis can roll by itself.
+
+    Args:
+        lengths: c1, c2, …
+        parts: one topology for each axis.
+
+    >>> both = ProductTopology((3, 4), (shifting(3), shifting(3)))
+    >>> both.sums(torch.ones(1, 5, 2, 12))[0, 0, 0, 0]
+    tensor(12.)
+    """
+
+    def __init__(self, lengths: Sequence[int], parts: Sequence[OffsetTopology]) -> None:
+        if len(lengths) != len(parts) or not parts:
+            raise InputError(
+                "ProductTopology",
+                expected="a topology for each axis",
+                got=f"{len(parts)} for {len(lengths)}",
+                fix="Give as many lengths as topologies.",
+            )
+        self.lengths, self.parts = tuple(lengths), tuple(parts)
+
+    def reach(self, time: int) -> frozenset[int]:
+        """Which frames have a share in frame 0."""
+        return frozenset().union(*(part.reach(time) for part in self.parts))
+
+    def sums(self, squares: Tensor) -> Tensor:
+        """(√V1 + √V2 + …)², ``(batch, time, capsules, c1 · c2 · …)``."""
+        batch, time, _, length = squares.shape
+        if length != torch.Size(self.lengths).numel():
+            raise InputError(
+                "ProductTopology",
+                expected=f"capsules of {' x '.join(map(str, self.lengths))} variables",
+                got=str(length),
+                fix="Make the capsule as long as the product of its axes.",
+            )
+        grid = squares.unflatten(-1, self.lengths)
+        roots = []
+        for axis, part in enumerate(self.parts, 3):
+            own = grid.movedim(axis, -1)
+            shape = own.shape
+            sums = part.sums(own.reshape(batch, time, -1, shape[-1])).reshape(shape)
+            roots.append(sums.clamp_min(1e-30).sqrt().movedim(-1, axis))
+        return _added(roots).square().flatten(3)
+
+    def matrix(self, time: int, length: int) -> Tensor:
+        """There is none: the parts add up under roots."""
+        raise NotImplementedError("the sums of several axes are no linear map; look at each of the parts")

@@ -51,7 +51,9 @@ def accuracy(model: nn.Module, data: Images, *, batch_size: int = 500) -> float:
     with measuring(model) as device:
         for batch in batches(data, who="accuracy", batch_size=batch_size):
             if len(batch) < 2:
-                raise InputError("accuracy", expected="images and labels", got="images only", fix="Give (images, labels).")
+                raise InputError(
+                    "accuracy", expected="images and labels", got="images only", fix="Give (images, labels)."
+                )
             right += int((model(batch[0].to(device)).argmax(1).cpu() == batch[1].cpu()).sum())
             count += len(batch[0])
     return right / count
@@ -109,9 +111,7 @@ class GcnnBarrier:
 def moved_and_matched(model: nn.Module, matching: Matching, element: int) -> nn.Module:
     """The network moved by τ_g with its channels in the order of the network itself."""
     with torch.no_grad():
-        state = transformed_state(
-            matching.graph, full_state(model), matching.symmetry, element, matching.input_shape
-        )
+        state = transformed_state(matching.graph, full_state(model), matching.symmetry, element, matching.input_shape)
         return with_state(model, permuted_state(matching.graph, state, matching.permutations[element]))
 
 

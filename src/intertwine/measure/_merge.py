@@ -43,9 +43,7 @@ def merge(models: Sequence[nn.Module], *, weights: Sequence[float] | None = None
 
 def batch_norms(model: nn.Module) -> list[nn.modules.batchnorm._BatchNorm]:
     """The batch norms of a network that keep running statistics."""
-    return [
-        m for m in model.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm) and m.running_mean is not None
-    ]
+    return [m for m in model.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm) and m.running_mean is not None]
 
 
 def reset_batch_norms(model: nn.Module, data: Images, *, batch_size: int = 200, most: int | None = None) -> nn.Module:

@@ -75,3 +75,4 @@ from ._warp import FLOWS as FLOWS
 from ._warp import flow_step as flow_step
 from ._warp import resample as resample
 from ._weights import load_weights_into as load_weights_into
+from . import _relu_theory as relu_theory

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from ..errors import InputError
 from ._barrier import moved_and_matched
 from ._batches import Images
-from ._channel_graph import ChannelGraph
+from ._channel_graph import ChannelGraph, channel_graph
 from ._matching import Matching, match
 from ._merge import batch_norms, reset_batch_norms
 from ._orbit_average import OrbitAverage
@@ -120,8 +120,10 @@ def symmetrize(
     strides = stride_artifacts(model, shape, symmetry)  # type: ignore[arg-type]
 
     def project(network: nn.Module) -> nn.Module:
+        # REPAIR gives a bias to layers that had none; the groups of channels keep their names.
+        graph = found.graph if _same_parameters(network, model) else channel_graph(network, shape)
         with torch.no_grad():
-            state = averaged_state(found.graph, full_state(network), symmetry, found.permutations, shape)
+            state = averaged_state(graph, full_state(network), symmetry, found.permutations, shape)
         return with_state(network, state)
 
     before = full_state(model)
@@ -137,8 +139,7 @@ def symmetrize(
             out = project(reset_batch_norms(out, data, batch_size=batch_size, most=most))
         else:
             ends = [model] + [moved_and_matched(model, found, g) for g in range(1, symmetry.order)]
-            out = repaired(out, ends, data, batch_size=batch_size, most=most)
-            out = project(out) if _same_parameters(out, model) else out
+            out = project(repaired(out, ends, data, batch_size=batch_size, most=most))
     if stencils and strides:
         _with_stencils(out, strides, symmetry)
     free = _free_parameters(found, model, symmetry)
@@ -146,7 +147,6 @@ def symmetrize(
 
 
 def _same_parameters(a: nn.Module, b: nn.Module) -> bool:
-    """REPAIR gives a bias to layers that had none; such a network needs its own graph."""
     return [n for n, _ in a.named_parameters()] == [n for n, _ in b.named_parameters()]
 
 

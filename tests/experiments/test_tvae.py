@@ -1,0 +1,82 @@
+"""The experiments of the topographic autoencoders, at their smallest, and their pages."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from intertwine.experiments import (
+    JobSpec,
+    Panels,
+    compare,
+    execute,
+    experiment_named,
+    finished_runs,
+    load_arrays,
+)
+from intertwine.experiments._tvae import held_out, prior_sampler
+from intertwine.experiments.tvae import _sprites
+from intertwine.models import TopographicVAE
+from intertwine.report import experiment_page
+
+
+@pytest.mark.parametrize("name", ["tvae", "tvae-mnist"])
+class TestEveryRow:
+    def test_runs_and_shows(self, name, tmp_path):
+        experiment = experiment_named(name)
+        for row in experiment.rows:
+            done = execute(JobSpec(name, row.name, "smoke", 0, str(tmp_path), None, {"steps": 3}))
+            assert done.state == "finished", done.error
+            assert {"traversal_gap", "e_eq", "e_eq_prior", "e_eq_untrained", "elbo", "log_p"} <= set(done.metrics)
+            if row.settings["kind"] != "vae" and row.name != "half":
+                assert "held_out_gap" in done.metrics
+        runs = finished_runs(experiment, "smoke", results=tmp_path)
+        assert runs == [], "other settings are other runs"
+
+    def test_pictures(self, name, tmp_path):
+        experiment = experiment_named(name)
+        row = "third" if name == "tvae" else "partial"
+        assert execute(JobSpec(name, row, "smoke", 0, str(tmp_path))).state == "finished"
+        runs = finished_runs(experiment, "smoke", results=tmp_path)
+        arrays = load_arrays(runs[0].folder)
+        assert any(key.endswith("/traversal") for key in arrays)
+        figures = experiment.figures(runs)
+        assert len(figures) == 1
+        assert isinstance(figures[0], Panels)
+        greyed = [panel.quiet for _, panels in figures[0].rows for panel in panels]
+        assert any(greyed)
+        assert not all(greyed)
+        found = compare(experiment, {row: [runs[0].metrics]} | {r.name: [] for r in experiment.rows if r.name != row})
+        page = experiment_page(experiment, found, runs, scale="smoke")
+        assert "rolling the capsules" in page
+
+
+def test_the_published_part_of_dsprites():
+    experiment = experiment_named("tvae")
+    settings = experiment.settings("half", "paper")
+
+    class Asked:
+        data = None
+
+    asked = Asked()
+    asked.settings = settings
+    sequences = _sprites(asked)
+    assert len(sequences) == 50_625
+    assert sequences.images.shape == (50_625, 1, 64, 64)
+    frames, classes = sequences.sequence(0, "scale")
+    assert frames.shape == (15, 1, 64, 64)
+    assert classes[:, 1].tolist() == [0, 1, 2, 3, 4] * 3
+
+
+def test_held_out_frames():
+    model = TopographicVAE((1, 8, 8), capsules=1, length=15, window=10)
+    assert held_out(model, 15) == [6, 7, 8, 9, 10]
+
+
+def test_prior_latents_are_those_of_the_row():
+    settings = {"kind": "vae", "frames": 5, "capsules": 2, "length": 5}
+    t = prior_sampler(settings, 500)(torch.Generator().manual_seed(0))
+    assert t.shape == (500, 5, 2, 5)
+    assert float(t.mean()) == pytest.approx(0, abs=0.05)
+    shifted = {**settings, "kind": "shifting", "window": 3, "band": 0, "width": 1, "shift": 30.0, "eps": 1e-6}
+    assert bool((prior_sampler(shifted, 50)(torch.Generator().manual_seed(0)) > 0).all())

@@ -11,7 +11,7 @@ from intertwine.errors import InputError
 from intertwine.experiments import SCALES, Ordering, compare, experiment_named, experiments, welch_confidence
 
 LENET = experiment_named("lenet")
-WITHOUT_NUMBERS = {"lrlc-imagenet", "soft-rotmnist"}
+WITHOUT_NUMBERS = {"lrlc-imagenet", "soft-rotmnist", "tvae-torus"}
 """Experiments on data that their paper describes and for which it gives no numbers, or none that could be had."""
 
 

@@ -80,3 +80,17 @@ def test_prior_latents_are_those_of_the_row():
     assert float(t.mean()) == pytest.approx(0, abs=0.05)
     shifted = {**settings, "kind": "shifting", "window": 3, "band": 0, "width": 1, "shift": 30.0, "eps": 1e-6}
     assert bool((prior_sampler(shifted, 50)(torch.Generator().manual_seed(0)) > 0).all())
+
+
+def test_the_torus(tmp_path):
+    experiment = experiment_named("tvae-torus")
+    for row in experiment.rows:
+        done = execute(JobSpec("tvae-torus", row.name, "smoke", 0, str(tmp_path)))
+        assert done.state == "finished", done.error
+        assert 0 <= done.metrics["neighbor_agreement"] <= 1
+    runs = finished_runs(experiment, "smoke", results=tmp_path)
+    assert [figure.title.split(":")[0] for figure in experiment.figures(runs)] == [row.title for row in experiment.rows]
+    # The shared variance alone makes neighbors correlated, which the null shows.
+    torus = runs[0].metrics
+    assert torus["neighbor_correlation_untrained"] > 0.2
+    assert abs(runs[1].metrics["neighbor_correlation_untrained"]) < 0.1

@@ -177,6 +177,8 @@ def run_row(
     sequences: Dataset[Any],
     looked_at: Mapping[str, tuple[Tensor, Tensor]],
     correlate: Callable[[str, Tensor, Tensor], dict[str, float]],
+    *,
+    probe: Callable[[VAE | TopographicVAE], dict[str, float]] = lambda model: {},
 ) -> dict[str, float]:
     """Train the network of a row and measure it on the sequences of each factor, with the nulls.
 
@@ -186,6 +188,7 @@ def run_row(
         sequences: to learn from.
         looked_at: by factor, frames and labels to measure on.
         correlate: the factor, latents and labels to further metrics, measured on trained, untrained and prior latents.
+        probe: a network to further metrics, measured on the trained and the untrained one.
     """
     seed_all(job.seed)
     model = build(job.settings, image)
@@ -208,6 +211,8 @@ def run_row(
         ):
             found |= {f"{name}{suffix}": value for name, value in correlate(factor, t, labels).items()}
         at += len(x)
+    found |= probe(model)
+    found |= {f"{name}_untrained": value for name, value in probe(untrained).items()}
     _keep_pictures(job, model, looked_at)
     return found
 

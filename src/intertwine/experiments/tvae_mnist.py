@@ -6,13 +6,16 @@ same estimate, ``log_p`` a bound. A further row is tested on turns and hues toge
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from ..data import DigitMotion, TransformedSequences, load, sample_generator
-from ._experiment import Experiment, ExperimentRow, FinishedRun, Job, Ordering, Published
+from ..measure import linear_probe
+from ..models import VAE, TopographicVAE, topographic_pool
+from ._experiment import Experiment, ExperimentRow, FinishedRun, Job, Metric, Ordering, Published
 from ._figures import Figure
 from ._tvae import (
     ELBO,
@@ -26,6 +29,7 @@ from ._tvae import (
     LIKELIHOOD,
     PUBLISHED_FORM,
     RECONSTRUCTION,
+    latents_of,
     run_row,
     traversal_figures,
 )
@@ -40,6 +44,10 @@ _TABLE: dict[str, tuple[tuple[float, float], tuple[float, float]] | None] = {
     "vae": ((-189.0, 0.8), (13274, 1)),
     "combined": None,
 }
+PROBE = Metric("probe", "", "higher", "share of test digits whose class a linear map reads off all latents")
+PROBE_UNTRAINED = Metric("probe_untrained", "", "higher", "null: the same before training")
+PROBE_POOLED = Metric("probe_pooled", "", "higher", "the same off the norms of the capsules, which do not roll")
+PROBE_POOLED_UNTRAINED = Metric("probe_pooled_untrained", "", "higher", "null: the same before training")
 _TITLES = {
     "half": "TVAE, window S",
     "partial": "TVAE, window 13/18 S",
@@ -80,7 +88,7 @@ def run(job: Job) -> Mapping[str, float]:
     def correlate(factor: str, t: Tensor, labels: Tensor) -> dict[str, float]:
         return {}
 
-    found = run_row(job, (3, height, width), sequences, looked_at, correlate)
+    found = run_row(job, (3, height, width), sequences, looked_at, correlate, probe=_probe(sequences, test, settings))
     known = {metric.name for metric in EXPERIMENT.metrics}
     return {key: value for key, value in found.items() if key in known}
 
@@ -95,6 +103,29 @@ def _by_motion(test: TransformedSequences, count: int) -> dict[str, tuple[Tensor
     return {
         name: (torch.stack([x for x, _ in pairs]), torch.stack([y for _, y in pairs])) for name, pairs in found.items()
     }
+
+
+def _probe(
+    train: TransformedSequences, test: TransformedSequences, settings: Mapping[str, Any]
+) -> Callable[[VAE | TopographicVAE], dict[str, float]]:
+    """Reads the digit's class off the first frame of sequences: off all latents, and off the norms of capsules."""
+    count = settings["probe_images"]
+
+    def features(model: VAE | TopographicVAE, data: TransformedSequences, seed: int) -> tuple[Tensor, Tensor]:
+        frames = [data.getitem_seeded(k, sample_generator(seed, k))[0] for k in range(min(count, len(data)))]
+        t = latents_of(model, torch.stack(frames), seed=0)[:, 0]
+        return t, data.split.labels[: len(t)]
+
+    def probe(model: VAE | TopographicVAE) -> dict[str, float]:
+        t, labels = features(model, train, 2)
+        test_t, test_labels = features(model, test, 3)
+        pooled, test_pooled = topographic_pool(t), topographic_pool(test_t)
+        return {
+            PROBE.name: linear_probe(t.flatten(1), labels, test_t.flatten(1), test_labels).mean,
+            PROBE_POOLED.name: linear_probe(pooled, labels, test_pooled, test_labels).mean,
+        }
+
+    return probe
 
 
 def figures(runs: Sequence[FinishedRun]) -> list[Figure]:
@@ -120,6 +151,10 @@ EXPERIMENT = Experiment(
         ERROR_UNTRAINED,
         ERROR_CENTERED,
         RECONSTRUCTION,
+        PROBE,
+        PROBE_UNTRAINED,
+        PROBE_POOLED,
+        PROBE_POOLED_UNTRAINED,
     ),
     rows=tuple(_row(name) for name in _TABLE),
     scales={
@@ -136,6 +171,7 @@ EXPERIMENT = Experiment(
             "batch_size": 8,
             "sequences": 12,
             "likelihood_sequences": 8,
+            "probe_images": 100,
         },
         "small": {
             **_COMMON,
@@ -150,6 +186,7 @@ EXPERIMENT = Experiment(
             "batch_size": 16,
             "sequences": 384,
             "likelihood_sequences": 384,
+            "probe_images": 3000,
         },
         "paper": {
             **_COMMON,
@@ -164,6 +201,7 @@ EXPERIMENT = Experiment(
             "batch_size": 8,
             "sequences": 10_000,
             "likelihood_sequences": 1000,
+            "probe_images": 10_000,
         },
     },
     seeds={"smoke": 1, "small": 3, "paper": 3},

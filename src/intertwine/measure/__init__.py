@@ -50,9 +50,21 @@ from ._orbit_average import OrbitAverage as OrbitAverage
 from ._permute import permute as permute
 from ._permute import random_permutations as random_permutations
 from ._permute import require_preserved as require_preserved
+from ._probe import linear_probe as linear_probe
 from ._reading import Gate as Gate
 from ._reading import Note as Note
 from ._reading import Reading as Reading
+from ._relu_theory import ScaledPermutation as ScaledPermutation
+from ._relu_theory import Verdict as Verdict
+from ._relu_theory import absolute_value_errors as absolute_value_errors
+from ._relu_theory import affine_relu_witness as affine_relu_witness
+from ._relu_theory import hidden_action as hidden_action
+from ._relu_theory import layerwise_swap_net as layerwise_swap_net
+from ._relu_theory import relu_commutes as relu_commutes
+from ._relu_theory import scalar_invariance as scalar_invariance
+from ._relu_theory import swap_invariant as swap_invariant
+from ._relu_theory import to_permutations as to_permutations
+from ._relu_theory import two_layer_equivariance as two_layer_equivariance
 from ._repair import repair as repair
 from ._repair import repair_closed_form as repair_closed_form
 from ._steps import STEPS as STEPS
@@ -75,4 +87,3 @@ from ._warp import FLOWS as FLOWS
 from ._warp import flow_step as flow_step
 from ._warp import resample as resample
 from ._weights import load_weights_into as load_weights_into
-from . import _relu_theory as relu_theory

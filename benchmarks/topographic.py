@@ -1,0 +1,111 @@
+"""What does topography cost in training, over the same networks without it?
+
+Run as ``python benchmarks/topographic.py``. A training step of the published fully connected autoencoders: t made by a
+topology, over t = (z + shift) / √(u² + ε) with the same two encoders and no neighbors; and over the plain VAE, which
+has one encoder less. CPU seconds on one thread, interleaved, median and quartiles of the ratio of pairs. Then the sums
+over neighborhoods alone, by shifts and by a dense product.
+"""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+
+import torch
+from _timing import compare, write_result
+
+from intertwine.models import VAE, NotCyclicWarning, TopographicVAE
+from intertwine.topographic import OffsetTopology, shifting, stationary
+from intertwine.topographic._topology import _matrix
+
+GOAL = 1.15
+
+
+def step(model: torch.nn.Module, x: torch.Tensor):
+    def run() -> None:
+        model.zero_grad(set_to_none=True)
+        (-model(x).elbo).backward()
+
+    return run
+
+
+def networks(repeats: int) -> list[dict[str, object]]:
+    rows = []
+    for name, image, size, topologies in (
+        (
+            "sprites 64 x 64, 15 x 15",
+            (1, 64, 64),
+            15,
+            {"window 15": shifting(15), "window 5": shifting(5), "bubble 5 x 5": stationary(5, 5)},
+        ),
+        (
+            "digits 28 x 28, 18 x 18",
+            (3, 28, 28),
+            18,
+            {"window 18, band 1": shifting(18, band=1), "window 5, band 1": shifting(5, band=1)},
+        ),
+        ("sprites 32 x 32, 12 x 12", (1, 32, 32), 12, {"window 12": shifting(12), "window 4": shifting(4)}),
+    ):
+        x = torch.rand(8, size, *image).round()
+        shape = {"capsules": size, "length": size}
+        alone = TopographicVAE(image, **shape, topology=stationary(1, 1))
+        plain = VAE(image, **shape)
+        print(f"{name}, 8 sequences (CPU ms: without, with; ratio; quartiles; ratio to the VAE with one encoder)")
+        for title, topology in topologies.items():
+            model = TopographicVAE(image, **shape, topology=topology)
+            found = compare(step(alone, x), step(model, x), repeats=repeats)
+            other = compare(step(plain, x), step(model, x), repeats=max(3, repeats // 3))
+            low, high = found.spread
+            mark = "" if found.ratio <= GOAL else "   above the goal"
+            print(
+                f"  {title:<20}{1e3 * found.first:>8.1f}{1e3 * found.second:>8.1f}{found.ratio:>8.3f}"
+                f"   {low:.3f}–{high:.3f}   {other.ratio:.2f}{mark}"
+            )
+            rows.append(
+                {"case": f"{name}, {title}", "ratio": found.ratio, "quartiles": [low, high], "to_vae": other.ratio}
+            )
+    return rows
+
+
+def sums(repeats: int) -> list[dict[str, object]]:
+    print("sums over neighborhoods, 8 sequences, forward and backward (CPU ms: shifts, dense product; ratio)")
+    rows = []
+    for size in (12, 18, 32):
+        for topology in (shifting(3), shifting(size // 2), shifting(size), shifting(size, band=1)):
+            found = _both(topology, size, repeats)
+            share = len(topology.offsets)
+            print(
+                f"  {size} x {size}, {share:>3} neighbors{1e3 * found.first:>10.2f}{1e3 * found.second:>8.2f}"
+                f"{found.ratio:>8.2f}"
+            )
+            rows.append({"case": f"{size} x {size}, {share} neighbors", "dense_over_shifts": found.ratio})
+    return rows
+
+
+def _both(topology: OffsetTopology, size: int, repeats: int):
+    x = torch.randn(8, size, size, size, requires_grad=True)
+    matrix = _matrix(topology, size, size).float()
+
+    def shifts() -> None:
+        x.grad = None
+        topology.rolled(x.square()).sum().backward()
+
+    def dense() -> None:
+        x.grad = None
+        flat = x.square().transpose(1, 2).flatten(2)
+        (flat @ matrix.T).sum().backward()
+
+    return compare(shifts, dense, repeats=repeats)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--repeats", type=int, default=15)
+    repeats = parser.parse_args().repeats
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore", NotCyclicWarning)
+    write_result("topographic", {"networks": networks(repeats), "sums": sums(repeats)})
+
+
+if __name__ == "__main__":
+    main()

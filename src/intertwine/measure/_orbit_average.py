@@ -1,0 +1,53 @@
+"""A layer averaged over the motions of the plane, so that its sampling grid has the symmetry too."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from ._symmetry import PLANE_MAPS, PlaneMap
+
+
+class OrbitAverage(nn.Module):
+    """L'(x) = (1/|G|) Σ_g τ_g⁻¹ L_g(τ_g x), where L_g has the filters of L moved by τ_g.
+
+    Where L commutes with τ (L_g τ_g = τ_g L), nothing changes. Where its stride does not fit, as for stride 2 on an
+    even width, L samples another grid than its mirror image; L' samples both. A 3 x 3 stencil of stride 2 becomes one
+    of width 4, symmetric about the middle of its cell.
+
+    Equivariance: L' commutes with τ_g and the permutations P of channels whenever the filters obey
+    τ_g(W) = P_out W P_inᵀ. Exact.
+
+    Args:
+        module: a convolution or a pooling layer.
+        planes: all motions of the group.
+
+    >>> _ = torch.manual_seed(0)
+    >>> layer = nn.MaxPool2d(3, 2, 1)
+    >>> twin = OrbitAverage(layer, [PlaneMap(), PlaneMap(turns=2, flip=True)])
+    >>> x = torch.randn(1, 1, 8, 8)
+    >>> torch.equal(twin(x.flip(3)), twin(x).flip(3)), torch.equal(layer(x.flip(3)), layer(x).flip(3))
+    (True, False)
+    """
+
+    def __init__(self, module: nn.Module, planes: Sequence[PlaneMap]) -> None:
+        super().__init__()
+        self.module, self.planes = module, tuple(planes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The averaged layer."""
+        total: Tensor | None = None
+        for plane in self.planes:
+            moved = {n: plane(p) if p.dim() == 4 else p for n, p in self.module.named_parameters()}
+            y = _inverse(plane)(torch.func.functional_call(self.module, moved, (plane(x),)))
+            total = y if total is None else total + y
+        if total is None:
+            return self.module(x)
+        return total / len(self.planes)
+
+
+def _inverse(plane: PlaneMap) -> PlaneMap:
+    probe = torch.arange(9).reshape(3, 3)
+    return next(p for p in PLANE_MAPS if torch.equal(p(plane(probe)), probe))

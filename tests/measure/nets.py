@@ -150,7 +150,7 @@ def vgg(width: int = 8, *, classes: int = 5, norm: bool = False, size: int = 8) 
 
 
 def torchvision():
-    """torchvision beside a CPU build of torch: its wheel is built for CUDA and misses two operations, never used here."""
+    """torchvision beside a CPU build of torch: its wheel is made for CUDA and misses two operations (not used here)."""
     library = torch.library.Library("torchvision", "FRAGMENT")
     for name in ("nms", "qnms"):
         if not hasattr(torch.ops.torchvision, name):

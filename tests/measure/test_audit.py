@@ -159,7 +159,7 @@ class TestFiles:
 def test_bad_input(net):
     with pytest.raises(InputError, match="finite images"):
         audit(net, X / 0)
-    with pytest.raises(InputError, match="1 x 9 x 9, at which it said: .*channels"):
+    with pytest.raises(InputError, match=r"1 x 9 x 9, at which it said: .*channels"):
         audit(net, X[:, :1])
     assert audit(net, X[:1]).images == 1, "one image is enough"
     assert len(STEPS) >= 6

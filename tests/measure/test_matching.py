@@ -153,7 +153,7 @@ def test_one_pass_gives_the_correlations_of_all_data():
             if node not in sites:
                 continue
             name, site = sites[node]
-            rows = torch.cat([samples(v, site) for v in values])
+            rows = torch.cat([samples(v, site).reshape(site.size, -1) for v in values])
             n = site.size
             wanted = torch.corrcoef(rows)[:n, n:].nan_to_num(0)
             k, dead, other = found[name][0]

@@ -9,8 +9,8 @@ import torch
 from torch import nn
 
 from intertwine.errors import InputError
-from intertwine.measure import transform_network
 from intertwine.measure import _relu_theory as theory
+from intertwine.measure import transform_network
 from tests.measure import nets
 
 

@@ -43,9 +43,7 @@ def audit(
     ] = None,
     data: Annotated[
         str | None,
-        typer.Option(
-            metavar="DATA", help="A name ('intertwine list datasets'), class folders, an archive, an .npz."
-        ),
+        typer.Option(metavar="DATA", help="A name ('intertwine list datasets'), class folders, an archive, an .npz."),
     ] = None,
     weights: Annotated[
         Path | None, typer.Option(metavar="FILE", help="safetensors, or a torch file of tensors; nothing is unpickled.")
@@ -81,7 +79,7 @@ def audit(
     budget: Annotated[str | None, typer.Option(metavar="TIME", help="Take about this long: 60s, 10m.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print audit.json.")] = False,
 ) -> None:
-    """Measure how symmetric a trained network is: as a whole, at each layer, and what stands in the way.
+    """Measure how symmetric a trained network is: as a whole, at each layer, and what breaks it.
 
     Exit code 1 if a gate (--fail-above, --fail-below) is missed.
 
@@ -102,7 +100,7 @@ def audit(
     gates = _gates(fail_above, fail_below)
     seconds = None if budget is None else _seconds(budget)
     network = _network(model, weights, parse_settings(argument or [], option="--arg"))
-    split, origin = _split(data, folder, part, images, size, network, mean, std)
+    split, origin = load_images(data, folder, part.value, images, size, network, mean, std)
     pictures, labels = split.as_tensors()
     with _progress(quiet=as_json) as show:
         found = measure_audit(
@@ -162,10 +160,10 @@ def _network(spec: str, weights: Path | None, options: dict[str, Any]) -> Networ
     return load_network(spec, weights=weights, options=options)
 
 
-def _split(
+def load_images(
     data: str,
     folder: Path | None,
-    part: Part,
+    part: str,
     images: int,
     size: int | None,
     network: Network,
@@ -177,7 +175,7 @@ def _split(
 
     wanted = size if size is not None else network.size
     found = load(data, folder=folder, size=wanted)
-    split = found.test if part is Part.test and len(found.test) else found.train
+    split = found.test if part == "test" and len(found.test) else found.train
     if not len(split):
         raise InputError("--data", expected="images", got=f"none in {data}", fix="Look into the folder.")
     if images < len(split):
@@ -189,7 +187,7 @@ def _split(
     elif network.mean is not None and network.std is not None:
         split = split.normalized(Normalization(network.mean, network.std))
     skipped = f", {len(found.skipped)} files could not be read" if found.skipped else ""
-    return split, f"{data}, {part.value} images{skipped}"
+    return split, f"{data}, {part} images{skipped}"
 
 
 def _numbers(option: str, text: str) -> tuple[float, ...]:

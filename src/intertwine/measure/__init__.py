@@ -1,5 +1,6 @@
 """How symmetric is a network? Surgery on any ``torch.nn.Module``: channel graphs, matching, merging, symmetrizing."""
 
+from . import _surgery_steps as _surgery_steps  # enters its steps in the list of the audit
 from ._audit import Audit as Audit
 from ._audit import audit as audit
 from ._audit_files import read_audit as read_audit

@@ -6,8 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-
-LARGEST = 600
+LARGEST = 256
 """Channels that hang together, above which the exact search takes too long."""
 
 
@@ -47,7 +46,7 @@ def best_involution(scores: Tensor, *, dead: Tensor | None = None) -> Tensor:
     2 S_ij, a fixed point S_ii. The best permutation for S is an upper bound. If its cycles are even or fixed points,
     splitting them gives an involution that reaches the bound. Otherwise the dual of the assignment tells which pairs
     can belong to an optimal involution at all: those whose reduced costs do not exceed the gap between the bound and
-    what splitting gives. Edmonds' algorithm runs on these pairs only, and the result is exact. Where more than 600
+    what splitting gives. Edmonds' algorithm runs on these pairs only, and the result is exact. Where more than 256
     channels hang together by such pairs, the split is kept: its gap is then a small fraction of one channel's score.
 
     >>> best_involution(torch.tensor([[0.0, 1.0, 0.9], [1.0, 0.0, 0.8], [0.9, 0.8, 0.0]]))

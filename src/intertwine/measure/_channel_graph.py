@@ -15,10 +15,11 @@ from . import _shape_rules as _shape_rules  # registers its rules
 from ._axes import Atom, Axes, Axis, Label, fixed, fresh, kind_of, plane
 from ._rules import RULES, Call, Labeled, unknown
 
-NONLINEAR = frozenset(
-    "relu relu6 gelu silu sigmoid tanh hardswish hardsigmoid hardtanh leaky_relu elu selu celu softplus mish prelu"
-    " softsign threshold".split()
-)
+_NONLINEAR = """
+relu relu6 gelu silu sigmoid tanh hardswish hardsigmoid hardtanh leaky_relu elu selu celu softplus mish prelu
+softsign threshold
+"""
+NONLINEAR = frozenset(_NONLINEAR.split())
 
 
 @dataclass(frozen=True)

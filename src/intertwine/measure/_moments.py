@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-
 from typing import Any
 
 import torch
@@ -23,23 +22,25 @@ class Moments:
     """
 
     def __init__(self, first: Tensor) -> None:
-        self.shift = first.mean(1, keepdim=True)
+        self.shift = first.mean(tuple(range(1, first.dim())), keepdim=True)
         self.count = 0
         self.sum = torch.zeros(len(first), dtype=torch.float64, device=first.device)
         self.square = torch.zeros_like(self.sum)
 
     def add(self, samples: Tensor) -> Tensor:
-        """Take in a matrix of channels by samples; returns it shifted."""
-        shifted = samples - self.shift
+        """Take in samples, channels first; returns them shifted, as a matrix of channels by samples."""
+        # Written to a contiguous tensor, so that rearranging and shifting are one pass over the data.
+        shifted = torch.empty(samples.shape, dtype=samples.dtype, device=samples.device)
+        shifted = torch.sub(samples, self.shift, out=shifted).view(len(samples), -1)
         self.count += shifted.shape[1]
         self.sum += shifted.sum(1)
-        self.square += torch.linalg.vecdot(shifted, shifted, dim=1)
+        self.square += torch.linalg.vector_norm(shifted, dim=1).double() ** 2
         return shifted
 
     @property
     def mean(self) -> Tensor:
         """The mean of each channel."""
-        return self.shift[:, 0].double() + self.sum / self.count
+        return self.shift.flatten().double() + self.sum / self.count
 
     @property
     def variance(self) -> Tensor:
@@ -84,21 +85,22 @@ class CrossMoments:
 
 
 def samples(value: Tensor, site: Site) -> Tensor:
-    """The activations at a site as a matrix of channels by positions."""
-    part = value.narrow(site.axis, site.start, site.size)
-    return part.movedim(site.axis, 0).reshape(site.size, -1)
+    """The activations at a site, channels first."""
+    return value.narrow(site.axis, site.start, site.size).movedim(site.axis, 0)
 
 
 def chosen_sites(graph: ChannelGraph, *, every: bool = False) -> dict[str, tuple[Site, ...]]:
     """Where each group of channels is watched.
 
-    Behind a nonlinearity where there is one, at the largest map (a gate of one pixel says little), and of these the
-    last: in a residual stage, the output of its last block. With ``every``, at all maps of that size.
+    Behind a nonlinearity where there is one, not at a map that is much smaller than others (a gate of one pixel says
+    little), and of these at the last: in a residual stage, the output of its last block. With ``every``,
+    at all of them.
     """
     found = {}
     for name, sites in graph.sites.items():
-        best = max((s.nonlinear, s.positions) for s in sites)
-        kept = [s for s in sites if (s.nonlinear, s.positions) == best]
+        kept = [s for s in sites if s.nonlinear] or list(sites)
+        largest = max(s.positions for s in kept)
+        kept = [s for s in kept if 16 * s.positions >= largest]
         found[name] = tuple(kept if every else kept[-1:])
     return found
 

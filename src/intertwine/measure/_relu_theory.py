@@ -49,7 +49,8 @@ def relu_commutes(a: Tensor, b: Tensor) -> ScaledPermutation:
     False
     """
     a, b = _matrix(a, "relu_commutes"), _matrix(b, "relu_commutes")
-    _require_invertible(a, "relu_commutes"), _require_invertible(b, "relu_commutes")
+    _require_invertible(a, "relu_commutes")
+    _require_invertible(b, "relu_commutes")
     n = len(a)
     eye = torch.eye(n, dtype=torch.float64)
     probes = [s * eye[k] for k in range(n) for s in (-1, 1)]
@@ -69,7 +70,8 @@ def affine_relu_witness(a: Tensor, b: Tensor, shift: Tensor, offset: Tensor) -> 
     The witnesses of the lemma are 0, ±A⁻¹a and −2A⁻¹a; those of Lemma 2.2 and multiples of them decide the rest.
     """
     a, b = _matrix(a, "affine_relu_witness"), _matrix(b, "affine_relu_witness")
-    _require_invertible(a, "affine_relu_witness"), _require_invertible(b, "affine_relu_witness")
+    _require_invertible(a, "affine_relu_witness")
+    _require_invertible(b, "affine_relu_witness")
     shift, offset = shift.double(), offset.double()
     back = torch.linalg.solve(a, shift)
     probes = [torch.zeros_like(back), back, -back, -2 * back]
@@ -120,7 +122,8 @@ def two_layer_equivariance(w1: Tensor, w2: Tensor, rho0: Tensor, rho2: Tensor) -
     Then ρ1 = PD makes it layerwise equivariant.
     """
     w1, w2 = _matrix(w1, "two_layer_equivariance"), _matrix(w2, "two_layer_equivariance")
-    _require_invertible(w1, "two_layer_equivariance"), _require_invertible(w2, "two_layer_equivariance")
+    _require_invertible(w1, "two_layer_equivariance")
+    _require_invertible(w2, "two_layer_equivariance")
     inner = w1 @ rho0.double() @ torch.linalg.inv(w1)
     outer = torch.linalg.inv(w2) @ rho2.double() @ w2
     found = relu_commutes(inner, outer)

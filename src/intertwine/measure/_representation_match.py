@@ -63,10 +63,7 @@ def _chain(group: FiniteGroup) -> list[int]:
                 return found
         return None
 
-    if group.order & (group.order - 1):
-        found = None
-    else:
-        found = search(frozenset({0}), [])
+    found = None if group.order & (group.order - 1) else search(frozenset({0}), [])
     if found is None:
         raise InputError(
             "best_representation",

@@ -59,6 +59,24 @@ class Call:
 Rule: TypeAlias = Callable[[Call], Any]
 RULES: dict[str, Rule] = {}
 
+ELEMENTWISE = """
+relu relu6 gelu silu sigmoid tanh hardswish hardsigmoid hardtanh leaky_relu elu selu celu softplus mish softsign exp
+log log1p expm1 sqrt rsqrt abs neg pow square reciprocal clamp clamp_min clamp_max dropout alias clone contiguous to
+_to_copy detach type_as erf sign sin cos threshold hardshrink softshrink logsigmoid log_sigmoid feature_dropout
+alpha_dropout feature_alpha_dropout lift_fresh_copy lift_fresh native_dropout softmax log_softmax _softmax
+zeros_like ones_like full_like empty_like isnan nan_to_num round floor ceil logit add sub rsub mul div maximum
+minimum where addcmul addcdiv lerp fmod remainder atan2 eq ne lt le gt ge logical_and logical_or logical_not
+bitwise_and xlogy masked_fill true_divide floor_divide
+"""
+POOLS = """
+max_pool1d max_pool2d max_pool3d avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d
+adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool2d max_pool2d_with_indices _adaptive_avg_pool2d
+upsample_nearest2d upsample_bilinear2d upsample_bicubic2d _upsample_bilinear2d_aa
+"""
+REDUCTIONS = """
+mean sum amax amin max min var std norm linalg_vector_norm logsumexp prod all any argmax argmin var_mean std_mean
+"""
+
 
 def rule(*names: str) -> Callable[[Rule], Rule]:
     """Register a rule for these operations."""
@@ -114,15 +132,7 @@ def broadcast(call: Call, tensors: Sequence[Labeled]) -> Label:
     return tuple(found)
 
 
-@rule(
-    *"relu relu6 gelu silu sigmoid tanh hardswish hardsigmoid hardtanh leaky_relu elu selu celu softplus mish softsign"
-    " exp log log1p expm1 sqrt rsqrt abs neg pow square reciprocal clamp clamp_min clamp_max dropout alias clone"
-    " contiguous to _to_copy detach type_as erf sign sin cos threshold hardshrink softshrink logsigmoid log_sigmoid"
-    " feature_dropout alpha_dropout feature_alpha_dropout lift_fresh_copy lift_fresh native_dropout softmax"
-    " log_softmax _softmax zeros_like ones_like full_like empty_like isnan nan_to_num round floor ceil logit".split(),
-    *"add sub rsub mul div maximum minimum where addcmul addcdiv lerp fmod remainder atan2 eq ne lt le gt ge"
-    " logical_and logical_or logical_not bitwise_and xlogy masked_fill true_divide floor_divide".split(),
-)
+@rule(*ELEMENTWISE.split())
 def _elementwise(call: Call) -> Label:
     return broadcast(call, _flat(call.args))
 
@@ -292,20 +302,13 @@ def _group_norm(call: Call) -> Label:
     return (x.label[0], channels, *x.label[2:])
 
 
-@rule(
-    *"max_pool1d max_pool2d max_pool3d avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d"
-    " adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool2d max_pool2d_with_indices _adaptive_avg_pool2d"
-    " upsample_nearest2d upsample_bilinear2d upsample_bicubic2d _upsample_bilinear2d_aa".split()
-)
+@rule(*POOLS.split())
 def _pool(call: Call) -> Any:
     x = call.need(0)
     return _map_out(call.out, lambda t: resized(x.label, t.shape))
 
 
-@rule(
-    *"mean sum amax amin max min var std norm linalg_vector_norm logsumexp prod all any argmax argmin var_mean"
-    " std_mean any all".split()
-)
+@rule(*REDUCTIONS.split())
 def _reduce(call: Call) -> Any:
     x = call.need(0)
     if call.tensor(1) is not None:  # max(x, y)

@@ -30,7 +30,8 @@ class Symmetrized:
 
     Attributes:
         model: the network, of the same architecture.
-        fields: for each group of channels, how many orbits of each size: 1 is an invariant channel, |G| a regular field.
+        fields: for each group of channels, how many orbits of each size: 1 is an invariant channel, |G| a regular
+            field.
         strides: the layers that cannot commute with the symmetry at the input size, if any; with these, the network is
             equivariant only up to what they break.
         distance: for each parameter, how far it moved, relative to its norm.

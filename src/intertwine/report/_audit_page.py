@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
+from torch import Tensor
+
 from .. import __version__
-from ..experiments import Figure, Plot, Series
+from ..experiments import Figure, Panel, Panels, Plot, Series, Table
 from ..measure import METRICS, Audit, Gate, Reading
-from ._audit_text import figures, interval, layer_lines, layer_metrics, metric_title
+from ._audit_text import LAYER_METRICS, figures, interval, layer_lines, layer_metrics, metric_title
 from ._figure_section import figure_blocks
 from ._html import Block, Column, DataTable, Facts, Note, Prose, Section, TableCell, page, write_page
 from ._numbers import duration
@@ -114,21 +116,21 @@ def _gates(judged: Judged) -> list[Block]:
 
 
 def _figures(audit: Audit) -> list[Figure]:
-    """The error along the depth of the network, one plot for each symmetry."""
+    """For each symmetry the error along the depth of the network, pairs of filters, and orders of permutations."""
     lines = layer_lines(audit.readings)
-    plots: list[Figure] = []
-    for symmetry in dict.fromkeys(line.symmetry for line in lines):
-        own = [line for line in lines if line.symmetry == symmetry]
+    found: list[Figure] = []
+    for symmetry in audit.symmetries:
+        own = [line for line in lines if line.symmetry == symmetry and any(m in line.values for m in LAYER_METRICS)]
         series = [
             Series(
                 metric_title(metric),
                 [(k, [line.values[metric].value]) for k, line in enumerate(own, 1) if metric in line.values],
             )
-            for metric in layer_metrics(own)
-            if sum(metric in line.values for line in own) > 1 and METRICS[metric].unit == ""
+            for metric in LAYER_METRICS
+            if sum(metric in line.values for line in own) > 1
         ]
         if series:
-            plots.append(
+            found.append(
                 Plot(
                     f"error along the depth, {symmetry}",
                     "layer, in the order in which they run",
@@ -137,7 +139,46 @@ def _figures(audit: Audit) -> list[Figure]:
                     "Equivariance: does the layer's output move as the image does? Invariance: does it stay?",
                 )
             )
-    return plots
+        found += _filters(audit, symmetry)
+    return found + [table for symmetry in audit.symmetries for table in _orders(audit, symmetry)]
+
+
+def _filters(audit: Audit, symmetry: str) -> list[Figure]:
+    """Filters of the first layer, and those of the moved network in the matched slots."""
+    own, moved = (audit.arrays.get(f"filters/{symmetry}/{kind}") for kind in ("own", "moved"))
+    if own is None or moved is None:
+        return []
+    colored = own.shape[1] == 3
+    top = float(max(own.abs().max(), moved.abs().max())) or 1.0
+
+    def panel(filters: Tensor) -> Panel:
+        return Panel(0.5 + 0.5 * filters / top) if colored else Panel(filters.mean(0))
+
+    rows = [("filters", [panel(f) for f in own]), ("moved, matched", [panel(f) for f in moved])]
+    note = "" if colored else " The mean over input channels is shown." if own.shape[1] > 1 else ""
+    caption = f"In a group-convolutional network both rows are the same.{note}"
+    return [Panels(f"filters of the first layer, {symmetry}", rows, "gray" if colored else "diverging", caption)]
+
+
+def _orders(audit: Audit, symmetry: str) -> list[Figure]:
+    """How many channels lie on cycles of which length."""
+    prefix = f"orders/{symmetry}/"
+    found = {name.removeprefix(prefix): values for name, values in audit.arrays.items() if name.startswith(prefix)}
+    if not found:
+        return []
+    most = max(len(values) for values in found.values())
+    shown = min(most, 6)
+    rows: list[list[str | float | int | None]] = []
+    for name, values in found.items():
+        counts = [int(values[k]) if k < len(values) else 0 for k in range(most)]
+        rest = [sum(counts[shown:])] if most > shown else []
+        rows.append([name, *counts[:shown], *rest])
+    columns = ["channels of", *(f"order {k}" for k in range(1, shown + 1)), *(["more"] if most > shown else [])]
+    caption = (
+        "Order 1: a channel that matches itself. In an exactly equivariant network all orders divide that of the "
+        "element. The matching here is not constrained to that."
+    )
+    return [Table(f"orders of matched channels, {symmetry}", columns, rows, caption)]
 
 
 def _layers(audit: Audit) -> list[Block]:

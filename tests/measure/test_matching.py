@@ -163,6 +163,28 @@ def test_one_pass_gives_the_correlations_of_all_data():
             assert not k[~live].any()
 
 
+class InPlace(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Conv2d(3, 4, 3), nn.Linear(4, 2)
+
+    def forward(self, x):
+        x = x.mul_(2) if not x.requires_grad else x * 2
+        return self.b(self.a(x).relu_().mean((2, 3)))
+
+
+def test_operations_in_place_do_not_reach_the_other_network():
+    model = InPlace().eval()
+    graph = channel_graph(model, (3, 6, 6))
+    x = torch.randn(3, 3, 6, 6)
+    kept = x.clone()
+    with torch.no_grad():
+        *_, (_, out) = lockstep(graph, [full_state(model)] * 2, x, set())
+    assert torch.equal(x, kept)
+    torch.testing.assert_close(out[0], model(kept.clone()))
+    torch.testing.assert_close(out[0], out[1])
+
+
 def test_the_traced_program_is_the_network():
     model = nets.Dense().eval()
     graph = channel_graph(model, (3, 8, 8))

@@ -7,9 +7,10 @@ import copy
 import pytest
 import torch
 from torch import nn
+from torch.nn.utils import parametrize
 
 from intertwine.errors import InputError
-from intertwine.measure import match, parse_symmetry, permute, symmetrize
+from intertwine.measure import match, parse_symmetry, permute, symmetrize, tie
 from intertwine.measure._permute import full_state
 from intertwine.measure._symmetrize import averaged_state
 from intertwine.models import GVGG11
@@ -115,6 +116,31 @@ def test_stencils_change_nothing_where_strides_fit():
     assert not torch.allclose(twin(x[..., :8]), layer(x[..., :8]), atol=1e-3)
 
 
+@pytest.mark.parametrize("name", ["hflip", "c4"])
+def test_stored_by_its_free_numbers_it_trains_and_stays_equivariant(name):
+    symmetry, model = parse_symmetry(name), nets.vgg(8)
+    x, y = torch.randn(40, 3, 8, 8), torch.randint(5, (40,))
+    found = symmetrize(model, x, symmetry)
+    twin = tie(found.model, found.matching)
+    assert sum(p.numel() for p in twin.parameters()) == found.free_parameters
+    torch.testing.assert_close(twin(x), found.model(x), atol=1e-6, rtol=1e-5)
+    optimizer = torch.optim.SGD(twin.parameters(), lr=0.1)
+    losses = []
+    for _ in range(10):
+        optimizer.zero_grad()
+        losses.append(nn.functional.cross_entropy(twin(x), y))
+        losses[-1].backward()
+        optimizer.step()
+    assert losses[-1] < losses[0]
+    assert error(twin, symmetry, x) <= 1e-5
+    assert not torch.allclose(twin(x), found.model(x), atol=1e-3)
+    projected = tie(model, found.matching)
+    assert error(projected, symmetry, x) <= 1e-5
+    for plain in ("0", "3", "7"):
+        parametrize.remove_parametrizations(twin.get_submodule(plain), "weight")
+    assert twin[0].weight.shape == model[0].weight.shape
+
+
 def test_only_a_representation_will_do():
     model, x = nets.vgg().eval(), torch.randn(20, 3, 8, 8)
     with pytest.raises(InputError, match="a matching that is a representation"):
@@ -153,3 +179,30 @@ def test_the_partners_of_a_gcnn_are_recovered(constrained):
     assert hit / count >= 0.99
     twin = copy.deepcopy(model)
     assert error(twin, parse_symmetry("hflip"), x) < 1e-3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [
+        ("resnet18", 65),
+        ("resnet50", 65),
+        ("mobilenet_v2", 65),
+        ("efficientnet_b0", 65),
+        ("convnext_tiny", 64),
+        ("vgg11_bn", 64),
+    ],
+)
+def test_networks_from_elsewhere(name, size):
+    """Exactly invariant in float32 at a size at which every strided layer commutes."""
+    torch.manual_seed(0)
+    model = getattr(nets.torchvision().models, name)(weights=None, num_classes=10).eval()
+    for m in model.modules():  # untrained residual branches and scores are tiny
+        if isinstance(m, nn.Linear):
+            m.weight.data *= 10
+    x = torch.randn(24, 3, size, size)
+    symmetry = parse_symmetry("hflip")
+    found = symmetrize(model, x, symmetry)
+    assert not found.strides
+    assert error(model, symmetry, x[:8]) > 1e-4
+    assert error(found.model, symmetry, x[:8]) <= 1e-5

@@ -109,8 +109,9 @@ def _panels(run: FinishedRun, arrays: Mapping[str, Tensor]) -> Panels:
             shown = [Panel(_picture(image), "image"), *(Panel(bank, f"bank {k}") for k, bank in enumerate(banks, 1))]
             rows.append(("" if number else f"layer {block}", shown))
     where = "of one image in each row" if IMAGES in arrays else "which are the same for all images"
+    title = LAYERS[run.row][0] if run.row in LAYERS else run.row.replace("rank-", "LRLC, rank ")
     return Panels(
-        f"what is combined where: {LAYERS[run.row][0] if run.row in LAYERS else run.row}",
+        f"what is combined where: {title}",
         rows,
         "amount",
         f"Combining weights of each filter bank at each place, {where}; seed {run.seed}. At every place they add up "

@@ -79,6 +79,7 @@ from ._symmetry import PlaneMap as PlaneMap
 from ._symmetry import Symmetry as Symmetry
 from ._symmetry import parse_symmetry as parse_symmetry
 from ._taps import tapped as tapped
+from ._tied import tie as tie
 from ._transform import transform_network as transform_network
 from ._transformation import Transformation as Transformation
 from ._transformation import transformations as transformations

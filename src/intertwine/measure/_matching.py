@@ -253,7 +253,8 @@ def match_networks(
             return graph, weight_matching(graph, states[0], states[1], seed=seed)
         if data is None:
             raise InputError("match_networks", expected="images", got="none", fix="Activation matching needs data.")
-        images = (b[0] for b in batches(data, who="match_networks", batch_size=batch_size, most=most))
+        device = next(iter(states[0].values())).device
+        images = (b[0].to(device) for b in batches(data, who="match_networks", batch_size=batch_size, most=most))
         crosses = correlate(graph, states, images)
     return graph, {name: best_permutation(t[0][0], dead=(t[0][1], t[0][2])) for name, t in crosses.items()}
 

@@ -121,7 +121,8 @@ def lockstep(
         for run, state in zip(runs, states, strict=True):
             if node.op == "placeholder":
                 name = graph.inputs.get(node.name)
-                run[node] = x if name is None else _value(graph, state, name)
+                # A copy, because a network may begin with an operation in place.
+                run[node] = x.clone() if name is None else _value(graph, state, name)
             elif node.op == "get_attr":
                 run[node] = _attribute(graph.program, node.target)
             else:

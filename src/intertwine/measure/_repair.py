@@ -127,8 +127,8 @@ def repair(
 
     Without batch norms, the output of every hidden convolution and linear map gets the mean and standard deviation
     averaged over the given networks, by scaling its filters: the architecture stays. Layers are treated in one pass,
-    each on inputs that are already repaired. With batch norms their running statistics are measured anew, and the outputs
-    of ``blocks`` (residual blocks, as in ``ChannelGraph.blocks``) are renormalized by a batch norm behind each, which
+    each on inputs that are already repaired. With batch norms their running statistics are measured anew, and what
+    ``blocks`` give (residual blocks, as in ``ChannelGraph.blocks``) is renormalized by a batch norm behind each, which
     stays in the network.
 
     Args:

@@ -63,7 +63,7 @@ ELEMENTWISE = """
 relu relu6 gelu silu sigmoid tanh hardswish hardsigmoid hardtanh leaky_relu elu selu celu softplus mish softsign exp
 log log1p expm1 sqrt rsqrt abs neg pow square reciprocal clamp clamp_min clamp_max dropout alias clone contiguous to
 _to_copy detach type_as erf sign sin cos threshold hardshrink softshrink logsigmoid log_sigmoid feature_dropout
-alpha_dropout feature_alpha_dropout lift_fresh_copy lift_fresh native_dropout softmax log_softmax _softmax
+alpha_dropout feature_alpha_dropout lift_fresh_copy lift_fresh softmax log_softmax _softmax
 zeros_like ones_like full_like empty_like isnan nan_to_num round floor ceil logit add sub rsub mul div maximum
 minimum where addcmul addcdiv lerp fmod remainder atan2 eq ne lt le gt ge logical_and logical_or logical_not
 bitwise_and xlogy masked_fill true_divide floor_divide
@@ -74,7 +74,7 @@ adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool2d max_pool2d_with_indi
 upsample_nearest2d upsample_bilinear2d upsample_bicubic2d _upsample_bilinear2d_aa
 """
 REDUCTIONS = """
-mean sum amax amin max min var std norm linalg_vector_norm logsumexp prod all any argmax argmin var_mean std_mean
+mean sum amax amin max min var std norm linalg_vector_norm logsumexp prod all any var_mean std_mean
 """
 
 
@@ -326,6 +326,11 @@ def _reduce(call: Call) -> Any:
         return tuple(a for k, a in enumerate(x.label) if k not in gone)
 
     return _map_out(call.out, label)
+
+
+@rule("argmax", "argmin")
+def _arg(call: Call) -> Any:
+    return unknown(call, "the number of a channel is used as a value")
 
 
 @rule("zeros", "ones", "full", "new_zeros", "new_ones", "new_full", "empty", "scalar_tensor")

@@ -21,6 +21,7 @@ from ._permute import full_state, permuted_state, with_state
 from ._repair import repair as repaired
 from ._stride import StrideReport, stride_artifacts
 from ._symmetry import Symmetry, parse_symmetry
+from ._tied import parameter_orbits
 from ._transform import transformed_state
 
 
@@ -35,7 +36,7 @@ class Symmetrized:
         strides: the layers that cannot commute with the symmetry at the input size, if any; with these, the network is
             equivariant only up to what they break.
         distance: for each parameter, how far it moved, relative to its norm.
-        free_parameters: numbers that determine the network, about 1/|G| of all.
+        free_parameters: numbers that determine the network, about 1/|G| of all; :func:`tie` stores only these.
         matching: the representation that was used.
     """
 
@@ -143,7 +144,7 @@ def symmetrize(
             out = project(repaired(out, ends, data, batch_size=batch_size, most=most))
     if stencils and strides:
         _with_stencils(out, strides, symmetry)
-    free = _free_parameters(found, model, symmetry)
+    free = sum(int(orbits.max()) + 1 for orbits in parameter_orbits(model, found).values())
     return Symmetrized(out, field_types(found), strides, distance, free, found)
 
 
@@ -160,21 +161,6 @@ def field_types(matching: Matching) -> dict[str, dict[int, int]]:
         counts = Counter(sizes.tolist())
         found[group.name] = {size: count // size for size, count in sorted(counts.items())}
     return found
-
-
-def _free_parameters(matching: Matching, model: nn.Module, symmetry: Symmetry) -> int:
-    """The number of orbits of parameter entries under the group: one free number each."""
-    state = {}
-    start = 0
-    for name, p in model.named_parameters():
-        state[name] = torch.arange(start, start + p.numel()).reshape(p.shape)
-        start += p.numel()
-    label = torch.arange(start)
-    for g in range(1, symmetry.order):
-        moved = transformed_state(matching.graph, state, symmetry, g, matching.input_shape)
-        moved = permuted_state(matching.graph, moved, matching.permutations[g])
-        label = torch.minimum(label, torch.cat([moved[name].flatten() for name in state]))
-    return int((label == torch.arange(start)).sum())
 
 
 def _with_stencils(model: nn.Module, strides: StrideReport, symmetry: Symmetry) -> None:

@@ -51,7 +51,7 @@ SMOKE: dict[str, Any] = {
 SMALL: dict[str, Any] = {
     **SMOKE,
     "data": "cifar10",
-    "images": 20_000,
+    "images": 10_000,
     "width": 0.25,
     "epochs": 10,
     "batch_size": 100,

@@ -167,9 +167,11 @@ def _from_correlations(
         tables = {g: crosses[group.name][g - 1] for g in elements}
         dead[group.name] = next(iter(tables.values()))[1].cpu()
         if constrained:
+            # A channel that is dead on these images may have a live partner on the moved ones: freeze only those that are
+            # dead in all networks.
             frozen = dead[group.name].clone()
             for _, _, other in tables.values():
-                frozen |= other.cpu()
+                frozen &= other.cpu()
             chosen = best_representation(symmetry.group, {g: t[0] for g, t in tables.items()}, dead=frozen)
         else:
             chosen = {g: best_permutation(t[0], dead=(t[1], t[2])) for g, t in tables.items()}

@@ -141,7 +141,7 @@ def main() -> None:
     write_result("matching", {"matching": rows, "assignments": assignments(), "memory": memory()})
 
 
-CASES = ((64, 224, 32), (16, 128, 64), (32, 128, 64), (64, 128, 64), (96, 128, 32))
+CASES = ((64, 224, 64), (16, 128, 64), (32, 128, 64), (64, 128, 64))
 
 
 if __name__ == "__main__":

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
+from PIL import Image
 from torch import nn
 
 from intertwine.experiments import JobSpec, Panels, Table, execute, experiment_named, finished_runs
 from intertwine.experiments._relu import KINDS, Counted, loss_of
-from intertwine.measure import invariance_loss
+from intertwine.measure import invariance_loss, load_network
 
 QUICK = {"images": 50, "matched_images": 40}
 
@@ -61,3 +63,38 @@ def test_the_loss_begins_late_and_the_count_is_saved():
     torch.testing.assert_close(loss(model, (x, y)), plain)
     torch.testing.assert_close(loss(model, (x, y)), plain + invariance_loss(model, x, "hflip"))
     assert int(model.state_dict()["steps"]) == 3
+
+
+def test_published_networks_at_their_smallest(tmp_path):
+    done = execute(JobSpec("relu-imagenet", "old-225", "smoke", 0, str(tmp_path)))
+    assert done.state == "finished", done.error
+    assert {metric.name for metric in experiment_named("relu-imagenet").metrics} <= set(done.metrics)
+
+
+def test_missing_weights_are_named(tmp_path):
+    failed = execute(JobSpec("relu-imagenet", "old", "paper", 0, str(tmp_path), str(tmp_path)))
+    assert failed.state == "failed"
+    assert "resnet50-old.pth" in failed.error
+
+
+@pytest.mark.slow
+def test_a_resnet_50_and_class_folders(tmp_path):
+    """The path of the published setting, on few small images and weights that nobody trained."""
+    generator = np.random.default_rng(0)
+    for part in ("train", "val"):
+        for name in ("cat", "dog"):
+            folder = tmp_path / "imagenet" / part / name
+            folder.mkdir(parents=True)
+            for k in range(4):
+                pixels = generator.integers(0, 255, (80, 70, 3), dtype=np.uint8)
+                Image.fromarray(pixels).save(folder / f"{k}.png")
+    torch.manual_seed(0)
+    model = load_network("timm:resnet50").model
+    (tmp_path / "weights").mkdir()
+    torch.save(
+        {"state_dict": {f"module.{k}": v for k, v in model.state_dict().items()}}, tmp_path / "weights/resnet50-old.pth"
+    )
+    overrides = {"size": 64, "matched_images": 8, "test_images": 8, "batch_size": 8}
+    done = execute(JobSpec("relu-imagenet", "old", "paper", 0, str(tmp_path / "results"), str(tmp_path), overrides))
+    assert done.state == "finished", done.error
+    assert done.metrics["layers_that_cannot_commute"] > 0

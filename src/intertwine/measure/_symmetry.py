@@ -34,6 +34,9 @@ class PlaneMap:
 
     def __call__(self, x: Tensor) -> Tensor:
         """The moved tensor; height and width change places for odd ``turns``."""
+        if not self.swaps:
+            dims = [d for d, mirrored in ((-2, self.mirrors_height), (-1, self.mirrors_width)) if mirrored]
+            return x.flip(dims) if dims else x
         return torch.rot90(x.flip(-2) if self.flip else x, self.turns, (-2, -1))
 
     @property

@@ -92,7 +92,8 @@ def _moved(name: str, value: Tensor, label: Label, plane: PlaneMap, order: Tenso
                 got=f"{name} of shape {tuple(value.shape)}",
                 fix="Use hflip and vflip for this network.",
             )
-        value = plane(value.movedim((h, w), (-2, -1))).movedim((-2, -1), (h, w))
+        if value.shape[h] * value.shape[w] > 1:
+            value = plane(value.movedim((h, w), (-2, -1))).movedim((-2, -1), (h, w))
     elif "h" in kinds or "w" in kinds:
         k = kinds.index("h" if "h" in kinds else "w")
         if plane.swaps:

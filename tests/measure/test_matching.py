@@ -280,3 +280,19 @@ def test_other_methods_and_bad_input():
         match(nn.Sequential(nn.Flatten(), nn.Linear(192, 2)), x, "hflip")
     with pytest.raises(InputError, match=r"two networks with the same parameters; got a difference at 0\.weight"):
         match_networks(nets.vgg(4), nets.vgg(8), x)
+
+
+def test_a_channel_may_live_while_its_partner_is_dead():
+    """On images that are dark on one side, a channel can be dead whose partner is not; they are partners still."""
+    symmetry = parse_symmetry("hflip")
+    model, graph, truth = symmetric_vgg(symmetry, fields=8)
+    x = torch.randn(60, 3, 8, 8)
+    x[..., 3:] = 0
+    half = 0
+    for shift in (0.0, -0.3, -0.5):
+        model[0].bias.data += shift
+        found = match(model, x, symmetry, graph=graph, check=False)
+        live, partner = ~found.dead["0"], truth[1]["0"]
+        half += int((live & ~live[partner]).sum())
+        assert torch.equal(found.permutations[1]["0"][live], partner[live])
+    assert half, "there must be such channels"

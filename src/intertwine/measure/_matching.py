@@ -167,8 +167,8 @@ def _from_correlations(
         tables = {g: crosses[group.name][g - 1] for g in elements}
         dead[group.name] = next(iter(tables.values()))[1].cpu()
         if constrained:
-            # A channel that is dead on these images may have a live partner on the moved ones: freeze only those that are
-            # dead in all networks.
+            # A channel that is dead on these images may have a live partner on the moved ones: only those that are dead
+            # in all networks are frozen.
             frozen = dead[group.name].clone()
             for _, _, other in tables.values():
                 frozen &= other.cpu()

@@ -101,7 +101,11 @@ def _from_factory(spec: str, options: dict[str, Any]) -> nn.Module:
     except TypeError as error:
         raise InputError(
             "MODEL", expected=f"{spec} to take the given arguments", got=str(error), fix="Use --arg NAME=VALUE."
-        ) from None
+        ) from error
+    except Exception as error:  # whatever somebody's code raises
+        raise InputError(
+            "MODEL", expected=f"{spec} to build a network", got=f"{type(error).__name__}: {error}", fix="See its trace."
+        ) from error
     if not isinstance(model, nn.Module):
         raise InputError(
             "MODEL", expected=f"{spec} to return a torch.nn.Module", got=type(model).__name__, fix="Check the factory."

@@ -29,6 +29,7 @@ if TYPE_CHECKING:  # type checkers and editors see what __getattr__ provides
     from . import report as report
     from . import spaces as spaces
     from . import testing as testing
+    from . import topographic as topographic
     from . import train as train
 
 __version__ = "0.1.0"

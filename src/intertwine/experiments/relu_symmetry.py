@@ -20,6 +20,9 @@ MOVED = Metric("flip_accuracy", "", "higher", "accuracy of the network with mirr
 CONSTRAINED = Metric(
     "gcnn_barrier_involution", "", "lower", "the barrier with partners that must be pairs, after REPAIR"
 )
+IDENTITY = Metric(
+    "gcnn_barrier_unmatched", "", "lower", "control: the barrier with every channel its own partner, after REPAIR"
+)
 PAIRED = Metric("order_two_or_less", "", "higher", "share of channels on cycles of length 1 or 2 of the matching")
 PARAMETERS = Metric("parameters", "", "lower", "number of trained weights")
 
@@ -44,6 +47,8 @@ def run(job: Job) -> Mapping[str, float]:
     free = match(model, images, "hflip", constrained=False)
     found = gcnn_barrier(model, images, "hflip", test, matching=free)
     pairs = gcnn_barrier(model, images, "hflip", test, matching=match(model, images, "hflip", constrained=True))
+    still = match(model, images, "hflip", method="identity")
+    unmatched = gcnn_barrier(model, images, "hflip", test, matching=still)
     orders = free.order_histogram()
     _keep(job, model, free, orders)
     short = sum(count for counts in orders.values() for order, count in counts.items() if order <= 2)
@@ -55,6 +60,7 @@ def run(job: Job) -> Mapping[str, float]:
         PLAIN.name: found.plain.relative,
         MOVED.name: found.plain.second,
         CONSTRAINED.name: pairs.repaired.relative,
+        IDENTITY.name: unmatched.repaired.relative,
         PAIRED.name: short / whole,
         PARAMETERS.name: _parameters(job),
     }
@@ -121,7 +127,7 @@ EXPERIMENT = Experiment(
     name="relu-symmetry",
     title="How far from a group-convolutional network?",
     reference="Bökman & Kahl 2023, Table 2, CIFAR-10",
-    metrics=(BARRIER, ACCURACY, ERROR, PLAIN, MOVED, CONSTRAINED, PAIRED, PARAMETERS),
+    metrics=(BARRIER, ACCURACY, ERROR, PLAIN, MOVED, CONSTRAINED, IDENTITY, PAIRED, PARAMETERS),
     rows=tuple(
         ExperimentRow(
             kind,

@@ -67,13 +67,8 @@ format: install ## Rewrite the sources in the agreed style
 	$(RUN) -m ruff check --fix .
 	$(RUN) -m ruff format .
 
-demo: install ## Kernels drawn, known networks checked, digits trained and reported; all goes to demo/
-	@mkdir -p demo
-	$(RUN) -m intertwine kernels --group D4 --subgroup C2 --in trivial --out regular --png demo/kernels.png
-	$(RUN) -m intertwine kernels --group D4 --taps 5 --in trivial --out regular --png demo/taps.png
-	$(RUN) -m intertwine theory
-	$(RUN) -m intertwine experiment run lenet --scale smoke --results demo
-	$(RUN) -m intertwine experiment report lenet --scale smoke --results demo --out demo/lenet.html
+demo: install ## The four verbs on embedded digits, in minutes: trained, audited, made symmetric; demo/index.html
+	$(RUN) -m intertwine demo --out demo
 
 bench: install ## Run every benchmark; results go to benchmarks/results/
 	@for file in benchmarks/[a-z]*.py; do echo "== $$file"; $(RUN) $$file || exit 1; done

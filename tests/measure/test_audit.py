@@ -163,3 +163,10 @@ def test_bad_input(net):
         audit(net, X[:, :1])
     assert audit(net, X[:1]).images == 1, "one image is enough"
     assert len(STEPS) >= 6
+
+
+def test_batch_norms_count_their_batches_in_a_number():
+    """A buffer without axes is part of the digest of the weights."""
+    found = audit(nn.Sequential(nn.BatchNorm2d(3), nn.Flatten(), nn.Linear(243, 2)), X, "hflip")
+    assert found.weights
+    assert found.reading("invariance_error").n == 12

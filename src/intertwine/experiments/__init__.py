@@ -5,6 +5,9 @@ from ._compare import Comparison as Comparison
 from ._compare import Verdict as Verdict
 from ._compare import compare as compare
 from ._compare import welch_confidence as welch_confidence
+from ._demo import Demo as Demo
+from ._demo import DemoNetwork as DemoNetwork
+from ._demo import run_demo as run_demo
 from ._engines import run_jobs as run_jobs
 from ._experiment import SCALES as SCALES
 from ._experiment import Experiment as Experiment

@@ -238,5 +238,5 @@ def _digest(tensors: Iterable[Tensor]) -> str:
     whole = hashlib.blake2b(digest_size=12)
     for tensor in tensors:
         whole.update(str((tensor.dtype, tuple(tensor.shape))).encode())
-        whole.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().data if tensor.numel() else b"")
+        whole.update(tensor.detach().cpu().reshape(-1).view(torch.uint8).numpy().data if tensor.numel() else b"")
     return whole.hexdigest()

@@ -88,6 +88,13 @@ def channel_statistics(
     found: dict[str, _Statistics] = {}
 
     def see(name: str, module: nn.Module, y: Tensor) -> None:
+        if not isinstance(y, Tensor):
+            raise InputError(
+                "repair",
+                expected=f"{name} to return one tensor, whose statistics can be restored",
+                got=type(y).__name__,
+                fix="Merge without REPAIR.",
+            )
         mean, variance = _moments(y, _channel_axis(module, y))
         found.setdefault(name, _Statistics(torch.zeros_like(mean), torch.zeros_like(mean))).add(mean, variance)
 

@@ -82,8 +82,8 @@ def _strides(subject: Subject, symmetry: Symmetry | None) -> Findings:
         return Findings()
     try:
         report = stride_artifacts(subject.model, tuple(subject.images.shape[1:]), group)  # type: ignore[arg-type]
-    except (IntertwineError, NotImplementedError, RuntimeError) as error:
-        return Findings(notes=[Note(f"strides, {group.name}", f"could not be looked at: {str(error).splitlines()[0]}")])
+    except Exception as error:  # somebody's network may fail in any way, and the rest of the audit must not be lost
+        return Findings(notes=[Note(f"strides, {group.name}", f"could not be looked at: {_told(error)}")])
     size = " x ".join(map(str, report.input_shape[1:]))
     advice = f" At {report.better[0]} x {report.better[1]} nothing breaks." if report.better else ""
     return Findings(
@@ -109,8 +109,8 @@ def _channels(subject: Subject, symmetry: Symmetry | None) -> Findings:
         found = _matched(subject, matching, group)
         if subject.classifies:
             found.readings += _barriers(subject, matching, group)
-    except (IntertwineError, NotImplementedError, RuntimeError) as error:
-        return Findings(notes=[Note(f"channels, {group.name}", f"cannot be matched: {str(error).splitlines()[0]}")])
+    except Exception as error:  # somebody's network may fail in any way, and the rest of the audit must not be lost
+        return Findings(notes=[Note(f"channels, {group.name}", f"cannot be matched: {_told(error)}")])
     return found
 
 
@@ -172,8 +172,8 @@ def _symmetrized(subject: Subject, symmetry: Symmetry | None) -> Findings:
         return Findings()
     try:
         twin = symmetrize(subject.model, subject.images, group, batch_size=subject.batch_size)
-    except (IntertwineError, NotImplementedError, RuntimeError) as error:
-        return Findings(notes=[Note(f"symmetrized, {group.name}", f"not possible: {str(error).splitlines()[0]}")])
+    except Exception as error:  # somebody's network may fail in any way, and the rest of the audit must not be lost
+        return Findings(notes=[Note(f"symmetrized, {group.name}", f"not possible: {_told(error)}")])
     left = invariance_error(twin.model, subject.images, group, batch_size=subject.batch_size)
     readings = [Reading.of(Estimate("symmetrized_invariance_error", left.values, of=group.name))]
     if subject.labels is not None:
@@ -184,6 +184,11 @@ def _symmetrized(subject: Subject, symmetry: Symmetry | None) -> Findings:
     ]
     text = f"{twin.free_parameters} free numbers; orbits of channels: {'; '.join(fields)}"
     return Findings(readings, [Note(f"symmetrized, {group.name}", text)])
+
+
+def _told(error: Exception) -> str:
+    text = (str(error).splitlines() or [""])[0]
+    return text if isinstance(error, IntertwineError) else f"{type(error).__name__}: {text}"
 
 
 def _plane(symmetry: Symmetry | None) -> Symmetry | None:

@@ -4,6 +4,8 @@ from ._audit_page import audit_page as audit_page
 from ._audit_page import write_audit_page as write_audit_page
 from ._audit_table import audit_differences as audit_differences
 from ._audit_table import audit_table as audit_table
+from ._demo_page import demo_page as demo_page
+from ._demo_page import write_demo_page as write_demo_page
 from ._experiment_page import RunSummary as RunSummary
 from ._experiment_page import experiment_page as experiment_page
 from ._experiment_page import write_experiment_page as write_experiment_page

@@ -21,6 +21,7 @@ from ._plot_pieces import (
     WIDTH,
     key_entry,
     label_axis,
+    needs_logarithm,
     shortened,
     tick_letters,
     value_axis,
@@ -65,7 +66,7 @@ def plot_figure(plot: Plot) -> Figure:
             f"figure {plot.title!r}", expected="finite points", got="none", fix="Run rows that the figure shows."
         )
     log = plot.x_scale == "log" and min(xs) > 0  # a logarithmic axis has no place for zero: then all is shown, linearly
-    across, up = _lines(plot.x, _ACROSS, log=log), _lines(plot.y, _UP)
+    across, up = _lines(plot.x, _ACROSS, log=log), _lines(plot.y, _UP, log=needs_logarithm(ys))
     left = 27.0 + LETTER * tick_letters(ys) + _LINE * (up - 1)
     bottom = 40.0 + _LINE * (across - 1) + _KEY_LINE * len(plot.series)
     height = MARGIN + _BODY + bottom

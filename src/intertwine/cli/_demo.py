@@ -1,0 +1,38 @@
+"""``intertwine demo``: the whole story on embedded data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def register(app: typer.Typer) -> None:
+    """Add this command to the program."""
+    app.command(epilog="Example:  intertwine demo --out demo")(demo)
+
+
+def demo(
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where to write index.html and keep the runs.")] = Path(
+        "demo"
+    ),
+    quick: Annotated[bool, typer.Option("--quick", help="One epoch each: to see that everything runs.")] = False,
+) -> None:
+    """Train, relax, audit and symmetrize small networks on embedded digits; write one page about it.
+
+    Takes a few minutes on two cores, and downloads nothing. Started again, it goes on where it was.
+
+    Example:  intertwine demo --out demo
+    """
+    from ..experiments import run_demo
+    from ..report import write_demo_page
+
+    found = run_demo(out / "runs", say=lambda text: typer.echo(text), quick=quick)
+    page = write_demo_page(out / "index.html", found)
+    for network in found.networks:
+        typer.echo(
+            f"{network.name:<22} upright {network.upright:6.1%}   turned {network.turned:6.1%}   "
+            f"invariance error {network.error:.2g}"
+        )
+    typer.echo(f"Open {page}")

@@ -1,0 +1,243 @@
+"""The demonstration: the four verbs on embedded digits, in minutes, with nothing to download.
+
+Impose: a plain network and one that commutes with quarter turns. Relax: a soft and a low-rank one. Learn: a topographic
+autoencoder that sees turning digits. Measure: all classifiers are audited, and the plain one is symmetrized.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..data import AugmentedSplit, DigitMotion, Split, TransformedSequences, load, random_rotation90
+from ..groups import Cyclic
+from ..measure import Audit, accuracy, audit, filter_pairs, invariance_error, match, symmetrize
+from ..models import GroupCNN, SimpleNet, SoftResNet, TopographicVAE, plain_cnn
+from ..relaxed import RelaxationTable, relaxation_penalty, relaxation_table
+from ..train import TrainConfig, deterministic_loader, fit, seed_all
+from ._classifier import cross_entropy, hit_rate
+from ._figures import Panel, Panels
+
+SIZE = 16
+FRAMES = 9
+
+
+@dataclass(frozen=True)
+class DemoNetwork:
+    """One trained classifier and what was found about it.
+
+    Attributes:
+        name: what it is called.
+        verb: impose, relax or measure.
+        about: one sentence.
+        weights: how many.
+        upright: accuracy on test digits as they are.
+        turned: accuracy on test digits turned by 90, 180 and 270 degrees.
+        error: invariance error under quarter turns.
+    """
+
+    name: str
+    verb: str
+    about: str
+    weights: int
+    upright: float
+    turned: float
+    error: float
+
+
+@dataclass
+class Demo:
+    """Everything that the page of the demonstration shows."""
+
+    networks: list[DemoNetwork] = field(default_factory=list)
+    relaxation: dict[str, RelaxationTable] = field(default_factory=dict)
+    audits: dict[str, Audit] = field(default_factory=dict)
+    pictures: list[Panels] = field(default_factory=list)
+
+
+def _with_penalty(model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
+    return cross_entropy(model, batch) + 0.01 * relaxation_penalty(model)
+
+
+_NETWORKS: dict[str, tuple[str, str, Callable[[], nn.Module], Callable[..., Any], int]] = {
+    "plain": (
+        "impose",
+        "a convolutional network without any symmetry",
+        lambda: plain_cnn(1, 10, widths=(8, 12, 16)),
+        cross_entropy,
+        8,
+    ),
+    "augmented": (
+        "impose",
+        "the same network, shown digits turned by quarter turns at random",
+        lambda: plain_cnn(1, 10, widths=(8, 12, 16)),
+        cross_entropy,
+        12,
+    ),
+    "equivariant": (
+        "impose",
+        "every layer commutes with quarter turns, so its answer cannot change",
+        lambda: GroupCNN(Cyclic(4), 1, 10, widths=(4, 6, 8)),
+        cross_entropy,
+        8,
+    ),
+    "soft": (
+        "relax",
+        "begins between strict and free; how far is learned layer by layer",
+        lambda: SoftResNet(
+            1,
+            10,
+            samples=4,
+            rotation_softness=1.0,
+            learn=True,
+            sampling="grid",
+            width=6,
+            growth=1,
+            kernel_size=3,
+            hidden=8,
+        ),
+        _with_penalty,
+        6,
+    ),
+    "low-rank": (
+        "relax",
+        "filters may depend on the place, as mixtures of four",
+        lambda: SimpleNet(1, SIZE, 10, layer="low-rank", where=3, rank=4, width=12, strides=(2, 1, 1)),
+        cross_entropy,
+        8,
+    ),
+}
+
+
+def run_demo(
+    folder: Path, *, progress: bool = True, say: Callable[[str], object] = lambda text: None, quick: bool = False
+) -> Demo:
+    """Train, audit and symmetrize; finished trainings in the folder are not repeated.
+
+    Args:
+        folder: where runs are kept.
+        progress: whether to draw progress bars.
+        say: told what is going on.
+        quick: one epoch each, to see that everything runs.
+    """
+    data = load("digits", size=SIZE).normalized()
+    demo = Demo()
+    test = data.test.as_tensors()
+    trained: dict[str, nn.Module] = {}
+    for name, (verb, about, build, loss, epochs) in _NETWORKS.items():
+        say(f"{verb}: {name}, {about}")
+        seed_all(0)
+        model = build()
+        shown = data.train.with_transform(random_rotation90) if name == "augmented" else data.train
+        _train(model, loss, shown, data.test, folder / name, 1 if quick else epochs, progress)
+        demo.networks.append(_looked_at(name, verb, about, model, test))
+        demo.audits[name] = audit(
+            model, (test[0][:200], test[1][:200]), "c4", name=name, data_name="digits, test images"
+        )
+        if name in ("soft", "low-rank"):
+            demo.relaxation[name] = relaxation_table(model)
+        trained[name] = model
+    images = data.train.as_tensors()[0]
+    turned = torch.cat([images.rot90(k, (2, 3)) for k in range(4)])
+    for name, seen in (("plain", images), ("augmented", turned)):
+        say(f"measure: the {name} network, made symmetric")
+        twin = symmetrize(trained[name], seen, "c4").model
+        about = f"the {name} network averaged over quarter turns, its channels matched"
+        demo.networks.append(_looked_at(f"{name}, symmetrized", "measure", about, twin, test))
+    demo.pictures.append(_filters(trained["augmented"], turned))
+    say("learn: a topographic autoencoder of turning digits")
+    demo.pictures.append(_capsules(folder / "capsules", data.train, progress, quick))
+    return demo
+
+
+def _train(
+    model: nn.Module,
+    loss: Callable[..., Any],
+    train: Split | AugmentedSplit,
+    test: Split,
+    folder: Path,
+    epochs: int,
+    progress: bool,
+) -> None:
+    config = TrainConfig(
+        epochs=epochs, batch_size=64, optimizer="adam", lr=1e-2, schedule="cosine", log_every=10, checkpoint_every=50
+    )
+    fit(
+        model,
+        loss,
+        deterministic_loader(train, 64, seed=0, shuffle=True),
+        config,
+        folder=folder,
+        val_loader=deterministic_loader(test, 360, seed=0, shuffle=False),
+        metrics={"accuracy": hit_rate},
+        progress=progress,
+    )
+    model.eval()
+
+
+def _looked_at(name: str, verb: str, about: str, model: nn.Module, test: tuple[Tensor, Tensor]) -> DemoNetwork:
+    images, labels = test
+    turned = [accuracy(model, (images.rot90(k, (2, 3)), labels)) for k in (1, 2, 3)]
+    return DemoNetwork(
+        name,
+        verb,
+        about,
+        sum(p.numel() for p in model.parameters()),
+        accuracy(model, test),
+        sum(turned) / 3,
+        invariance_error(model, images, "c4").mean,
+    )
+
+
+def _filters(model: nn.Module, images: Tensor) -> Panels:
+    """The first filters of a network beside their best partners among the turned ones."""
+    matching = match(model, images, "c4", constrained=False, most=500)
+    first = next(name for name, p in model.named_parameters() if p.dim() == 4)
+    own, moved = filter_pairs(model, matching, first)
+    rows = [("filters", [Panel(f[0]) for f in own[:8]]), ("turned, matched", [Panel(f[0]) for f in moved[:8]])]
+    caption = "In a group-convolutional network both rows would be the same."
+    return Panels("filters of the augmented network and their partners", rows, "diverging", caption)
+
+
+def _capsules(folder: Path, train: Split, progress: bool, quick: bool) -> Panels:
+    """Train on turning digits; show a sequence, its reconstruction, and the rolled first frame."""
+    seed_all(0)
+    # The normalization is for classifiers: pixels must be probabilities here.
+    sequences = TransformedSequences(_raw(train), DigitMotion(frames=FRAMES, color=False))
+    model = TopographicVAE((1, SIZE, SIZE), capsules=12, length=FRAMES, window=FRAMES)
+    config = TrainConfig(max_steps=20 if quick else 2500, batch_size=16, optimizer="adam", lr=1e-3, log_every=20)
+    fit(
+        model,
+        lambda net, batch: -net(batch[0]).elbo,
+        deterministic_loader(sequences, 16, seed=0, shuffle=True),
+        config,
+        folder=folder,
+        progress=progress,
+    )
+    model.eval()
+    with torch.no_grad():
+        index = next(k for k in range(len(sequences)) if int(sequences.getitem_seeded(k, _generator(k))[1][0, 0]) == 0)
+        frames, _ = sequences.getitem_seeded(index, _generator(index))
+        t = model.latent(frames[None], generator=torch.Generator().manual_seed(0))
+        rows: Mapping[str, Tensor] = {
+            "a digit that turns": frames,
+            "reconstructed": model.pictures(t)[0],
+            "first frame, rolled": model.traverse(t[:, 0])[0],
+        }
+    caption = "The capsules of the first frame, rolled by one place for each step, should show the digit as it turns."
+    return Panels("rolling capsules", [(k, [Panel(f[0]) for f in v]) for k, v in rows.items()], "gray", caption)
+
+
+def _raw(split: Split) -> Split:
+    from dataclasses import replace
+
+    return replace(split, normalization=None).in_memory()
+
+
+def _generator(index: int) -> torch.Generator:
+    return torch.Generator().manual_seed(index)

@@ -1,0 +1,137 @@
+"""The page of the demonstration: what each verb does, in a minute."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+
+from .. import __version__
+from ..experiments import Demo, Table
+from ..groups import Dihedral
+from ..kernels import solve
+from ..spaces import Grid2d
+from ._audit_text import figures
+from ._figure_section import figure_blocks
+from ._html import Block, Column, DataTable, Facts, Gallery, Picture, Prose, Section, TableCell, page, write_page
+
+
+def write_demo_page(path: str | Path, demo: Demo) -> Path:
+    """Write the page, whole or not at all, and return where it is."""
+    return write_page(path, demo_page(demo))
+
+
+def demo_page(demo: Demo) -> str:
+    """The page as one self-contained HTML document."""
+    plots = find_spec("matplotlib") is not None
+    found = {network.name: network for network in demo.networks}
+    summary: list[Block] = [
+        Prose(
+            "Small networks learn to read 1437 handwritten digits, all of them upright. Then the digits are turned by "
+            "quarter turns. What does each network make of that, and what can be done about it?"
+        )
+    ]
+    if {"plain", "equivariant"} <= set(found):
+        plain, strict = found["plain"], found["equivariant"]
+        summary.append(
+            Facts(
+                [
+                    ("plain: upright, then turned", f"{plain.upright:.0%} → {plain.turned:.0%}"),
+                    ("symmetry imposed: upright, then turned", f"{strict.upright:.0%} → {strict.turned:.0%}"),
+                ],
+                large=True,
+            )
+        )
+    sections = [
+        Section("Every network", _networks(demo)),
+        Section("Impose: kernels that commute", _kernels() if plots else ()),
+        Section("Relax: how far from strict", _relaxation(demo)),
+        Section("Learn and measure: pictures", figure_blocks(demo.pictures, plots=plots)),
+        Section("Where turned digits get lost", _depth(demo)),
+    ]
+    return page(
+        "intertwine: impose, relax, learn and measure symmetry",
+        [section for section in sections if section.blocks],
+        subtitle="What four verbs do to a few small networks",
+        summary=summary,
+        footer=f"Written by intertwine {__version__}. This file needs no network.",
+    )
+
+
+def _networks(demo: Demo) -> list[Block]:
+    rows = [
+        [
+            TableCell(network.name, title=network.about),
+            TableCell(network.verb),
+            TableCell(network.about),
+            TableCell(f"{network.weights:,}", value=float(network.weights)),
+            TableCell(f"{100 * network.upright:.1f}", value=network.upright),
+            TableCell(f"{100 * network.turned:.1f}", value=network.turned),
+            TableCell(figures(network.error), value=network.error),
+        ]
+        for network in demo.networks
+    ]
+    columns = [
+        Column("network"),
+        Column("verb"),
+        Column("what it is", wrap=True),
+        Column("weights", align="right"),
+        Column("upright", "%", "right", "test digits classified rightly, as they are"),
+        Column("turned", "%", "right", "the same after turns by 90, 180 and 270 degrees"),
+        Column("invariance error", align="right", title="relative change of the scores under quarter turns"),
+    ]
+    reading = (
+        "One run each, one seed. A network that cannot tell a turned digit from an upright one confuses 6 and 9; "
+        "symmetry is worth having where the data have it."
+    )
+    return [DataTable("Every network", columns, rows), Prose(reading, quiet=True)]
+
+
+def _kernels() -> list[Block]:
+    from ._kernel_plot import kernel_figure
+    from ._svg import inline_svg
+
+    group = Dihedral(4)
+    plane = Grid2d(group)
+    basis = solve(plane.field(group.trivial), plane.field(group.regular), kernel_size=3)
+    svg = inline_svg(kernel_figure(basis), name="kernels", title="a basis of equivariant kernels")
+    caption = (
+        f"All {basis.dim} ways in which a 3 x 3 filter can lead from a gray image to the eight copies that D4 moves "
+        "around: an orthonormal basis. A layer learns its coefficients, and nothing else."
+    )
+    return [Gallery([Picture(svg, caption, card=True)])]
+
+
+def _relaxation(demo: Demo) -> list[Block]:
+    tables = []
+    for name, table in demo.relaxation.items():
+        columns = list(dict.fromkeys(key for *_, values in table.rows for key in values))
+        rows: list[list[str | float | int | None]] = [
+            [layer or "(network)", kind, *(values.get(column) for column in columns)]
+            for layer, kind, values in table.rows
+        ]
+        caption = "0 is the strictly equivariant layer; the rest was learned."
+        tables.append(Table(f"{name} network", ["layer", "kind", *columns], rows, caption))
+    return figure_blocks(tables, plots=False)
+
+
+def _depth(demo: Demo) -> list[Block]:
+    from ..experiments import Plot, Series
+
+    if find_spec("matplotlib") is None:
+        return []
+    series = []
+    for name, audit in demo.audits.items():
+        errors = [r.value for r in audit.readings if r.metric == "layer_invariance_error"]
+        if len(errors) > 1:
+            series.append(Series(name, [(k / (len(errors) - 1), [error]) for k, error in enumerate(errors)]))
+    if not series:
+        return []
+    plot = Plot(
+        "invariance error along the depth",
+        "depth, from the first layer to the answer",
+        "relative change",
+        series,
+        "Of the outputs of layers, under quarter turns. Inner layers of the equivariant network move with the digit; its "
+        "answer stays.",
+    )
+    return figure_blocks([plot], plots=True)

@@ -1,0 +1,34 @@
+"""``intertwine demo``, with one epoch each: everything runs, and the page says what was found."""
+
+from __future__ import annotations
+
+import re
+
+from typer.testing import CliRunner
+
+from intertwine.cli import program
+
+
+def test_the_whole_story(tmp_path):
+    def run() -> str:
+        done = CliRunner().invoke(program(), ["demo", "--quick", "--out", str(tmp_path)])
+        assert done.exit_code == 0, done.output
+        return done.output
+
+    said = run()
+    errors = {
+        name.strip(): float(error)
+        for name, error in re.findall(r"^([a-z\-, ]+?)\s+upright .* invariance error (\S+)$", said, re.M)
+    }
+    assert errors["equivariant"] < 1e-5
+    assert errors["plain, symmetrized"] < 1e-5
+    assert errors["plain"] > 0.1
+    page = (tmp_path / "index.html").read_text()
+    assert len(page) < 3_000_000
+    for text in ("Every network", "Impose: kernels", "Relax: how far", "rolling capsules", "Where turned digits"):
+        assert text.lower() in page.lower()
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("runs/*/checkpoints/*")}
+    assert before
+    assert run().splitlines()[-1] == said.splitlines()[-1]
+    after = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("runs/*/checkpoints/*")}
+    assert after == before, "finished trainings are not repeated"

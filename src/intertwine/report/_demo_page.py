@@ -131,7 +131,7 @@ def _depth(demo: Demo) -> list[Block]:
         "depth, from the first layer to the answer",
         "relative change",
         series,
-        "Of the outputs of layers, under quarter turns. Inner layers of the equivariant network move with the digit; its "
-        "answer stays.",
+        "Of the outputs of layers, under quarter turns. Inner layers of the equivariant network move with the digit; "
+        "its answer stays.",
     )
     return figure_blocks([plot], plots=True)

@@ -32,7 +32,7 @@ def demo(
     page = write_demo_page(out / "index.html", found)
     for network in found.networks:
         typer.echo(
-            f"{network.name:<22} upright {network.upright:6.1%}   turned {network.turned:6.1%}   "
+            f"{network.name:<30} upright {network.upright:6.1%}   turned {network.turned:6.1%}   "
             f"invariance error {network.error:.2g}"
         )
     typer.echo(f"Open {page}")

@@ -13,10 +13,21 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.parametrize import remove_parametrizations
 
-from ..data import AugmentedSplit, DigitMotion, Split, TransformedSequences, load, random_rotation90
+from ..data import AugmentedSplit, DigitMotion, ImageData, Split, TransformedSequences, load, random_rotation90
 from ..groups import Cyclic
-from ..measure import Audit, accuracy, audit, filter_pairs, invariance_error, match, symmetrize
+from ..measure import (
+    Audit,
+    Symmetrized,
+    accuracy,
+    audit,
+    filter_pairs,
+    invariance_error,
+    match,
+    symmetrize,
+    tie,
+)
 from ..models import GroupCNN, SimpleNet, SoftResNet, TopographicVAE, plain_cnn
 from ..relaxed import RelaxationTable, relaxation_penalty, relaxation_table
 from ..train import TrainConfig, deterministic_loader, fit, seed_all
@@ -146,9 +157,13 @@ def run_demo(
     turned = torch.cat([images.rot90(k, (2, 3)) for k in range(4)])
     for name, seen in (("plain", images), ("augmented", turned)):
         say(f"measure: the {name} network, made symmetric")
-        twin = symmetrize(trained[name], seen, "c4").model
+        twin = symmetrize(trained[name], seen, "c4")
         about = f"the {name} network averaged over quarter turns, its channels matched"
-        demo.networks.append(_looked_at(f"{name}, symmetrized", "measure", about, twin, test))
+        demo.networks.append(_looked_at(f"{name}, symmetrized", "measure", about, twin.model, test))
+    say("measure: the augmented network, made symmetric and trained on within the symmetry")
+    final = _trained_on(twin, turned, data, folder / "tied", 1 if quick else 4, progress)
+    about = "the last one, trained on for four epochs with its weights tied; it stays exactly symmetric"
+    demo.networks.append(_looked_at("augmented, symmetrized, tuned", "measure", about, final, test))
     demo.pictures.append(_filters(trained["augmented"], turned))
     say("learn: a topographic autoencoder of turning digits")
     demo.pictures.append(_capsules(folder / "capsules", data.train, progress, quick))
@@ -178,6 +193,18 @@ def _train(
         progress=progress,
     )
     model.eval()
+
+
+def _trained_on(
+    twin: Symmetrized, images: Tensor, data: ImageData, folder: Path, epochs: int, progress: bool
+) -> nn.Module:
+    """Train the free numbers of a symmetrized network, and measure the statistics of its norms symmetrically."""
+    model = tie(twin.model, twin.matching)
+    _train(model, cross_entropy, data.train, data.test, folder, epochs, progress)
+    for module in model.modules():
+        for name in list(getattr(module, "parametrizations", {})):
+            remove_parametrizations(module, name)
+    return symmetrize(model, images, "c4", matching=twin.matching).model
 
 
 def _looked_at(name: str, verb: str, about: str, model: nn.Module, test: tuple[Tensor, Tensor]) -> DemoNetwork:

@@ -54,7 +54,7 @@ check: install ## Lint, formatting and types
 	$(RUN) -m mypy
 
 # One thread in each worker: two workers with two threads each would fight for the same cores.
-test test-slow: export OMP_NUM_THREADS := 1
+test test-slow demo: export OMP_NUM_THREADS := 1
 test test-slow: export MKL_NUM_THREADS := 1
 
 test: check ## Check, then the doctests and the whole suite

@@ -14,7 +14,7 @@ from intertwine.experiments import (
     finished_runs,
     load_arrays,
 )
-from intertwine.experiments._tvae import held_out, prior_sampler
+from intertwine.experiments._tvae import held_out, prior_sampler, topology_of
 from intertwine.experiments.tvae import _sprites
 from intertwine.models import TopographicVAE
 from intertwine.report import experiment_page
@@ -78,7 +78,7 @@ def test_prior_latents_are_those_of_the_row():
     t = prior_sampler(settings, 500)(torch.Generator().manual_seed(0))
     assert t.shape == (500, 5, 2, 5)
     assert float(t.mean()) == pytest.approx(0, abs=0.05)
-    shifted = {**settings, "kind": "shifting", "window": 3, "band": 0, "width": 1, "shift": 30.0, "eps": 1e-6}
+    shifted = {**settings, "kind": "shifting", "window": 0.6, "band": 0, "width": 1, "shift": 30.0, "eps": 1e-6}
     assert bool((prior_sampler(shifted, 50)(torch.Generator().manual_seed(0)) > 0).all())
 
 
@@ -94,3 +94,24 @@ def test_the_torus(tmp_path):
     torus = runs[0].metrics
     assert torus["neighbor_correlation_untrained"] > 0.2
     assert abs(runs[1].metrics["neighbor_correlation_untrained"]) < 0.1
+
+
+@pytest.mark.parametrize(
+    ("name", "row", "published"),
+    [
+        ("tvae", "half", (15, 1)),
+        ("tvae", "third", (10, 1)),
+        ("tvae", "sixth", (5, 1)),
+        ("tvae", "zero", (1, 3)),
+        ("tvae", "bubble", (5, 5)),
+        ("tvae-mnist", "half", (18, 3)),
+        ("tvae-mnist", "partial", (13, 3)),
+        ("tvae-mnist", "short", (5, 3)),
+        ("tvae-mnist", "bubble", (5, 3)),
+    ],
+)
+def test_published_windows(name, row, published):
+    """Frames of the window, and neighbors within a frame."""
+    topology = topology_of(experiment_named(name).settings(row, "paper"))
+    assert topology.times.size == published[0]
+    assert sum(d == 0 for d, _ in topology.offsets) == published[1]

@@ -6,6 +6,8 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
+from intertwine._torchvision import declare_missing_operations
+
 
 class Residual(nn.Module):
     """Identity shortcuts, a projection shortcut, and shortcuts without parameters (option A)."""
@@ -150,12 +152,8 @@ def vgg(width: int = 8, *, classes: int = 5, norm: bool = False, size: int = 8) 
 
 
 def torchvision():
-    """torchvision beside a CPU build of torch: its wheel is made for CUDA and misses two operations (not used here)."""
-    library = torch.library.Library("torchvision", "FRAGMENT")
-    for name in ("nms", "qnms"):
-        if not hasattr(torch.ops.torchvision, name):
-            library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    """torchvision, also beside a CPU build of torch."""
+    declare_missing_operations()
     import torchvision
 
-    torchvision._kept = library  # the schemas live as long as the library object
     return torchvision

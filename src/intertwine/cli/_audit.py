@@ -96,10 +96,11 @@ def audit(
             fix="See 'intertwine audit --help'.",
         )
     from ..measure import audit as measure_audit
+    from ..measure import load_network
 
     gates = _gates(fail_above, fail_below)
     seconds = None if budget is None else _seconds(budget)
-    network = _network(model, weights, parse_settings(argument or [], option="--arg"))
+    network = load_network(model, weights=weights, options=parse_settings(argument, option="--arg"))
     split, origin = load_images(data, folder, part.value, images, size, network, mean, std)
     pictures, labels = split.as_tensors()
     with _progress(quiet=as_json) as show:
@@ -152,12 +153,6 @@ def _seconds(text: str) -> float:
     if not seconds > 0:
         raise InputError("--budget", expected="a time such as 60s, 10m or 1h", got=repr(text), fix="Write it so.")
     return seconds
-
-
-def _network(spec: str, weights: Path | None, options: dict[str, Any]) -> Network:
-    from ..measure import load_network
-
-    return load_network(spec, weights=weights, options=options)
 
 
 def load_images(

@@ -12,6 +12,7 @@ from ._engines import run_jobs as run_jobs
 from ._experiment import SCALES as SCALES
 from ._experiment import Experiment as Experiment
 from ._experiment import ExperimentRow as ExperimentRow
+from ._experiment import FinishedRun as FinishedRun
 from ._experiment import Job as Job
 from ._experiment import Metric as Metric
 from ._experiment import Ordering as Ordering

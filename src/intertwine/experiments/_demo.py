@@ -7,7 +7,7 @@ autoencoder that sees turning digits. Measure: all classifiers are audited, and 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -261,8 +261,6 @@ def _capsules(folder: Path, train: Split, progress: bool, quick: bool) -> Panels
 
 
 def _raw(split: Split) -> Split:
-    from dataclasses import replace
-
     return replace(split, normalization=None).in_memory()
 
 

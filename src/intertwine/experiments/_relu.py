@@ -6,7 +6,7 @@ and how far each is from a group-convolutional network.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -163,8 +163,3 @@ def some(split: Split, count: int, seed: int) -> tuple[Tensor, Tensor]:
     """Some images of a split, not augmented, and their labels."""
     order = torch.randperm(len(split), generator=torch.Generator().manual_seed(seed))[:count]
     return split.batch(order)
-
-
-def settings_of(kind: str) -> Mapping[str, Any]:
-    """What distinguishes a row."""
-    return {"kind": kind}

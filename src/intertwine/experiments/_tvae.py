@@ -20,8 +20,7 @@ from ..measure import (
     reconstruction_error,
     traversal_error,
 )
-from ..models import VAE, NotCyclicWarning, TopographicVAE
-from ..models import VAEOutput as VAEOutput
+from ..models import VAE, NotCyclicWarning, TopographicVAE, VAEOutput
 from ..topographic import Topology, sample_topographic, shifting, stationary
 from ..train import TrainConfig, deterministic_loader, fit, seed_all
 from ._experiment import FinishedRun, Job, Metric
@@ -44,13 +43,33 @@ GAP_UNTRAINED = Metric("traversal_gap_untrained", "nats", "lower", "null: the sa
 HELD = Metric("held_out_gap", "nats", "lower", "the same for the frames that had no share in t_0")
 
 
+METRICS = (
+    ERROR,
+    ERROR_PRIOR,
+    ERROR_UNTRAINED,
+    ERROR_CENTERED,
+    GAP,
+    GAP_UNTRAINED,
+    HELD,
+    RECONSTRUCTION,
+    ELBO,
+    LIKELIHOOD,
+    PUBLISHED_FORM,
+)
+"""What every row reports, whatever the data."""
+
+
 def topology_of(settings: Mapping[str, Any]) -> Topology | None:
-    """From ``kind``, ``window``, ``width`` and ``band``; None for the plain VAE."""
+    """From ``kind``, the ``window`` as a share of the frames, ``width`` and ``band``; None for the plain VAE.
+
+    A window of less than one frame is one frame; a width of None is as wide as the window.
+    """
     if settings["kind"] == "vae":
         return None
+    window = max(1, round(settings["window"] * settings["frames"]))
     if settings["kind"] == "shifting":
-        return shifting(settings["window"], band=settings["band"])
-    return stationary(settings["window"], settings["width"])
+        return shifting(window, band=settings["band"])
+    return stationary(window, window if settings["width"] is None else settings["width"])
 
 
 def build(settings: Mapping[str, Any], image: tuple[int, int, int]) -> VAE | TopographicVAE:
@@ -176,8 +195,8 @@ def run_row(
     image: tuple[int, int, int],
     sequences: Dataset[Any],
     looked_at: Mapping[str, tuple[Tensor, Tensor]],
-    correlate: Callable[[str, Tensor, Tensor], dict[str, float]],
     *,
+    correlate: Callable[[str, Tensor, Tensor], dict[str, float]] = lambda factor, t, labels: {},
     probe: Callable[[VAE | TopographicVAE], dict[str, float]] = lambda model: {},
 ) -> dict[str, float]:
     """Train the network of a row and measure it on the sequences of each factor, with the nulls.

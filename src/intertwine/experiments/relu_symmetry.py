@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from ..measure import filter_pairs, gcnn_barrier, invariance_error, match
+from ..measure import Matching, filter_pairs, gcnn_barrier, invariance_error, match
+from ..models import GVGG11, VGG11
 from ._experiment import Experiment, ExperimentRow, FinishedRun, Job, Metric, Ordering, Published
 from ._figures import Figure, Panel, Panels, Table, load_arrays, save_arrays
-from ._relu import KINDS, PAPER, SMALL, SMOKE, prepared, settings_of, some, trained
+from ._relu import KINDS, PAPER, SMALL, SMOKE, prepared, some, trained
 
 ACCURACY = Metric("accuracy", "", "higher", "share of test images that are classified rightly")
 ERROR = Metric("invariance_error", "", "lower", "‖Φ(x) − Φ(τx)‖ / mean norm, on training images")
@@ -67,17 +68,15 @@ def run(job: Job) -> Mapping[str, float]:
 
 
 def _parameters(job: Job) -> int:
-    from ..models import GVGG11, VGG11
-
     mirrored, width = KINDS[job.settings["kind"]][1], job.settings["width"]
     with torch.device("meta"):
         network = GVGG11(width=width, mirrored=mirrored) if mirrored else VGG11(width=width)
     return sum(p.numel() for p in network.parameters())
 
 
-def _keep(job: Job, model: torch.nn.Module, matching: object, orders: Mapping[str, Mapping[int, int]]) -> None:
+def _keep(job: Job, model: torch.nn.Module, matching: Matching, orders: Mapping[str, Mapping[int, int]]) -> None:
     first = next(name for name, p in model.named_parameters() if p.dim() == 4)
-    own, moved = filter_pairs(model, matching, first)  # type: ignore[arg-type]
+    own, moved = filter_pairs(model, matching, first)
     arrays: dict[str, Tensor] = {"filters": own[:16], "moved": moved[:16]}
     for name, counts in orders.items():
         table = torch.zeros(max(counts), dtype=torch.int64)
@@ -132,7 +131,7 @@ EXPERIMENT = Experiment(
         ExperimentRow(
             kind,
             title,
-            settings_of(kind),
+            {"kind": kind},
             {metric.name: Published(*_TABLE[kind][k], 18) for k, metric in enumerate((ACCURACY, ERROR, BARRIER))},
         )
         for kind, (title, *_) in KINDS.items()

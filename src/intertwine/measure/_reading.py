@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -112,8 +112,3 @@ def metric_named(name: str) -> str:
             fix="Write more of it.",
         )
     return fitting[0]
-
-
-def whole(readings: Sequence[Reading]) -> list[Reading]:
-    """Those of the whole network."""
-    return [reading for reading in readings if not reading.layer]

@@ -41,7 +41,7 @@ class LayerLine:
     kind: str
     shape: str
     symmetry: str
-    values: Mapping[str, Reading]
+    values: dict[str, Reading]
 
 
 def layer_lines(readings: Sequence[Reading]) -> list[LayerLine]:
@@ -51,7 +51,7 @@ def layer_lines(readings: Sequence[Reading]) -> list[LayerLine]:
         if reading.layer:
             key = reading.symmetry, reading.layer
             line = found.setdefault(key, LayerLine(reading.layer, reading.kind, reading.shape, reading.symmetry, {}))
-            line.values[reading.metric] = reading  # type: ignore[index]
+            line.values[reading.metric] = reading
     order = list(dict.fromkeys(reading.symmetry for reading in readings if reading.layer))
     return sorted(found.values(), key=lambda line: order.index(line.symmetry))
 

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from .. import __version__
 from ..errors import InputError
-from ..experiments import SCALES, Comparison, Experiment, Metric, Scale
+from ..experiments import SCALES, Comparison, Experiment, FinishedRun, Metric, Scale
 from ._comparison_text import (
     CONFIDENCE,
     SURE,
@@ -54,20 +54,8 @@ _MEANING: dict[Scale, str] = {
 _NO_PLOTS = "Plots are left out: matplotlib is not installed. pip install 'intertwine[plot]' brings it."
 
 
-class RunSummary(Protocol):
+class RunSummary(FinishedRun, Protocol):
     """A finished run, as far as a report reads it."""
-
-    @property
-    def row(self) -> str:
-        """The row's name."""
-
-    @property
-    def seed(self) -> int:
-        """The seed of everything random."""
-
-    @property
-    def metrics(self) -> Mapping[str, float]:
-        """What the run reported at its end."""
 
     @property
     def history(self) -> Sequence[Mapping[str, float]]:
@@ -80,10 +68,6 @@ class RunSummary(Protocol):
     @property
     def environment(self) -> Mapping[str, str]:
         """Versions and machine."""
-
-    @property
-    def folder(self) -> Path:
-        """Where it lies, with what it kept for figures."""
 
 
 def experiment_page(experiment: Experiment, comparison: Comparison, runs: Sequence[RunSummary], *, scale: Scale) -> str:

@@ -75,7 +75,9 @@ def plain_ticks() -> FuncFormatter:
 
 def tick_letters(values: Iterable[float]) -> int:
     """How long the labels of an axis for these values are, about."""
-    return max((len(f"{value:,.0f}") for value in values if abs(value) >= 100), default=4)
+    sizes = [abs(value) for value in values]
+    small = 6 if any(0 < size < 0.01 for size in sizes) else 4  # 0.0001, and shorter ones beyond it: 1e-05
+    return max((len(f"{size:,.0f}") for size in sizes if size >= 100), default=small)
 
 
 def needs_logarithm(values: Iterable[float]) -> bool:

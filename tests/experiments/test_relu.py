@@ -37,9 +37,17 @@ def test_figures(tmp_path):
 
 
 def test_two_networks(tmp_path):
+    alone = execute(JobSpec("relu-symmetry", "cnn", "smoke", 0, str(tmp_path), None, QUICK))
+    trained = tmp_path / "relu-symmetry" / "smoke"
+    before = {path: path.stat().st_mtime_ns for path in trained.rglob("*.safetensors")}
     done = execute(JobSpec("relu-pairs", "cnn+gcnn", "smoke", 0, str(tmp_path), None, QUICK))
     assert done.state == "finished", done.error
     assert {"barrier", "first_accuracy", "second_accuracy"} <= set(done.metrics)
+    assert done.metrics["first_accuracy"] == alone.metrics["accuracy"], "the first network is the one trained there"
+    assert before
+    assert all(path.stat().st_mtime_ns == time for path, time in before.items()), "and not trained again"
+    second = execute(JobSpec("relu-symmetry", "gcnn", "smoke", 1, str(tmp_path), None, QUICK))
+    assert second.metrics["accuracy"] == done.metrics["second_accuracy"], "the other was left for relu-symmetry"
 
 
 @pytest.mark.parametrize("kind", ["cnn", "gcnn", "pgcnn"])
@@ -61,7 +69,7 @@ def test_the_loss_begins_late_and_the_count_is_saved():
     plain = nn.functional.cross_entropy(model(x), y)
     torch.testing.assert_close(loss(model, (x, y)), plain)
     torch.testing.assert_close(loss(model, (x, y)), plain)
-    torch.testing.assert_close(loss(model, (x, y)), plain + invariance_loss(model, x, "hflip"))
+    torch.testing.assert_close(loss(model, (x, y)), plain + invariance_loss(model, x, "hflip"))  # Φ(x) once, or twice
     assert int(model.state_dict()["steps"]) == 3
 
 

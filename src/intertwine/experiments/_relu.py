@@ -51,10 +51,11 @@ SMOKE: dict[str, Any] = {
 SMALL: dict[str, Any] = {
     **SMOKE,
     "data": "cifar10",
-    "images": 10_000,
+    "images": 20_000,
     "width": 0.25,
     "epochs": 10,
-    "batch_size": 100,
+    "batch_size": 50,
+    "lr": 1e-3,
     "matched_images": 2000,
 }
 PAPER: dict[str, Any] = {
@@ -85,7 +86,7 @@ class Counted(nn.Module):
         self.register_buffer("steps", torch.zeros((), dtype=torch.int64))
 
     def forward(self, x: Tensor) -> Tensor:
-        out: Tensor = self.network(x)
+        out: Tensor = self.network(x.contiguous(memory_format=torch.channels_last))  # the faster layout for training
         return out
 
 
@@ -95,9 +96,10 @@ def loss_of(weight: float, after: int) -> Callable[[nn.Module, tuple[Tensor, Ten
     def loss(model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
         images, labels = batch
         counted = next(m for m in model.modules() if isinstance(m, Counted))
-        value = nn.functional.cross_entropy(model(images), labels)
+        logits = model(images)
+        value = nn.functional.cross_entropy(logits, labels)
         if weight and int(counted.steps) >= after:
-            value = value + weight * invariance_loss(model, images, "hflip")
+            value = value + weight * invariance_loss(model, images, "hflip", output=logits)
         counted.steps += 1
         return value
 
@@ -117,7 +119,7 @@ def prepared(job: Job) -> ImageData:
     return ImageData(data.name, train.normalized(scale), data.test.in_memory().normalized(scale), origin=data.origin)
 
 
-def trained(job: Job, data: ImageData, kind: str, *, seed: int, folder: str) -> VGG11:
+def trained(job: Job, data: ImageData, kind: str, *, seed: int) -> VGG11:
     """Train a network of this kind, and return it with all filters written out."""
     _, mirrored, flipped, weight, share = KINDS[kind]
     wanted = job.settings
@@ -150,7 +152,7 @@ def trained(job: Job, data: ImageData, kind: str, *, seed: int, folder: str) -> 
         loss_of(weight, round(share * steps)),
         batches,
         config,
-        folder=job.folder / folder,
+        folder=job.folder / "fit",
         loggers=job.loggers(),
         about={"row": job.row, "kind": kind, "data": data.origin, **wanted},
         progress=job.progress,

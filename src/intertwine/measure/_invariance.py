@@ -131,16 +131,21 @@ def _measured(
 
 
 def invariance_loss(
-    model: Callable[[Tensor], Tensor], x: Tensor, symmetry: str | Symmetry | Transformation = "hflip"
+    model: Callable[[Tensor], Tensor],
+    x: Tensor,
+    symmetry: str | Symmetry | Transformation = "hflip",
+    *,
+    output: Tensor | None = None,
 ) -> Tensor:
     """‖Φ(x) − Φ(τx)‖, mean over the batch and over τ ≠ 1: add it to the loss to train an invariant network.
 
     Gradients flow through both branches. Where they agree exactly the norm has no derivative; there it is taken as 0.
+    Give ``output`` = Φ(x) if the loss has computed it already, so that it is not computed twice.
 
     >>> net = nn.Sequential(nn.Flatten(), nn.Linear(12, 2))
     >>> invariance_loss(net, torch.rand(5, 3, 2, 2)).backward()
     """
-    maps, base = transformations(symmetry), model(x)
+    maps, base = transformations(symmetry), model(x) if output is None else output
     return torch.stack([_safe_norm(base - model(t(x))).mean() for t in maps]).mean()
 
 

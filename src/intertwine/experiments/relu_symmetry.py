@@ -25,6 +25,10 @@ IDENTITY = Metric(
     "gcnn_barrier_unmatched", "", "lower", "control: the barrier with every channel its own partner, after REPAIR"
 )
 PAIRED = Metric("order_two_or_less", "", "higher", "share of channels on cycles of length 1 or 2 of the matching")
+FOUND = Metric(
+    "partners_found", "", "higher", "GCNN only: share of live channels matched with the partner that is built in"
+)
+FOUND_PAIRS = Metric("partners_found_involution", "", "higher", "the same with partners that must be pairs")
 PARAMETERS = Metric("parameters", "", "lower", "number of trained weights")
 
 # Accuracy, invariance error and barrier, each with its standard deviation over 18 to 24 runs.
@@ -47,7 +51,8 @@ def run(job: Job) -> Mapping[str, float]:
     test = data.test.as_tensors()
     free = match(model, images, "hflip", constrained=False)
     found = gcnn_barrier(model, images, "hflip", test, matching=free)
-    pairs = gcnn_barrier(model, images, "hflip", test, matching=match(model, images, "hflip", constrained=True))
+    paired = match(model, images, "hflip", constrained=True)
+    pairs = gcnn_barrier(model, images, "hflip", test, matching=paired)
     still = match(model, images, "hflip", method="identity")
     unmatched = gcnn_barrier(model, images, "hflip", test, matching=still)
     orders = free.order_histogram()
@@ -64,6 +69,7 @@ def run(job: Job) -> Mapping[str, float]:
         IDENTITY.name: unmatched.repaired.relative,
         PAIRED.name: short / whole,
         PARAMETERS.name: _parameters(job),
+        **({FOUND.name: _found(job, free), FOUND_PAIRS.name: _found(job, paired)} if job.row == "gcnn" else {}),
     }
 
 
@@ -72,6 +78,18 @@ def _parameters(job: Job) -> int:
     with torch.device("meta"):
         network = GVGG11(width=width, mirrored=mirrored) if mirrored else VGG11(width=width)
     return sum(p.numel() for p in network.parameters())
+
+
+def _found(job: Job, matching: Matching) -> float:
+    """The share of channels, alive as their partners are, that the matching pairs as the network was built."""
+    built = GVGG11(width=job.settings["width"]).partners()
+    hits = [
+        (matching.permutations[1][group.name] == partner)[
+            ~matching.dead[group.name] & ~matching.dead[group.name][partner]
+        ]
+        for group, partner in zip(matching.graph.groups, built, strict=True)
+    ]
+    return float(torch.cat(hits).double().mean())
 
 
 def _keep(job: Job, model: torch.nn.Module, matching: Matching, orders: Mapping[str, Mapping[int, int]]) -> None:
@@ -126,7 +144,7 @@ EXPERIMENT = Experiment(
     name="relu-symmetry",
     title="How far from a group-convolutional network?",
     reference="Bökman & Kahl 2023, Table 2, CIFAR-10",
-    metrics=(BARRIER, ACCURACY, ERROR, PLAIN, MOVED, CONSTRAINED, IDENTITY, PAIRED, PARAMETERS),
+    metrics=(BARRIER, ACCURACY, ERROR, PLAIN, MOVED, CONSTRAINED, IDENTITY, PAIRED, FOUND, FOUND_PAIRS, PARAMETERS),
     rows=tuple(
         ExperimentRow(
             kind,

@@ -25,8 +25,9 @@ def test_every_experiment_is_complete(experiment):
 
 
 def test_unknown_names():
-    with pytest.raises(InputError, match=r"expected one of .*lenet.*; got 'lenett'"):
+    with pytest.raises(InputError, match=r"expected one of .*lenet.*; got 'lenett'. Did you mean lenet\?"):
         experiment_named("lenett")
+    assert experiment_named("relu_symmetry") is experiment_named("relu-symmetry")
     with pytest.raises(InputError, match="a row: linear, mlp, lenet5; got 'cnn'"):
         LENET.row("cnn")
     with pytest.raises(InputError, match="a metric: test_error, parameters; got 'loss'"):

@@ -97,10 +97,10 @@ def has_numbers(experiment: Experiment, comparison: Comparison, metric: Metric) 
 def places_of(experiment: Experiment, comparison: Comparison, metric: Metric) -> int:
     """Decimals of our numbers in this metric."""
     cells = [cell_of(comparison, row, metric) for row in experiment.rows]
-    given = [_given_places(cell.published) for cell in cells if cell.published is not None]
+    given = sorted(_given_places(cell.published) for cell in cells if cell.published is not None)
     spreads = [spread for cell in cells if (spread := spread_of(cell)) is not None]
     values = [value for cell in cells for value in cell.values]
-    return measured_places(values, spreads, max(given, default=None))
+    return measured_places(values, spreads, given[len(given) // 2] if given else None)
 
 
 def _given_places(published: Published) -> int:

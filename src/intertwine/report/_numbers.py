@@ -14,8 +14,8 @@ _LARGEST = 1e9
 def number(value: float, places: int, *, signed: bool = False) -> str:
     """The value with this many decimals.
 
-    >>> number(61706, 0), number(-0.1234, 2), number(3e-9, 2)
-    ('61,706', '−0.12', '3.0e−09')
+    >>> number(61706, 0), number(-0.1234, 2), number(3e-9, 2), number(1.34e-6, 6)
+    ('61,706', '−0.12', '3.0e−09', '1.3e−06')
     """
     if math.isnan(value):
         return "NaN"
@@ -23,10 +23,12 @@ def number(value: float, places: int, *, signed: bool = False) -> str:
         return "∞" if value > 0 else "−∞"
     sign = "+" if signed and value != 0 else ""
     rounded = round(value, places)
-    if (value != 0 and rounded == 0 and abs(value) < 10.0**-_MOST_PLACES) or abs(value) >= _LARGEST:
-        text = f"{value:{sign}.1e}"
-    else:
-        text = f"{rounded + 0.0:{sign},.{places}f}"  # + 0.0 turns -0.0 into 0.0
+    tiny = 10.0**-_MOST_PLACES
+    hidden = rounded == 0 and abs(value) < tiny
+    short = places >= _MOST_PLACES and abs(value) < 10 * tiny  # one digit would be left
+    plain = value == 0 or (not hidden and not short and abs(value) < _LARGEST)
+    # + 0.0 turns -0.0 into 0.0
+    text = f"{rounded + 0.0:{sign},.{places}f}" if plain else f"{value:{sign}.1e}"
     return text.replace("-", "−")
 
 
@@ -52,7 +54,7 @@ def measured_places(values: Iterable[float], spreads: Iterable[float], published
     Args:
         values: what was measured.
         spreads: their standard deviations.
-        published: decimals of the published numbers, which ours never fall short of and exceed by one at most.
+        published: decimals of a typical published number, which ours never fall short of and exceed by one at most.
     """
     numbers = [abs(v) for v in values if math.isfinite(v)]
     if not numbers or all(v == int(v) for v in numbers):

@@ -8,7 +8,7 @@ RUN     := $(VENV)/bin/python
 PIP     := $(RUN) -m pip
 STAMP   := $(VENV)/.installed
 MARK    := $(VENV)/.installing
-EXTRAS  := dev,onnx,plot,ray,sweep-pg,train,vision
+EXTRAS  := dev,docs,onnx,plot,ray,sweep-pg,train,vision
 
 # Installing the package itself must not fetch an unpinned build tool, so the build tools are installed first,
 # under the same constraints, and build isolation is off.
@@ -54,7 +54,7 @@ check: install ## Lint, formatting and types
 	$(RUN) -m mypy
 
 # One thread in each worker: two workers with two threads each would fight for the same cores.
-test test-slow demo: export OMP_NUM_THREADS := 1
+test test-slow demo docs: export OMP_NUM_THREADS := 1
 test test-slow: export MKL_NUM_THREADS := 1
 
 test: check ## Check, then the doctests and the whole suite
@@ -73,8 +73,9 @@ demo: install ## The four verbs on embedded digits, in minutes: trained, audited
 bench: install ## Run every benchmark; results go to benchmarks/results/
 	@for file in benchmarks/[a-z]*.py; do echo "== $$file"; $(RUN) $$file || exit 1; done
 
-docs: ## Say where the documentation is
-	@echo "The documentation is Markdown under docs/ and needs no build; a generated site is planned."
+docs: install ## The documentation as a site without network: build/site/index.html
+	$(RUN) -m sphinx -E -W --keep-going -q -b html -d build/doctrees docs build/site
+	@echo "Open build/site/index.html"
 
 lock: ## Resolve the newest set that fits pyproject.toml and rewrite constraints.txt
 	rm -rf build/lock
@@ -90,4 +91,4 @@ lock: ## Resolve the newest set that fits pyproject.toml and rewrite constraints
 
 clean: ## Remove everything the other targets made
 	rm -rf $(VENV) build demo dist benchmarks/results .hypothesis .mypy_cache .pytest_cache .ruff_cache
-	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src tests benchmarks docs examples -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import doctest
 import re
+import runpy
 from pathlib import Path
 
 import pytest
+import torch
+from typer.main import get_command
+
+from intertwine.cli import program
+from intertwine.experiments import classification
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -39,3 +45,45 @@ def test_a_page_that_is_wrong_fails() -> None:
 def test_links_between_pages_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\((?!https?://)([^)#]+)", page.read_text(encoding="utf-8")):
         assert (page.parent / target).exists(), f"{page.name} points to {target}"
+
+
+def test_the_classification_on_its_page_is_the_one_in_the_code() -> None:
+    page = (ROOT / "docs" / "classification.md").read_text(encoding="utf-8").replace("`", "")
+    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in page.splitlines() if line.startswith("| ")]
+    shown = [tuple(row) for row in cells if len(row) == 6][1:]
+    assert shown == [(row.group, row.stabilizer, row.base, row.rho, row.who, row.builder) for row in classification()]
+
+
+def slugs(page: Path) -> set[str]:
+    """The anchors of the headings of a page, as GitHub and the site make them."""
+    heads = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_to_headings_find_them(page: Path) -> None:
+    for target, place in re.findall(r"\]\((?!https?://)([^)#]*)#([^)]+)\)", page.read_text(encoding="utf-8")):
+        file = page.parent / target if target else page
+        assert place in slugs(file), f"{page.name} points to {target}#{place}"
+
+
+def test_every_command_is_on_its_page() -> None:
+    page = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
+    assert {name for name in get_command(program()).commands if f"`{name}`" not in page} == set()
+
+
+def test_the_readme_keeps_its_samples_short() -> None:
+    blocks = BLOCK.findall((ROOT / "README.md").read_text(encoding="utf-8"))
+    assert len(blocks) == 4
+    assert max(block.strip().count("\n") + 1 for block in blocks) <= 15
+
+
+def test_the_picture_of_the_verbs_shows_what_it_says() -> None:
+    drawn = runpy.run_path(str(ROOT / "docs" / "pictures" / "verbs.py"))
+    (_, turned), (_, mirrored) = drawn["imposed"]()
+    for k in range(1, 4):
+        assert any(torch.allclose(turned[k], turned[0].rot90(n)) for n in (1, 2, 3))
+    assert all(any(torch.allclose(f, turned[0].T.rot90(n)) for n in range(4)) for f in mirrored)
+    (_, strict), *soft = drawn["relaxed"]()
+    assert torch.allclose(strict, strict[:1].expand_as(strict))
+    assert not any(torch.allclose(filters, filters[:1].expand_as(filters), rtol=0.1) for _, filters in soft)

@@ -1,0 +1,168 @@
+"""The site: Markdown pages and docstrings to HTML that loads nothing from the network."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from docutils.utils.math import latex2mathml
+from sphinx.ext.napoleon import GoogleDocstring
+
+import intertwine
+
+if TYPE_CHECKING:
+    from docutils import nodes
+    from docutils.nodes import Node, TextElement
+    from sphinx.addnodes import pending_xref
+    from sphinx.application import Sphinx
+    from sphinx.environment import BuildEnvironment
+    from sphinx.writers.html5 import HTML5Translator
+
+project = "intertwine"
+author = "The intertwine authors"
+project_copyright = "The intertwine authors, MIT license"
+version = release = intertwine.__version__
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx_copybutton",
+]
+myst_enable_extensions = ["dollarmath", "colon_fence", "deflist"]
+myst_heading_anchors = 3
+html_math_renderer = "mathml"
+
+smartquotes = False  # ω' is a letter with a prime
+highlight_language = "text"  # blocks that name no language are commands and output
+pygments_dark_style = "github-dark"
+html_theme = "furo"
+html_title = f"intertwine {version}"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_copy_source = html_show_sphinx = False
+html_theme_options = {
+    "light_css_variables": {"color-brand-primary": "#1f5fa8", "color-brand-content": "#1f5fa8"},
+    "dark_css_variables": {"color-brand-primary": "#7db3f0", "color-brand-content": "#7db3f0"},
+}
+copybutton_prompt_text = r">>> |\.\.\. "
+copybutton_prompt_is_regexp = True
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"  # signatures stay readable; the text of each argument says what it is
+napoleon_custom_sections = ["Shapes", "Equivariance"]
+napoleon_use_ivar = True  # else the attributes of a data class appear twice
+napoleon_use_rtype = False
+suppress_warnings = ["ref.python"]  # two rooms may each have a class of the same name
+
+
+def public_names(room: str) -> list[tuple[str, object]]:
+    """What the face of a room shows, in the order of the alphabet: not its files, not what is private."""
+    module = import_module(f"intertwine.{room}")
+    found = [(n, v) for n, v in vars(module).items() if not n.startswith("_") and not inspect.ismodule(v)]
+    return sorted((pair for pair in found if pair[0] != "annotations"), key=lambda pair: pair[0].lower())
+
+
+def api_page(room: str) -> str:
+    """The directives for every public name of a room, so that a new one appears by itself."""
+    groups: dict[str, list[str]] = {"Classes": [], "Functions": [], "Values": []}
+    for name, value in public_names(room):
+        if isinstance(value, type):
+            groups["Classes"] += [f".. autoclass:: intertwine.{room}.{name}", "   :members:", ""]
+        elif callable(value) and inspect.isroutine(getattr(value, "__wrapped__", value)):
+            groups["Functions"] += [f".. autofunction:: intertwine.{room}.{name}", ""]
+        else:
+            shown = len(repr(value)) < 100 and "`" not in repr(value) and " at 0x" not in repr(value)
+            about = f"``{value!r}``" if shown else f"``{type(value).__name__}``"
+            groups["Values"] += [f".. py:data:: intertwine.{room}.{name}", "", f"   {about}", ""]
+    parts = []
+    for title, lines in groups.items():
+        if lines:
+            parts += [f"## {title}", "", "```{eval-rst}", *lines, "```", ""]
+    return "\n".join(parts)
+
+
+def commands_page() -> str:
+    """The help texts of all commands."""
+    import typer
+    from typer.testing import CliRunner
+
+    from intertwine.cli import program
+
+    app = program()
+
+    def help_of(*names: str) -> list[str]:
+        text = CliRunner().invoke(app, [*names, "--help"], env={"COLUMNS": "100"}).output.strip()
+        return [f"{'#' * (len(names) + 1)} {' '.join(names)}", "", "```", text, "```", ""]
+
+    lines = []
+    for name, command in sorted(typer.main.get_command(app).commands.items()):  # type: ignore[attr-defined]
+        lines += help_of(name)
+        for inner in sorted(getattr(command, "commands", {})):
+            lines += help_of(name, inner)
+    return "\n".join(lines)
+
+
+def prepare_page(app: Sphinx, name: str, source: list[str]) -> None:
+    """Append what is generated; take the empty line off the ends of examples, which only doctest likes."""
+    folder, _, room = name.partition("/")
+    if folder == "api" and room != "index":
+        source[0] += "\n" + api_page(room)
+    elif name == "commands":
+        source[0] += "\n" + commands_page()
+    source[0] = re.sub(r"(```python\n.*?)\n+```", r"\1\n```", source[0], flags=re.DOTALL)
+
+
+def escape_docstring(app: Sphinx, what: str, name: str, value: object, options: object, lines: list[str]) -> None:
+    """Bars and stars of formulas are not markup: |v| is a norm, and a* a name."""
+    for at, line in enumerate(lines):
+        if line.lstrip().startswith((">>>", "...", ".. ")):
+            continue
+        pieces = re.split(r"(``.*?``|:\w+:`[^`]*`)", line)
+        lines[at] = "".join(p if k % 2 else re.sub(r"(?<!\\)\|", r"\\|", p) for k, p in enumerate(pieces))
+
+
+def skip_member(app: Sphinx, what: str, name: str, value: object, skip: bool, options: object) -> bool | None:
+    """Leave out functions of torch that a class only names, and what every layer has for the suite."""
+    of_torch = (inspect.getdoc(value) or "").startswith("conv")
+    return True if of_torch or name in ("examples", "extra_repr") else None
+
+
+def find_elsewhere(app: Sphinx, env: BuildEnvironment, node: pending_xref, text: TextElement) -> Node | None:
+    """A docstring names a class of another room by its name alone: take the only one there is."""
+    name = node.get("reftarget", "")
+    found = [full for full in env.domains["py"].data["objects"] if full.endswith(f".{name}") and full.count(".") == 2]
+    if node.get("refdomain") != "py" or len(found) != 1:
+        return None
+    domain = env.domains["py"]
+    return domain.resolve_xref(env, node["refdoc"], app.builder, "obj", found[0], node, text)
+
+
+def inline_math(self: HTML5Translator, node: nodes.math) -> None:
+    """An equation in a line, as MathML: every browser of today draws it, without scripts and fonts."""
+    from docutils.nodes import SkipNode
+
+    self.body.append(latex2mathml.tex2mathml(node.astext(), as_block=False))
+    raise SkipNode
+
+
+def block_math(self: HTML5Translator, node: nodes.math_block) -> None:
+    """An equation of its own."""
+    from docutils.nodes import SkipNode
+
+    self.body.append(f'<div class="math">{latex2mathml.tex2mathml(node.astext(), as_block=True)}</div>')
+    raise SkipNode
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Register what is above."""
+    app.add_html_math_renderer("mathml", (inline_math, None), (block_math, None))
+    # Napoleon would take "dimension of X: text" in the docstring of a property for a type and a text.
+    GoogleDocstring._parse_attribute_docstring = GoogleDocstring._consume_to_end  # type: ignore[method-assign]
+    app.connect("source-read", prepare_page)
+    app.connect("missing-reference", find_elsewhere)
+    app.connect("autodoc-process-docstring", escape_docstring)
+    app.connect("autodoc-skip-member", skip_member)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,54 @@
+"""Measure: how symmetric is a network you trained, and what is the nearest network that is exactly symmetric?"""
+
+import argparse
+from pathlib import Path
+
+import torch
+from torch import nn
+
+import intertwine as tw
+
+parser = argparse.ArgumentParser(description=__doc__)
+parser.add_argument("--epochs", type=int, default=10)
+parser.add_argument("--out", type=Path, help="a folder for the page of the audit")
+options = parser.parse_args()
+
+data = tw.data.load("digits", size=16).normalized()
+(x, y), test = data.train.as_tensors(), data.test.as_tensors()
+
+
+def train(net: nn.Module, epochs: int, lr: float) -> nn.Module:
+    """Your own loop: images turned by quarter turns at random."""
+    optimizer = torch.optim.Adam(net.parameters(), lr=lr)
+    for _ in range(epochs):
+        for part in torch.randperm(len(x)).split(64):
+            images = x[part].rot90(int(torch.randint(4, ())), (2, 3))
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(net(images), y[part]).backward()
+            optimizer.step()
+    return net.eval()
+
+
+torch.manual_seed(0)
+net = train(tw.models.plain_cnn(1, 10, widths=(8, 12, 16)), options.epochs, 1e-2)
+
+found = tw.measure.audit(net, (test[0][:200], test[1][:200]), "c4", name="digits")
+for layer in (r for r in found.readings if r.metric == "layer_equivariance_error"):
+    print(f"{layer.layer:6} {layer.kind:12} equivariance error {layer.value:.2f} [{layer.low:.2f}, {layer.high:.2f}]")
+if options.out:
+    found.save(options.out)  # audit.json, audit.csv, audit.xml
+    print("page:", tw.report.write_audit_page(options.out / "audit.html", found))
+
+seen = torch.cat([x.rot90(k, (2, 3)) for k in range(4)])  # images distributed as in training
+twin = tw.measure.symmetrize(net, seen, "c4")
+tied = train(tw.measure.tie(twin.model, twin.matching), options.epochs, 3e-3)  # training cannot leave the symmetry
+for module in tied.modules():
+    for name in list(getattr(module, "parametrizations", {})):
+        nn.utils.parametrize.remove_parametrizations(module, name)
+final = tw.measure.symmetrize(tied, seen, "c4", matching=twin.matching).model  # statistics of the norms, too
+
+for name, model in {"yours": net, "averaged": twin.model, "averaged, trained on": final}.items():
+    error = tw.measure.invariance_error(model, test[0], "c4").mean
+    print(f"{name:20}  accuracy {tw.measure.accuracy(model, test):.1%}  invariance error {error:.1e}")
+if not (error < 1e-5 < tw.measure.invariance_error(net, test[0], "c4").mean):
+    raise SystemExit("The last network should be invariant to rounding, and the first should not.")

@@ -1,0 +1,69 @@
+"""Every example runs, says what it found, and notices when its own claim is not kept."""
+
+from __future__ import annotations
+
+import re
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from intertwine._torchvision import declare_missing_operations
+
+FOLDER = Path(__file__).parent.parent / "examples"
+EXAMPLES = {  # the fewest epochs that show the claim, and a line of the output
+    "rotated_digits": (1, r"^D4 +\d+ weights  upright (\S+)%  any way round \1%  error \S+e-0[678]$"),
+    "soft_resnet": (1, r"^2\.conv2  SoftConv2d  0\.\d+$"),
+    "low_rank_layer": (2, r"^share of the first bank, row by row:( [01]\.\d\d){10}$"),
+    "own_sequences": (8, r"^frames foretold by rolling the first: squared error 0\.\d+; by standing still: 0\.\d+$"),
+    "audit_and_symmetrize": (1, r"^averaged, trained on  accuracy \S+%  invariance error \S+e-0[678]$"),
+}
+
+
+def run(name: str, *arguments: str, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    """As a user would, in a folder of their own; in this process, which has imported torch already."""
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "argv", [f"{name}.py", *arguments])
+    runpy.run_path(str(FOLDER / f"{name}.py"), run_name="__main__")
+
+
+def test_the_list_is_complete() -> None:
+    assert {path.stem for path in FOLDER.glob("*.py")} == set(EXAMPLES)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_example(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    epochs, line = EXAMPLES[name]
+    run(name, "--epochs", str(epochs), monkeypatch=monkeypatch, folder=tmp_path)
+    said = capsys.readouterr().out
+    assert re.search(line, said, re.MULTILINE), said
+    assert list(tmp_path.iterdir()) == [], "an example writes only where it is told to"
+
+
+def test_an_example_notices_a_claim_that_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(SystemExit, match="should tell the halves apart"):
+        run("low_rank_layer", "--epochs", "0", monkeypatch=monkeypatch, folder=tmp_path)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_an_example_is_short_and_imports_what_is_installed(name: str) -> None:
+    text = (FOLDER / f"{name}.py").read_text(encoding="utf-8")
+    assert text.count("\n") < 60
+    assert "sys.path" not in text
+
+
+def test_soften_takes_a_resnet_of_torchvision() -> None:
+    declare_missing_operations()
+    torchvision = pytest.importorskip("torchvision")
+    soften = runpy.run_path(str(FOLDER / "soft_resnet.py"))["soften"]
+    net = torchvision.models.resnet18(num_classes=10)
+    before = [m for m in net.modules() if isinstance(m, torch.nn.Conv2d)]
+    soft = soften(net, 0.0).eval()
+    after = [m for m in soft.modules() if isinstance(m, torch.nn.Conv2d)]
+    assert (len(before), len(after)) == (20, 7)  # the stem, three strided and three 1 x 1 convolutions stay
+    with torch.no_grad():
+        assert soft(torch.rand(1, 3, 32, 32)).shape == (1, 10)

@@ -27,7 +27,7 @@ class DigitMotion:
     ``single``: one of rotation, scale and hue moves, drawn at random, the other two stay at a random value. ``dual``:
     rotation and hue move together. ``perspective``: a rotation about two axes in space and hue together.
 
-    Labels are ``(time, 4)``: which of :data:`KINDS` moves (3 for several), and the steps of rotation, scale and hue.
+    Labels are ``(time, 4)``: what moves (0 rotation, 1 scale, 2 hue, 3 several), and the steps of the three.
 
     Args:
         frames: in a sequence.

@@ -116,7 +116,7 @@ class TransformedSequences(Dataset[tuple[Tensor, Tensor]]):
 
     Args:
         split: the images.
-        transform: an image and a generator to frames and their labels; see :func:`turning_digits`.
+        transform: an image and a generator to frames and their labels; such as :class:`DigitMotion`.
 
     >>> from intertwine.data import load
     >>> def rolled(image, generator):

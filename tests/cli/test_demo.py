@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 from typer.testing import CliRunner
 
 from intertwine.cli import program
+from intertwine.experiments import load_capsules
+from intertwine.report import Explorer
 
 
 def test_the_whole_story(tmp_path):
@@ -27,6 +30,19 @@ def test_the_whole_story(tmp_path):
     assert len(page) < 3_000_000
     for text in ("Every network", "Impose: kernels", "Relax: how far", "rolling capsules", "Where turned digits"):
         assert text.lower() in page.lower()
+    kept = load_capsules(tmp_path)
+    assert kept is not None
+    assert kept[1] == 20
+    with Explorer(demo=tmp_path) as server:
+        assert server.capsules.state()["state"] == "ready"
+        assert {Path(name).name for name in server.audits.names()} == {
+            "plain",
+            "augmented",
+            "equivariant",
+            "soft",
+            "low-rank",
+        }
+    assert "accuracy of every network" in page
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("runs/*/checkpoints/*")}
     assert before
     assert run().splitlines()[-1] == said.splitlines()[-1]

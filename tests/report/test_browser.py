@@ -1,97 +1,27 @@
-"""Report pages in a real Chromium (Debian: apt-get install chromium chromium-driver).
-
-Skipped where there is none; INTERTWINE_REQUIRE_BROWSER=1 turns the skip into a failure.
-"""
+"""Report pages in a real Chromium."""
 
 from __future__ import annotations
 
-import json
-import os
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from intertwine.report import Facts, Picture, Prose, Section, inline_svg, page, write_experiment_page, write_page
+from intertwine.experiments import Demo, DemoNetwork
+from intertwine.report import (
+    Facts,
+    Picture,
+    Prose,
+    Section,
+    inline_svg,
+    page,
+    write_demo_page,
+    write_experiment_page,
+    write_page,
+)
+from tests.report.chromium import STYLE, Browser, contrast, luminance, needs_browser, too_wide
 from tests.report.sample_experiment import COMPARISON, EXPERIMENT, HOSTILE, RUNS, hostile, large, with_figures
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-DRIVER = shutil.which("chromedriver")
-REQUIRED = os.environ.get("INTERTWINE_REQUIRE_BROWSER") == "1"
-FLAGS = (
-    "--headless=new",
-    "--no-sandbox",  # the sandbox of Chromium does not start as root, as which containers run
-    "--disable-gpu",
-    "--disable-dev-shm-usage",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-)
-
-pytestmark = pytest.mark.skipif(
-    not (CHROMIUM and DRIVER) and not REQUIRED,
-    reason="needs Chromium and its driver: apt-get install chromium chromium-driver",
-)
-
-
-TABLE = "const table = [...document.querySelectorAll('table')].find((t) => t.caption.textContent === arguments[0]);"
-STYLE = "return getComputedStyle(document.querySelector(arguments[0]))[arguments[1]]"
-
-
-class Browser:
-    """A Chromium without a window, with the few things that the tests do in it."""
-
-    def __init__(self, profile: Path) -> None:
-        from selenium.webdriver import Chrome, ChromeOptions
-        from selenium.webdriver.chrome.service import Service
-
-        options = ChromeOptions()
-        options.binary_location = str(CHROMIUM)
-        for flag in (*FLAGS, f"--user-data-dir={profile}"):
-            options.add_argument(flag)
-        options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-        self.driver = Chrome(options=options, service=Service(DRIVER))
-
-    def open(self, path: Path, *, width: int = 1200, scheme: str = "light") -> None:
-        device = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
-        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", device)
-        media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
-        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
-        self.driver.get_log("browser")  # forget what was before
-        self.driver.get_log("performance")
-        self.driver.get(path.as_uri())
-
-    def run(self, script: str, *arguments: object) -> Any:
-        return self.driver.execute_script(script, *arguments)
-
-    def console(self) -> list[str]:
-        return [str(entry["message"]) for entry in self.driver.get_log("browser")]
-
-    def requests(self) -> list[str]:
-        messages = [json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance")]
-        sent = [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
-        return [url for url in sent if not url.startswith("data:")]
-
-    def column(self, caption: str, number: int) -> list[str]:
-        """The cells of a column, from above, without their notes."""
-        cells = "[...table.tBodies[0].rows].map((row) => row.cells[arguments[1]].firstChild?.textContent.trim() ?? '')"
-        return list(self.run(f"{TABLE} return {cells}", caption, number))
-
-    def head(self, caption: str, number: int) -> Any:
-        """The button in a heading."""
-        return self.run(f"{TABLE} return table.tHead.rows[0].cells[arguments[1]].firstElementChild", caption, number)
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    if not (CHROMIUM and DRIVER):
-        pytest.fail("INTERTWINE_REQUIRE_BROWSER=1, but there is no Chromium with its driver")
-    found = Browser(tmp_path_factory.mktemp("profile"))
-    yield found
-    found.driver.quit()
+pytestmark = needs_browser
 
 
 @pytest.fixture(scope="module")
@@ -178,20 +108,6 @@ def test_tables_sort_by_keyboard(browser: Browser, sample: Path) -> None:
     assert browser.column(RESULTS, 1) == ["12", "4.7 ± 0.2", "0.95 ± 0.08", "0.7", "–"]
 
 
-def too_wide(browser: Browser) -> list[str]:
-    """What reaches beyond the right edge of the window, tables that scroll by themselves aside."""
-    browser.run("document.querySelectorAll('details').forEach((details) => (details.open = true))")
-    return list(
-        browser.run(
-            """const width = document.documentElement.clientWidth;
-            const out = document.documentElement.scrollWidth > width ? ["the page"] : [];
-            for (const element of document.querySelectorAll("body *:not(.scroll *):not(svg *)"))
-              if (element.getBoundingClientRect().right > width + 0.5) out.push(element.outerHTML.slice(0, 80));
-            return out"""
-        )
-    )
-
-
 @pytest.mark.parametrize("kind", ["sample", "hostile", "large", "figures"])
 def test_a_phone_shows_the_page_without_scrolling_sideways(browser: Browser, tmp_path: Path, kind: str) -> None:
     kinds = {"sample": (EXPERIMENT, COMPARISON, RUNS), "hostile": hostile(), "large": large()}
@@ -238,17 +154,6 @@ def test_letters_of_plots_stay_inside_and_readable(
         assert plot["outside"] == []
         assert plot["smallest"] > 9.5
         assert plot["width"] > 300
-
-
-def luminance(color: str) -> float:
-    channels = [int(part) / 255 for part in color[color.index("(") + 1 : -1].split(",")[:3]]
-    linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
-    return sum(weight * c for weight, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
-
-
-def contrast(first: str, second: str) -> float:
-    low, high = sorted((luminance(first), luminance(second)))
-    return (high + 0.05) / (low + 0.05)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -316,3 +221,19 @@ def test_images_are_drawn_with_their_pixels_and_nothing_is_fetched(browser: Brow
     assert browser.run(f"return {images}.every((i) => i.getBoundingClientRect().width > 8)")
     card = "return getComputedStyle(document.querySelector('figure.card svg')).backgroundColor"
     assert browser.run(card) == "rgb(255, 255, 255)"
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1200, "light"), (390, "dark")])
+def test_the_page_of_the_demonstration(browser: Browser, tmp_path: Path, width: int, scheme: str) -> None:
+    networks = [
+        DemoNetwork("plain", "impose", "no symmetry", 100, 0.96, 0.21, 1.1),
+        DemoNetwork("equivariant", "impose", "all of it", 90, 0.92, 0.92, 1e-7),
+    ]
+    path = write_demo_page(tmp_path / "index.html", Demo(networks=networks))
+    browser.open(path, width=width, scheme=scheme)
+    assert browser.console() == []
+    assert browser.requests() == [path.as_uri()]
+    assert too_wide(browser) == []
+    browser.head("Every network", 5).click()
+    browser.head("Every network", 5).click()
+    assert browser.column("Every network", 0) == ["equivariant", "plain"]

@@ -27,7 +27,7 @@ from intertwine.groups import (
 )
 from intertwine.kernels import KernelBasis, LatticeKernelBasis, OrbitKernels, SteerableKernelBasis
 from intertwine.report import kernel_figure
-from intertwine.report._kernel_plot import MAX_PANELS, _share
+from intertwine.report._kernel_plot import MAX_PANELS, share
 from intertwine.report._panel_layout import Group, arrange, wrapped
 from intertwine.spaces import Grid2d, Grid3d, HomogeneousSpace
 
@@ -277,10 +277,10 @@ def test_fewer_panels_are_drawn_where_each_is_large() -> None:
 
 
 def test_kernels_are_taken_in_turn() -> None:
-    assert _share([4, 16, 16], 25) == [4, 11, 10]
-    assert _share([1, 0, 2], 25) == [1, 0, 2]
-    assert _share([1] * 40, 25) == [1] * 25 + [0] * 15
-    assert _share([], 25) == []
+    assert share([4, 16, 16], 25) == [4, 11, 10]
+    assert share([1, 0, 2], 25) == [1, 0, 2]
+    assert share([1] * 40, 25) == [1] * 25 + [0] * 15
+    assert share([], 25) == []
 
 
 def test_a_layout_places_every_panel_once_and_keeps_small_groups_together() -> None:

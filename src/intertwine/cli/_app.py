@@ -12,7 +12,7 @@
 #
 #     def register(app: typer.Typer) -> None:
 #         """Add this command to the program."""
-#         app.command()(order)
+#         app.command(epilog="Example:  intertwine order --group D4")(order)
 #
 #
 #     def order(group: Annotated[str, typer.Option(help="Name of a group, such as D4.")]) -> None:
@@ -23,10 +23,12 @@
 #
 # Every file is imported to build the help text, therefore anything heavy is imported inside the command function.
 # A file without `register` is a helper of the commands. Wrong input is raised as an IntertwineError, which this
-# file turns into one line; a check that ran and failed is `raise typer.Exit(CHECK_FAILED)`.
+# file turns into one line; a check that ran and failed is `raise typer.Exit(CHECK_FAILED)`. The examples in the epilog
+# are run by a test, in the order in which they stand, in an empty folder.
 
 from __future__ import annotations
 
+import os
 import pkgutil
 import sys
 import traceback
@@ -45,20 +47,43 @@ BAD_INPUT = 2
 
 _WELCOME = """\
 intertwine {version}: impose, relax, learn and measure symmetry in neural networks.
-A layer maps one field type to another; a field type is a homogeneous space with a representation.
 
-{commands}
+Start      intertwine kernels --group D4 --subgroup C2 --in trivial --out regular
+See it     demo trains, relaxes, audits and mends small networks in minutes; explore is a page to try things on
+Impose     kernels solves for what commutes with a group; theory checks the table of known networks; list what there is
+Measure    audit a trained network, symmetrize it; bench says what the layers cost on this machine
+Reproduce  experiment runs the tables of papers, published beside ours; sweep searches settings
+Help       intertwine COMMAND --help ends with an example to paste; --install-completion completes names
+Python     import intertwine as tw
+Exit       0 fine, 1 a check failed, 2 wrong usage or input: one line, and --debug shows the trace"""
 
-Start   intertwine kernels --group D4 --subgroup C2 --in trivial --out regular
-Help    intertwine --help, intertwine COMMAND --help
-Python  import intertwine as tw
-Exit    0 fine, 1 a check failed, 2 wrong usage or input (one line; --debug before the command shows the trace)"""
+_EXIT_CODES = """\
+\b
+Exit codes:
+  0  all is well
+  1  a check ran and failed: a gate of audit, a row of theory, a job of experiment
+  2  wrong usage or wrong input: one line that says what to do
+Anything else is a defect of this package and shows Python's trace.
+
+\b
+Example:
+  intertwine kernels --group D4 --subgroup C2 --in trivial --out regular
+"""
 
 
 class _Program(TyperGroup):
     """The one place where an error becomes a line on stderr and an exit code."""
 
     # The context class moved between typer releases, and nothing but its parameters is used here.
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if "--debug" in args:  # wherever it stands: one adds it at the end of the line that failed
+            args = ["--debug", *(text for text in args if text != "--debug")]
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as error:
+            _explain_usage(error)
+        raise typer.Exit(BAD_INPUT)
+
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
@@ -68,13 +93,26 @@ class _Program(TyperGroup):
             if error.filename is None:  # not about a file that somebody named: a broken pipe, or a defect
                 raise
             _explain(f"{error.filename}: {error.strerror}", debug=ctx.params.get("debug", False))
+        except Exception as error:
+            _explain_usage(error)
         raise typer.Exit(BAD_INPUT)
+
+
+def _explain_usage(error: Exception) -> None:
+    """One line for options and arguments that are wrong; any other error goes on."""
+    # By what they can do, not by their class: it moved between typer releases.
+    message, context = getattr(error, "format_message", None), getattr(error, "ctx", None)
+    if message is None or context is None or type(error).__name__ == "NoArgsIsHelpError":  # which prints the help
+        raise error
+    path, text = context.command_path, message()
+    _explain(f"{path}: {text}{'' if text.endswith(('.', '?', '!')) else '.'} See '{path} --help'.", debug=False)
 
 
 def _explain(message: str, *, debug: bool) -> None:
     if debug:
         traceback.print_exc()
-    typer.secho("error: ", fg="red", bold=True, nl=False, err=True)
+    plain = bool(os.environ.get("NO_COLOR"))  # see no-color.org; in a pipe there are no colors anyway
+    typer.echo("error: " if plain else typer.style("error: ", fg="red", bold=True), nl=False, err=True)
     typer.echo(" ".join(message.split()), err=True)
 
 
@@ -87,14 +125,34 @@ def program() -> typer.Typer:
         rich_markup_mode=None,  # plain help: the same text on a terminal, in a pipe and in a log
         pretty_exceptions_enable=False,  # a defect shows Python's own trace
     )
-    app.callback(invoke_without_command=True)(_start)
+    app.callback(invoke_without_command=True, epilog=_EXIT_CODES)(_start)
     package = __name__.rpartition(".")[0]
     for module in sorted(info.name for info in pkgutil.iter_modules(sys.modules[package].__path__)):
         if module != "_app":
             register = getattr(import_module(f"{package}.{module}"), "register", None)
             if register is not None:
                 register(app)
+    _keep_lines(app)
     return app
+
+
+def _keep_lines(app: typer.Typer) -> None:
+    """Examples are shown as they are written, one a line: broken in two they could not be pasted."""
+    for command in app.registered_commands:
+        command.epilog = _pasteable(command.epilog)
+    for group in app.registered_groups:
+        if group.typer_instance is not None:
+            group.typer_instance.info.epilog = _pasteable(group.typer_instance.info.epilog)
+            _keep_lines(group.typer_instance)
+
+
+def _pasteable(epilog: str | None) -> str | None:
+    """``Example:  intertwine ...`` with the command on a line of its own, and more commands below it."""
+    if not isinstance(epilog, str) or not epilog.startswith("Example"):
+        return epilog
+    title, _, rest = epilog.partition(":")
+    lines = [line.strip() for line in rest.strip().splitlines()]
+    return "\n".join(["\b", f"{title}:", *(f"  {line}" for line in lines)])
 
 
 def _print_version(wanted: bool) -> None:
@@ -114,9 +172,7 @@ def _start(
 ) -> None:
     """Impose, relax, learn and measure symmetry in neural networks."""
     if ctx.invoked_subcommand is None:
-        commands: dict[str, Any] = ctx.command.commands  # type: ignore[attr-defined]  # the command is a _Program
-        lines = [f"  {name:<10}  {commands[name].get_short_help_str(96)}" for name in sorted(commands)]
-        typer.echo(_WELCOME.format(version=__version__, commands="\n".join(lines)))
+        typer.echo(_WELCOME.format(version=__version__))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -22,17 +22,16 @@ def demo(
     """Train, relax, audit and symmetrize small networks on embedded digits; write one page about it.
 
     Takes a few minutes on two cores, and downloads nothing. Started again, it goes on where it was.
-
-    Example:  intertwine demo --out demo
     """
-    from ..experiments import run_demo
+    from ..experiments import run_demo, save_demo
     from ..report import write_demo_page
 
     found = run_demo(out / "runs", say=lambda text: typer.echo(text), quick=quick)
+    save_demo(out, found)
     page = write_demo_page(out / "index.html", found)
     for network in found.networks:
         typer.echo(
             f"{network.name:<30} upright {network.upright:6.1%}   turned {network.turned:6.1%}   "
             f"invariance error {network.error:.2g}"
         )
-    typer.echo(f"Open {page}")
+    typer.echo(f"Open {page}; try things: intertwine explore --demo {out}")

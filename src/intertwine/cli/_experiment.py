@@ -44,24 +44,22 @@ def register(app: typer.Typer) -> None:
     """Add this command to the program."""
     group = typer.Typer(
         help="Reproduce a paper's table: run its rows, compare published with ours, write the report.",
-        epilog="Example:  intertwine experiment run lenet --scale smoke",
+        epilog="Example:  intertwine experiment run lenet --scale smoke --only mlp",
         no_args_is_help=True,
         rich_markup_mode=None,
     )
-    group.command("list")(list_experiments)
-    group.command("run")(run)
-    group.command("show")(show)
-    group.command("report")(report)
+    run_one = "intertwine experiment run lenet --scale smoke --only mlp"
+    group.command("list", epilog="Example:  intertwine experiment list")(list_experiments)
+    group.command("run", epilog=f"Example:  {run_one}")(run)
+    group.command("show", epilog=f"Example:  {run_one}\nintertwine experiment show lenet --scale smoke")(show)
+    group.command("report", epilog=f"Example:  {run_one}\nintertwine experiment report lenet --scale smoke")(report)
     app.add_typer(group, name="experiment")
 
 
 def list_experiments(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """List the experiments with their rows.
-
-    Example:  intertwine experiment list
-    """
+    """List the experiments with their rows."""
     from ..experiments import experiments
 
     found = experiments().values()
@@ -99,8 +97,6 @@ def run(
     or on several that share the folder, may run the same command at once: each job is done by one of them.
 
     Exit code 1 if a job failed.
-
-    Example:  intertwine experiment run lenet --scale smoke
     """
     from ..experiments import experiment_named, jobs_of, run_jobs
 
@@ -134,10 +130,7 @@ def show(
     results: ResultsOption = RESULTS,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Print published against ours, with spread over seeds, and whether each claimed ordering holds.
-
-    Example:  intertwine experiment show lenet --scale smoke
-    """
+    """Print published against ours, with spread over seeds, and whether each claimed ordering holds."""
     experiment, comparison, _ = _compared(name, scale, results)
     if as_json:
         typer.echo(json.dumps(_as_json(experiment, comparison, scale.value), indent=2, ensure_ascii=False))
@@ -158,10 +151,7 @@ def report(
     results: ResultsOption = RESULTS,
     out: Annotated[Path | None, typer.Option(help="The page to write; RESULTS/NAME-SCALE.html unless given.")] = None,
 ) -> None:
-    """Write one self-contained HTML page with the tables and plots.
-
-    Example:  intertwine experiment report lenet --scale smoke
-    """
+    """Write one self-contained HTML page with the tables and plots."""
     from ..report import write_experiment_page
 
     experiment, comparison, runs = _compared(name, scale, results)

@@ -13,18 +13,16 @@ _KINDS = ("layers", "datasets", "experiments", "groups")
 
 def register(app: typer.Typer) -> None:
     """Add this command to the program."""
-    app.command("list")(list_kind)
+    app.command("list", epilog="Example:  intertwine list layers\nintertwine list groups --json")(list_kind)
 
 
 def list_kind(
-    kind: Annotated[str, typer.Argument(help=f"One of {', '.join(_KINDS)}.")],
+    kind: Annotated[str, typer.Argument(help=f"One of {', '.join(_KINDS)}.", autocompletion=lambda: _KINDS)],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the table.")] = False,
 ) -> None:
     """List the layers, datasets, experiments or groups that are there, each with a line about it.
 
     A layer of your own that is registered, as with any other registered thing, appears by itself.
-
-    Example:  intertwine list layers
     """
     from rich.console import Console
     from rich.table import Table

@@ -19,16 +19,19 @@ StorageOption = Annotated[
 ]
 
 
+_EXAMPLE = "intertwine sweep run lenet --row mlp --param lr=1e-3..1e-1:log --trials 2"
+
+
 def register(app: typer.Typer) -> None:
     """Add this command to the program."""
     group = typer.Typer(
         help="Search the settings of an experiment's row with Optuna; a killed sweep goes on where it stopped.",
-        epilog="Example:  intertwine sweep run lenet --row mlp --param lr=1e-3..1e-1:log --trials 4",
+        epilog=f"Example:  {_EXAMPLE}",
         no_args_is_help=True,
         rich_markup_mode=None,
     )
-    group.command("run")(run)
-    group.command("show")(show)
+    group.command("run", epilog=f"Example:  {_EXAMPLE}")(run)
+    group.command("show", epilog=f"Example:  {_EXAMPLE}\nintertwine sweep show lenet-mlp-smoke")(show)
     app.add_typer(group, name="sweep")
 
 
@@ -58,10 +61,7 @@ def run(
     prune: Annotated[bool, typer.Option(help="Stop trials early that are worse than the median.")] = True,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the search.")] = 0,
 ) -> None:
-    """Search, and print the best settings.
-
-    Example:  intertwine sweep run lenet --row mlp --param lr=1e-3..1e-1:log --trials 4
-    """
+    """Search, and print the best settings."""
     from ..experiments import Sweep, default_storage, experiment_named, parse_parameter, run_sweep
 
     experiment = experiment_named(name)
@@ -91,10 +91,7 @@ def show(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     export: Annotated[Path | None, typer.Option(help="Write the best trial to this JSON file.")] = None,
 ) -> None:
-    """Print the trials of a study and its best settings.
-
-    Example:  intertwine sweep show lenet-mlp-smoke
-    """
+    """Print the trials of a study and its best settings."""
     from ..experiments import best, default_storage, load_study
 
     found = load_study(study, storage or default_storage(results))

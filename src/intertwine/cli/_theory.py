@@ -12,7 +12,7 @@ import typer
 
 def register(app: typer.Typer) -> None:
     """Add this command to the program."""
-    app.command()(theory)
+    app.command(epilog="Example:  intertwine theory")(theory)
 
 
 def theory(
@@ -25,8 +25,6 @@ def theory(
     kernels must be the one that Mackey's formula predicts, and the map must commute with the group.
 
     Exit code 1 if a check fails.
-
-    Example:  intertwine theory
     """
     from rich.console import Console
     from rich.table import Table

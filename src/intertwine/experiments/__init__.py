@@ -8,6 +8,11 @@ from ._compare import welch_confidence as welch_confidence
 from ._demo import Demo as Demo
 from ._demo import DemoNetwork as DemoNetwork
 from ._demo import run_demo as run_demo
+from ._demo import save_demo as save_demo
+from ._demo_capsules import TurningDigits as TurningDigits
+from ._demo_capsules import load_capsules as load_capsules
+from ._demo_capsules import save_capsules as save_capsules
+from ._demo_capsules import train_capsules as train_capsules
 from ._engines import run_jobs as run_jobs
 from ._experiment import SCALES as SCALES
 from ._experiment import Experiment as Experiment

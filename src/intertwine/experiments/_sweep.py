@@ -206,7 +206,7 @@ def load_study(name: str, storage: str) -> optuna.Study:
             "sweep",
             expected=f"a study in {shown(storage)}: {', '.join(known) or 'there is none yet'}",
             got=repr(name),
-            fix="Name one of them with --study.",
+            fix="Name one of them." if known else "Begin one with 'intertwine sweep run'.",
         ) from None
     except Exception as error:
         raise _unreachable(storage, error) from error

@@ -20,6 +20,8 @@ from ._stride import stride_artifacts
 from ._symmetrize import symmetrize
 from ._symmetry import Symmetry
 
+_PICTURED = 24  # layers whose filters are kept for pictures: each costs a pass over all weights
+
 define(
     "matched_correlation",
     "correlation of channel i of Φ with channel p(i) of the moved Φ, mean over live channels",
@@ -132,10 +134,10 @@ def _matched(subject: Subject, matching: Matching, group: Symmetry) -> Findings:
         for untraced in matching.graph.untraced
     ]
     arrays = {f"orders/{group.name}/{name}": _orders(counts) for name, counts in matching.order_histogram().items()}
-    first = next((name for name in residuals if subject.model.get_parameter(name).dim() == 4), None)
-    if first is not None:
-        own, moved = filter_pairs(subject.model, matching, first)
-        arrays |= {f"filters/{group.name}/own": own[:16], f"filters/{group.name}/moved": moved[:16]}
+    planes = [name for name in residuals if subject.model.get_parameter(name).dim() == 4]
+    for name in planes[:_PICTURED]:
+        for kind, filters in zip(("own", "moved"), filter_pairs(subject.model, matching, name), strict=True):
+            arrays[f"filters/{group.name}/{name.removesuffix('.weight')}/{kind}"] = filters[:16, :4].clone()
     return Findings(readings, notes, arrays)
 
 
@@ -160,9 +162,10 @@ def _barriers(subject: Subject, matching: Matching, group: Symmetry) -> list[Rea
     n = len(subject.images)
     return [
         Reading("moved_accuracy", group.name, found.plain.second, n=n),
+        # Relative to the mean accuracy, which has to be there.
         Reading("gcnn_barrier", group.name, found.repaired.relative, n=n),
         Reading("gcnn_barrier_without_repair", group.name, found.plain.relative, n=n),
-    ]
+    ][: 3 if found.plain.first + found.plain.second > 0 else 1]
 
 
 @step("symmetrized", passes=lambda order: 3.0 * order, applies=_can_be_cut)

@@ -9,12 +9,14 @@ from ._demo_page import write_demo_page as write_demo_page
 from ._experiment_page import RunSummary as RunSummary
 from ._experiment_page import experiment_page as experiment_page
 from ._experiment_page import write_experiment_page as write_experiment_page
+from ._explore_server import Explorer as Explorer
 from ._html import Block as Block
 from ._html import Column as Column
 from ._html import DataTable as DataTable
 from ._html import Facts as Facts
 from ._html import Gallery as Gallery
 from ._html import Heading as Heading
+from ._html import LayerPicker as LayerPicker
 from ._html import Note as Note
 from ._html import Picture as Picture
 from ._html import Prose as Prose

@@ -12,9 +12,10 @@ from torch import Tensor
 from .. import __version__
 from ..experiments import Figure, Panel, Panels, Plot, Series, Table
 from ..measure import METRICS, Audit, Gate, Reading
+from ._audit_layers import audit_layers, first_filters
 from ._audit_text import LAYER_METRICS, figures, interval, layer_lines, layer_metrics, metric_title
 from ._figure_section import figure_blocks
-from ._html import Block, Column, DataTable, Facts, Note, Prose, Section, TableCell, page, write_page
+from ._html import Block, Column, DataTable, Facts, LayerPicker, Note, Prose, Section, TableCell, page, write_page
 from ._numbers import duration
 
 Judged = Sequence[tuple[Gate, Reading, bool]]
@@ -26,7 +27,9 @@ def audit_page(audit: Audit, judged: Judged = ()) -> str:
     sections = [
         Section("The whole network", _whole(audit)),
         Section("Gates", _gates(judged)),
-        Section("Where the symmetry is lost", [*figure_blocks(_figures(audit), plots=plots), *_layers(audit)]),
+        Section("Where the symmetry is lost", figure_blocks(_figures(audit), plots=plots)),
+        Section("One layer", _picker(audit)),
+        Section("Every layer", [*_layers(audit), *figure_blocks(_order_tables(audit), plots=plots)]),
         Section("To know", _notes(audit)),
         Section("How it is measured", _meanings(audit), folded=True),
     ]
@@ -116,7 +119,7 @@ def _gates(judged: Judged) -> list[Block]:
 
 
 def _figures(audit: Audit) -> list[Figure]:
-    """For each symmetry the error along the depth of the network, pairs of filters, and orders of permutations."""
+    """For each symmetry the error along the depth of the network, and pairs of filters."""
     lines = layer_lines(audit.readings)
     found: list[Figure] = []
     for symmetry in audit.symmetries:
@@ -140,14 +143,19 @@ def _figures(audit: Audit) -> list[Figure]:
                 )
             )
         found += _filters(audit, symmetry)
-    return found + [table for symmetry in audit.symmetries for table in _orders(audit, symmetry)]
+    return found
+
+
+def _order_tables(audit: Audit) -> list[Figure]:
+    return [table for symmetry in audit.symmetries for table in _orders(audit, symmetry)]
 
 
 def _filters(audit: Audit, symmetry: str) -> list[Figure]:
     """Filters of the first layer, and those of the moved network in the matched slots."""
-    own, moved = (audit.arrays.get(f"filters/{symmetry}/{kind}") for kind in ("own", "moved"))
-    if own is None or moved is None:
+    found = first_filters(audit.arrays, symmetry)
+    if found is None:
         return []
+    _, own, moved = found
     colored = own.shape[1] == 3
     top = float(max(own.abs().max(), moved.abs().max())) or 1.0
 
@@ -205,6 +213,11 @@ def _layers(audit: Audit) -> list[Block]:
     columns = [Column("layer"), Column("kind"), Column("output"), Column("symmetry")]
     titles = [Column(metric_title(m), align="right", title=METRICS[m].formula) for m in metrics]
     return [DataTable("Every layer", [*columns, *titles], rows)]
+
+
+def _picker(audit: Audit) -> list[Block]:
+    layers = audit_layers(audit.readings, audit.arrays)
+    return [LayerPicker(layers)] if layers else []
 
 
 def _notes(audit: Audit) -> list[Block]:

@@ -6,9 +6,10 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from .. import __version__
-from ..experiments import Demo, Table
+from ..experiments import Demo, Figure, Plot, Series, Table
 from ..groups import Dihedral
 from ..kernels import solve
+from ..relaxed import RelaxationTable
 from ..spaces import Grid2d
 from ._audit_text import figures
 from ._figure_section import figure_blocks
@@ -30,23 +31,25 @@ def demo_page(demo: Demo) -> str:
             "quarter turns. What does each network make of that, and what can be done about it?"
         )
     ]
-    if {"plain", "equivariant"} <= set(found):
-        plain, strict = found["plain"], found["equivariant"]
-        summary.append(
-            Facts(
-                [
-                    ("plain: upright, then turned", f"{plain.upright:.0%} → {plain.turned:.0%}"),
-                    ("symmetry imposed: upright, then turned", f"{strict.upright:.0%} → {strict.turned:.0%}"),
-                ],
-                large=True,
-            )
-        )
+    told = (
+        ("plain", "a plain network"),
+        ("equivariant", "symmetry imposed"),
+        ("augmented, symmetrized, tuned", "imposed afterwards, then tuned"),
+    )
+    facts = [
+        (f"{title}: upright, then turned", f"{found[name].upright:.0%} → {found[name].turned:.0%}")
+        for name, title in told
+        if name in found
+    ]
+    summary += [Facts(facts, large=True)] if facts else []
+    filters, capsules = ([p for p in demo.pictures if ("capsules" in p.title) == which] for which in (False, True))
     sections = [
-        Section("Every network", _networks(demo)),
+        Section("Every network", [*(_accuracies(demo) if plots else ()), *_networks(demo)]),
         Section("Impose: kernels that commute", _kernels() if plots else ()),
-        Section("Relax: how far from strict", _relaxation(demo)),
-        Section("Learn and measure: pictures", figure_blocks(demo.pictures, plots=plots)),
-        Section("Where turned digits get lost", _depth(demo)),
+        Section("Relax: how far from strict", _relaxation(demo, plots=plots)),
+        Section("Learn: capsules that roll as the digit turns", figure_blocks(capsules, plots=plots)),
+        Section("Measure: filters and their partners", figure_blocks(filters, plots=plots)),
+        Section("Measure: where turned digits get lost", _depth(demo)),
     ]
     return page(
         "intertwine: impose, relax, learn and measure symmetry",
@@ -55,6 +58,15 @@ def demo_page(demo: Demo) -> str:
         summary=summary,
         footer=f"Written by intertwine {__version__}. This file needs no network.",
     )
+
+
+def _accuracies(demo: Demo) -> list[Block]:
+    from ._demo_chart import accuracy_chart
+    from ._svg import inline_svg
+
+    title = "accuracy of every network on upright and on turned digits"
+    caption = "Test digits classified rightly. Where both bars are alike, turning a digit changes nothing."
+    return [Gallery([Picture(inline_svg(accuracy_chart(demo.networks), name="accuracy", title=title), caption)])]
 
 
 def _networks(demo: Demo) -> list[Block]:
@@ -98,25 +110,43 @@ def _kernels() -> list[Block]:
         f"All {basis.dim} ways in which a 3 x 3 filter can lead from a gray image to the eight copies that D4 moves "
         "around: an orthonormal basis. A layer learns its coefficients, and nothing else."
     )
-    return [Gallery([Picture(svg, caption, card=True)])]
+    return [Picture(svg, caption, card=True)]
 
 
-def _relaxation(demo: Demo) -> list[Block]:
-    tables = []
+def _relaxation(demo: Demo, *, plots: bool) -> list[Block]:
+    """What was learned as a plot along the depth where there are several layers, and as tables."""
+    figures: list[Figure] = []
     for name, table in demo.relaxation.items():
         columns = list(dict.fromkeys(key for *_, values in table.rows for key in values))
+        before = demo.relaxation_before.get(name)
+        for column in columns:
+            learned, start = (_along(each, column) for each in (table, before))
+            if len(learned) > 1:
+                lines = [Series("learned", learned)] + ([Series("at the start", start)] if start else [])
+                figures.append(
+                    Plot(
+                        f"{column} in the {name} network",
+                        "layer, in the order of the network",
+                        "relaxation (0: strictly equivariant)",
+                        lines,
+                        "How far each layer may leave the symmetry; every layer learned it for itself.",
+                    )
+                )
         rows: list[list[str | float | int | None]] = [
             [layer or "(network)", kind, *(values.get(column) for column in columns)]
             for layer, kind, values in table.rows
         ]
         caption = "0 is the strictly equivariant layer; the rest was learned."
-        tables.append(Table(f"{name} network", ["layer", "kind", *columns], rows, caption))
-    return figure_blocks(tables, plots=False)
+        figures.append(Table(f"{name} network", ["layer", "kind", *columns], rows, caption))
+    return figure_blocks(figures, plots=plots)
+
+
+def _along(table: RelaxationTable | None, column: str) -> list[tuple[float, list[float]]]:
+    rows = table.rows if table is not None else ()
+    return [(float(k), [values[column]]) for k, (*_, values) in enumerate(rows, 1) if column in values]
 
 
 def _depth(demo: Demo) -> list[Block]:
-    from ..experiments import Plot, Series
-
     if find_spec("matplotlib") is None:
         return []
     series = []

@@ -11,7 +11,7 @@ import functools
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -21,6 +21,7 @@ from ..errors import InputError, StorageError
 if TYPE_CHECKING:
     from jinja2 import Environment
 
+SCRIPTS = ("draw.js", "picker.js", "page.js")
 Tone = Literal["", "good", "bad", "quiet"]
 
 
@@ -151,7 +152,15 @@ class Heading:
     remark: str = ""
 
 
-Block = DataTable | Picture | Gallery | Facts | Note | Prose | Heading
+@dataclass(frozen=True)
+class LayerPicker:
+    """Layers of an audit, of which the reader picks one; see ``audit_layers``."""
+
+    kind: ClassVar[str] = "picker"
+    layers: Sequence[Mapping[str, Any]]
+
+
+Block = DataTable | Picture | Gallery | Facts | Note | Prose | Heading | LayerPicker
 
 
 @dataclass(frozen=True)
@@ -186,28 +195,44 @@ def page(
         >>> "&lt;b&gt;" in page("<b>", [Section("Results", [Prose("None yet.")])])
         True
     """
-    style, script = _asset("page.css"), _asset("page.js")
-    policy = {
+    sections = [_finite_pickers(section) for section in sections]
+    picks = any(isinstance(block, LayerPicker) for section in sections for block in section.blocks)
+    style, script = asset("page.css"), "".join(asset(name) for name in (SCRIPTS if picks else SCRIPTS[-1:]))
+    text = (
+        environment()
+        .get_template("page.html")
+        .render(
+            title=title,
+            subtitle=subtitle,
+            summary=summary,
+            sections=sections,
+            data=None if data is None else finite(data),
+            footer=footer,
+            style=style,
+            script=script,
+            policy=policy(script),
+        )
+    )
+    return text.replace("\x00", "\ufffd")  # the one character that HTML has no way to write
+
+
+def policy(script: str, **more: str) -> str:
+    """What a page with this one script may do: show itself, and nothing else unless it is named.
+
+    Args:
+        script: the text of the script that runs.
+        more: further directives, with underscores for dashes.
+    """
+    allowed = {
         "default-src": "'none'",
         "img-src": "data:",
         "style-src": "'unsafe-inline'",  # for the style attributes inside pictures
         "script-src": f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'",
         "base-uri": "'none'",
         "form-action": "'none'",
+        **{name.replace("_", "-"): value for name, value in more.items()},
     }
-    template = _environment().get_template("page.html")
-    text = template.render(
-        title=title,
-        subtitle=subtitle,
-        summary=summary,
-        sections=sections,
-        data=None if data is None else _finite(data),
-        footer=footer,
-        style=style,
-        script=script,
-        policy="; ".join(f"{name} {value}" for name, value in policy.items()),
-    )
-    return text.replace("\x00", "\ufffd")  # the one character that HTML has no way to write
+    return "; ".join(f"{name} {value}" for name, value in allowed.items())
 
 
 def write_page(path: str | Path, text: str) -> Path:
@@ -226,8 +251,14 @@ def write_page(path: str | Path, text: str) -> Path:
     return path
 
 
+def _finite_pickers(section: Section) -> Section:
+    blocks = [LayerPicker(finite(b.layers)) if isinstance(b, LayerPicker) else b for b in section.blocks]
+    return replace(section, blocks=blocks)
+
+
 @functools.cache
-def _environment() -> Environment:
+def environment() -> Environment:
+    """The templates of this room."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
@@ -241,16 +272,17 @@ def _environment() -> Environment:
     return environment
 
 
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """The text of a file that pages embed."""
     return (Path(__file__).parent / "templates" / name).read_text(encoding="utf-8")
 
 
-def _finite(value: Any) -> Any:
+def finite(value: Any) -> Any:
     """The same value with None for what JSON cannot say."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
-        return {str(key): _finite(item) for key, item in value.items()}
+        return {str(key): finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
+        return [finite(item) for item in value]
     return value if isinstance(value, str | int | bool | None) else str(value)

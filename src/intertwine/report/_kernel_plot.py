@@ -92,9 +92,9 @@ def kernel_figure(basis: Kernels) -> Figure:
             fix="Install the extra plot: pip install 'intertwine[plot]'.",
         ) from error
 
-    sheet = _sheet_for(basis)
-    shown = _share([coset.dim for coset in basis.double_cosets], _panel_limit(sheet, basis.dim))
-    kernels = _chosen_kernels(basis, sheet, shown)
+    sheet = sheet_for(basis)
+    shown = share([coset.dim for coset in basis.double_cosets], _panel_limit(sheet, basis.dim))
+    kernels = chosen_kernels(basis, sheet, shown)
     largest = max((float(values.abs().max()) for group in kernels for values in group), default=0.0) or 1.0
     colors = LinearSegmentedColormap.from_list("kernel", _COLORS)
     scale = {"cmap": colors, "norm": Normalize(-largest, largest)}
@@ -166,7 +166,8 @@ class _Page:
 # -- what is drawn ---------------------------------------------------------------------------------------------
 
 
-def _sheet_for(basis: Kernels) -> _Sheet:
+def sheet_for(basis: Kernels) -> _Sheet:
+    """How kernels of this kind are drawn."""
     if isinstance(basis, KernelBasis):
         sheet = _operator_sheet(basis)
     elif isinstance(basis, LatticeKernelBasis | SteerableKernelBasis) and len(basis.kernel_size) == 3:
@@ -335,7 +336,7 @@ def _pretty(label: str) -> str:
 # -- which kernels ---------------------------------------------------------------------------------------------
 
 
-def _share(sizes: Sequence[int], most: int) -> list[int]:
+def share(sizes: Sequence[int], most: int) -> list[int]:
     """How many of each size to take, at most ``most`` together, one after the other in turn."""
     taken = [0] * len(sizes)
     left = min(most, sum(sizes))
@@ -347,7 +348,8 @@ def _share(sizes: Sequence[int], most: int) -> list[int]:
     return taken
 
 
-def _chosen_kernels(basis: Kernels, sheet: _Sheet, shown: Sequence[int]) -> list[list[Tensor]]:
+def chosen_kernels(basis: Kernels, sheet: _Sheet, shown: Sequence[int]) -> list[list[Tensor]]:
+    """The numbers of so many kernels of each double coset, as the sheet draws them."""
     if isinstance(basis, SteerableKernelBasis):
         kernels, starts = basis.on_cosets(), [sum(basis.ring_dims[:o]) for o in range(len(shown))]
         return [[sheet.values(kernels[at + k]) for k in range(n)] for at, n in zip(starts, shown, strict=True)]

@@ -10,3 +10,9 @@ from ._laws import homomorphism_residual as homomorphism_residual
 from ._laws import induced_residual as induced_residual
 from ._laws import mackey_residual as mackey_residual
 from ._laws import section_residual as section_residual
+from ._timing import Comparison as Comparison
+from ._timing import compare as compare
+from ._timing import compare_with_plain as compare_with_plain
+from ._timing import cpu_seconds as cpu_seconds
+from ._timing import evaluation as evaluation
+from ._timing import training_step as training_step

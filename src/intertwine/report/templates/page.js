@@ -1,6 +1,6 @@
 "use strict";
 // Tables sort by the column whose heading is pressed: ascending, descending, then the order in which they were written.
-for (const table of document.querySelectorAll("table[data-sortable]")) {
+function makeSortable(table) {
   const body = table.tBodies[0];
   const heads = [...table.tHead.rows[0].cells];
   const written = [...body.rows];
@@ -31,4 +31,8 @@ for (const table of document.querySelectorAll("table[data-sortable]")) {
       body.append(...(state === "none" ? written : sorted(column, state === "ascending" ? 1 : -1)));
     });
   });
+}
+for (const table of document.querySelectorAll("table[data-sortable]")) makeSortable(table);
+for (const root of document.querySelectorAll("[data-picker]")) {
+  layerPicker(root, JSON.parse(root.querySelector("script").textContent));
 }

@@ -1,0 +1,105 @@
+"""``intertwine explore``: the command around the server, which has tests of its own."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+import webbrowser
+from contextlib import closing
+
+import pytest
+from typer.testing import CliRunner
+
+from intertwine.cli import program
+from intertwine.report import Explorer
+
+runner = CliRunner()
+
+
+@pytest.fixture
+def opened(monkeypatch):
+    """Ctrl-C at once, and a browser that only remembers what it was told to open."""
+    seen: list[str] = []
+
+    def stop(self, poll_interval=0.5):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Explorer, "serve_forever", stop)
+    monkeypatch.setattr(webbrowser, "open", seen.append)
+    monkeypatch.setenv("DISPLAY", ":0")
+    return seen
+
+
+def test_it_opens_a_browser_and_ends_well(opened, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = runner.invoke(program(), ["explore"])
+    assert done.exit_code == 0, done.output
+    address = re.match(r"Open (http://127\.0\.0\.1:\d+/) ", done.stdout)
+    assert address
+    assert opened == [address[1]]
+    assert done.stdout.endswith("ended\n")
+
+
+@pytest.mark.parametrize("how", ["--no-browser", "no screen"])
+def test_no_browser_where_none_is_wanted_or_can_be_seen(opened, tmp_path, monkeypatch, how):
+    monkeypatch.chdir(tmp_path)
+    if how == "no screen":
+        monkeypatch.setattr("sys.platform", "linux")
+        monkeypatch.delenv("DISPLAY")
+        monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    assert runner.invoke(program(), ["explore", *([how] if how.startswith("--") else [])]).exit_code == 0
+    assert opened == []
+
+
+def test_a_port_that_is_taken_is_one_line():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        done = runner.invoke(program(), ["explore", "--no-browser", "--port", str(taken.getsockname()[1])])
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert re.fullmatch(
+        r"error: intertwine explore: expected a port on which nobody listens yet; got .*\n", done.stderr
+    )
+
+
+def test_a_folder_named_demo_is_found_by_itself(opened, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "demo").mkdir()
+    (tmp_path / "demo" / "capsules.json").write_text("{}")
+    done = runner.invoke(program(), ["explore", "--no-browser"])
+    assert done.exit_code == 2, "it looked there, and says what is wrong with it"
+    assert "Run 'intertwine demo' again." in done.stderr
+
+
+def test_ctrl_c_during_a_training_ends_well(tmp_path):
+    with subprocess.Popen(
+        [sys.executable, "-W", "error", "-m", "intertwine", "explore", "--no-browser"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            port = int(re.findall(r":(\d+)/", process.stdout.readline())[0])
+            ask(port, "POST")
+            while not ask(port, "GET")["done"]:
+                time.sleep(0.1)
+            process.send_signal(signal.SIGINT)
+            assert process.wait(60) == 0
+            assert (process.stdout.read(), process.stderr.read()) == ("ended\n", "")
+        finally:
+            process.kill()
+
+
+def ask(port: int, method: str) -> dict[str, object]:
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=60)) as connection:
+        connection.request(method, "/api/capsules")
+        return json.loads(connection.getresponse().read())

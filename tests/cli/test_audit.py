@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import shlex
+import signal
+import subprocess
+import sys
+import time
 
 import numpy as np
 import pytest
@@ -80,13 +85,14 @@ def test_class_folders_and_files_that_cannot_be_read(net, tmp_path):
             pixels = generator.integers(0, 255, (16, 16, 3), dtype=np.uint8)
             Image.fromarray(pixels).save(tmp_path / "pictures" / name / f"{k}.png")
     (tmp_path / "pictures" / "cat" / "broken.png").write_bytes(b"no picture")
-    with pytest.warns(UserWarning, match="broken"):
-        done = run(
-            net, "--data", "pictures", "--arg", "channels=3", "--mean", "0.5,0.5,0.5", "--std", "1,1,1", "--json"
-        )
+    words = (net, "--data", "pictures", "--arg", "channels=3", "--mean", "0.5,0.5,0.5", "--std", "1,1,1", "--json")
+    done = run(*words)
     assert done.exit_code == 0, done.output
+    assert done.stderr.startswith("warning: pictures: 1 unreadable image(s) skipped: cat/broken.png")
     found = json.loads(done.stdout)
     assert "1 files could not be read" in found["data"]
+    every = json.loads(run(*words, "--part", "all").stdout)
+    assert every["images"] == 8 > found["images"]
 
 
 @pytest.mark.parametrize(
@@ -97,11 +103,15 @@ def test_class_folders_and_files_that_cannot_be_read(net, tmp_path):
         (("audited_net:small", "--data", "nothing"), "neither a name nor an existing path"),
         (("audited_net:small", *QUICK, "--symmetry", "hflop"), "Did you mean hflip?"),
         (("audited_net:small", *QUICK, "--fail-above", "agreement=1"), "Use --fail-below agreement=1"),
+        (("audited_net:small", *QUICK, "--fail-above", "invariance=nan"), "Give a number"),
         (("audited_net:small", *QUICK, "--budget", "soon"), "60s, 10m or 1h"),
         (("audited_net:small", *QUICK, "--mean", "0.5"), "--mean and --std together"),
         (("audited_net:small", *QUICK, "--mean", "a", "--std", "b"), "numbers such as"),
         (("audited_net:other", *QUICK), "a function or class in audited_net"),
-        (("audited_net:small", *QUICK, "--weights", "none.pt"), "none.pt"),
+        (("audited_net:small", *QUICK, "--weights", "none.pt"), "none.pt: expected a file with weights; got no such"),
+        (("audited_net:small", *QUICK, "--weights", "none.safetensors"), "got no such file"),
+        (("audited_net:small", *QUICK, "--weights", "audited_net.py"), "another kind of file"),
+        (("audited_net:small", *QUICK, "--out", "audited_net.py/out"), "a folder that can be written to"),
         (("--compare", "a", "b"), "a folder with audit.json"),
     ],
 )
@@ -115,3 +125,61 @@ def test_data_of_the_wrong_channels(net):
     failed = run(net, *QUICK, "--arg", "channels=3")
     assert failed.exit_code == 2
     assert "channels" in failed.output
+
+
+def test_one_image_has_no_interval(net):
+    found = json.loads(run(net, "--data", "digits", "--images", "1", "--json").stdout)
+    assert found["images"] == 1
+    assert not any("low" in reading for reading in found["readings"])
+
+
+def test_what_is_printed_and_written_is_strict_json(net, tmp_path):
+    """Where nothing is classified rightly, the barrier relative to the accuracy is no number and is left out."""
+
+    def refuse(text: str):
+        raise ValueError(text)
+
+    np.savez(tmp_path / "odd.npz", images=np.random.default_rng(0).random((6, 8, 8)), labels=np.full(6, 99))
+    done = run(net, "--data", "odd.npz", "--json", "--out", "out")
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout, parse_constant=refuse)
+    metrics = {reading["metric"] for reading in found["readings"]}
+    assert "moved_accuracy" in metrics
+    assert "gcnn_barrier" not in metrics
+    json.loads((tmp_path / "out" / "audit.json").read_text(), parse_constant=refuse)
+
+
+def test_the_example_of_the_help_works_in_an_empty_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    _, _, example = " ".join(run("--help").output.split()).partition("Example: intertwine audit ")
+    done = run(*shlex.split(example))
+    assert done.exit_code == 0, done.output
+    assert (tmp_path / "audit" / "audit.html").exists()
+
+
+@pytest.mark.slow
+def test_an_audit_that_was_killed_goes_on(net, tmp_path):
+    """A real kill, at the moment when some steps are finished; the second run does the rest only."""
+    command = [sys.executable, "-m", "intertwine", "audit", net, "--data", "digits", "--images", "300"]
+    command += ["--symmetry", "hflip", "--symmetry", "c4", "--json", "--out"]
+    whole = json.loads(subprocess.run([*command, "whole"], capture_output=True, text=True, check=True).stdout)
+    process = subprocess.Popen([*command, "killed"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    parts = tmp_path / "killed" / "parts"
+    while process.poll() is None and len(list(parts.glob("*.json"))) < 4:
+        time.sleep(0.005)
+    process.send_signal(signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+    finished = {path: path.stat().st_mtime_ns for path in parts.glob("*.json")}
+    assert 4 <= len(finished) < len(list((tmp_path / "whole" / "parts").glob("*.json")))
+    assert not (tmp_path / "killed" / "audit.json").exists()
+    again = json.loads(subprocess.run([*command, "killed"], capture_output=True, text=True, check=True).stdout)
+    assert again["readings"] == whole["readings"]
+    assert all(path.stat().st_mtime_ns == when for path, when in finished.items()), "not done again"
+
+
+def test_a_gate_on_what_was_not_measured_does_not_lose_the_rest(net, tmp_path):
+    failed = run(net, *QUICK, "--fail-above", "equivariance=0.1", "--out", "out")
+    assert failed.exit_code == 2
+    assert "a metric that was measured" in failed.stderr
+    assert "invariance error" in failed.stdout
+    assert (tmp_path / "out" / "audit.json").exists()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import shlex
+
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -31,8 +34,9 @@ def net(tmp_path, monkeypatch) -> str:
 def test_the_twin_is_invariant_and_loads_into_the_same_architecture(net):
     done = run(net, "--weights", "net.safetensors", "--data", "digits", "--images", "100", "--out", "twin.safetensors")
     assert done.exit_code == 0, done.output
-    assert "before" in done.output
-    assert "after" in done.output
+    assert re.search(r"^before +invariance error 0\.\d+ +accuracy 0\.\d{4}$", done.output, re.M)
+    assert re.search(r"^symmetrized +invariance error \S+e-\d\d +accuracy 0\.\d{4}$", done.output, re.M)
+    assert "tuned" not in done.output
     twin = load_network(net)
     twin.model.load_state_dict(load_file("twin.safetensors"))
     x = torch.rand(20, 1, 8, 8)
@@ -42,14 +46,88 @@ def test_the_twin_is_invariant_and_loads_into_the_same_architecture(net):
     assert invariance_error(before.model, x).mean > 0.05
 
 
+def test_tuning_keeps_the_symmetry_and_repeats_by_seed(net):
+    words = (net, "--weights", "net.safetensors", "--data", "digits", "--images", "300", "--tune", "2", "--lr", "0.01")
+    twins = []
+    for name, more in (("a", ()), ("b", ()), ("c", ("--seed", "1"))):
+        done = run(*words, *more, "--out", f"{name}.safetensors")
+        assert done.exit_code == 0, done.output
+        scores = [float(s) for s in re.findall(r"accuracy (\d\.\d+)", done.output)]
+        assert scores[2] > scores[1] + 0.1, "before, symmetrized, tuned"
+        twins.append(load_file(f"{name}.safetensors"))
+    twin = load_network(net).model
+    twin.load_state_dict(twins[0])
+    assert invariance_error(twin, torch.rand(20, 1, 8, 8)).mean < 1e-5
+    assert all(torch.equal(twins[0][k], twins[1][k]) for k in twins[0])
+    assert not torch.equal(twins[0]["0.weight"], twins[2]["0.weight"])
+
+
+@pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning")  # torch about its own code
+def test_an_exported_program_gives_weights_for_the_network_it_came_from(net):
+    model = load_network(net).model.eval()
+    model.load_state_dict(load_file("net.safetensors"))
+    batch = torch.export.Dim("batch", min=1, max=4096)
+    program = torch.export.export(model, (torch.rand(2, 1, 8, 8),), dynamic_shapes=({0: batch},))
+    torch.export.save(program, "net.pt2")
+    done = run("net.pt2", "--data", "digits", "--images", "100", "--out", "twin.safetensors")
+    assert done.exit_code == 0, done.output
+    model.load_state_dict(load_file("twin.safetensors"))
+    assert invariance_error(model, torch.rand(20, 1, 8, 8)).mean < 1e-5
+
+
+def test_networks_from_images_to_images(net, tmp_path):
+    (tmp_path / "dense_net.py").write_text(
+        "from torch import nn\n"
+        "def build():\n"
+        "    return nn.Sequential(nn.Conv2d(1, 4, 3, padding=1), nn.ReLU(), nn.Conv2d(4, 1, 3, padding=1))\n"
+    )
+    words = ("dense_net:build", "--data", "digits", "--images", "50", "--out", "twin.safetensors")
+    done = run(*words)
+    assert done.exit_code == 0, done.output
+    assert re.search(r"^symmetrized +equivariance error \S+e-\d\d$", done.output, re.M)
+    failed = run(*words, "--tune", "1")
+    assert failed.exit_code == 2
+    assert "images as outputs" in failed.output
+    failed = run("net.onnx", *words[1:])
+    assert failed.exit_code == 2
+    assert "cannot be changed" in failed.output
+
+
+def test_layers_without_biases_get_none(net, tmp_path):
+    (tmp_path / "lean_net.py").write_text(
+        "from torch import nn\n"
+        "def build():\n"
+        "    return nn.Sequential(nn.Conv2d(1, 6, 3, bias=False), nn.ReLU(), nn.Flatten(), nn.Linear(216, 10))\n"
+    )
+    done = run("lean_net:build", "--data", "digits", "--images", "100", "--out", "twin.safetensors")
+    assert done.exit_code == 0, done.output
+    assert "statistics of hidden layers are not restored" in done.stderr
+    load_network("lean_net:build").model.load_state_dict(load_file("twin.safetensors"))
+
+
+def test_the_example_of_the_help_works_in_an_empty_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    _, _, example = " ".join(run("--help").output.split()).partition("Example: intertwine symmetrize ")
+    done = run(*shlex.split(example))
+    assert done.exit_code == 0, done.output
+    assert (tmp_path / "twin.safetensors").exists()
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (("--data", "digits", "--out", "twin.pt"), "ending in .safetensors"),
         (("--data", "digits", "--out", "t.safetensors", "--symmetry", "c5"), "hflip, vflip"),
+        (("--data", "digits", "--out", "cut_net.py/t.safetensors"), "a folder that can be written to"),
+        (("--data", "digits", "--out", "t.safetensors", "--tune", "1", "--lr", "0"), "lr > 0"),
+        (("--data", "digits", "--out", "t.safetensors", "--weights", "none.safetensors"), "no such file"),
+        (("--data", "digits", "--out", "t.safetensors", "--weights", "nan.safetensors"), "Check the weights"),
     ],
 )
 def test_bad_input(net, words, message):
+    state = load_file("net.safetensors")
+    state["0.weight"][0] = float("nan")
+    save_file(state, "nan.safetensors")
     failed = run(net, *words)
-    assert failed.exit_code == 2
+    assert failed.exit_code == 2, failed.output
     assert message in " ".join(failed.output.split())

@@ -9,7 +9,7 @@ from torch.nn import functional
 
 import intertwine as tw
 from intertwine.errors import InputError
-from intertwine.measure import layer_errors, tapped
+from intertwine.measure import layer_errors, load_exported, tapped
 
 X = torch.rand(4, 3, 9, 9, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
 
@@ -126,3 +126,43 @@ def test_turns_want_square_images():
     with pytest.raises(InputError, match="square images"):
         layer_errors(nn.Identity(), X[..., :7], "c4")
     assert layer_errors(nn.Identity(), X[..., :7], "hflip").layers[0].equivariance.mean == 0
+
+
+def test_an_exported_program_has_the_layers_of_its_network(tmp_path):
+    class Block(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv, self.norm, self.act = nn.Conv2d(3, 3, 3, padding=1), nn.BatchNorm2d(3), nn.ReLU(inplace=True)
+
+        def forward(self, x):
+            return self.act(self.norm(self.conv(x)) + x)
+
+    model = nn.Sequential(Block(), nn.MaxPool2d(2), Block(), nn.Flatten(), nn.Linear(48, 4)).eval()
+    x = torch.rand(6, 3, 8, 8)
+    batch = torch.export.Dim("batch", min=1, max=64)
+    torch.export.save(torch.export.export(model, (x,), dynamic_shapes=({0: batch},)), tmp_path / "net.pt2")
+    found = layer_errors(load_exported(tmp_path / "net.pt2"), x, "c4")
+    wanted = layer_errors(model, x, "c4")
+    assert [f.name for f in found.layers] == [f"program.{w.name}" for w in wanted.layers]
+    assert "program.0.add" in [f.name for f in found.layers]
+    for f, w in zip(found.layers, wanted.layers, strict=True):
+        assert (f.kind, f.shape) == (w.kind, w.shape)
+        torch.testing.assert_close(f.invariance.values, w.invariance.values, atol=1e-6, rtol=1e-5)
+
+
+def test_maps_that_rearrange_colors_leave_feature_maps_where_they_are():
+    """Nine channels know nothing of three colors: the plane does not move, only channels may."""
+    cycle = [lambda x: x, lambda x: x[:, [1, 2, 0]], lambda x: x[:, [2, 0, 1]]]
+    group = tw.measure.Symmetry("colors", tw.groups.Cyclic(3), cycle)
+    model = nn.Sequential(nn.Conv2d(3, 9, 3), nn.ReLU(), nn.Flatten(), nn.Linear(324, 4))
+    x = torch.rand(5, 3, 8, 8)
+    layers = layer_errors(model, x, group).layers
+    assert [layer.equivariance is None for layer in layers] == [False, False, True, True]
+    torch.testing.assert_close(layers[0].equivariance.values, layers[0].invariance.values)
+    weights = torch.tensor([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, -1.0]])
+    odd = tw.measure.Symmetry(
+        "odd", tw.groups.Cyclic(2), [lambda x: x, lambda x: torch.einsum("ij,njhw->nihw", weights.to(x), x)]
+    )
+    assert layer_errors(model, x, odd).layers[0].equivariance is None, "no motion of the plane"
+    found = tw.measure.audit(model, (x, torch.arange(5) % 4), group)
+    assert found.reading("symmetrized_invariance_error").value < 1e-5

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import copy
+from itertools import permutations
 
 import pytest
 import torch
 from torch import nn
 
 from intertwine.errors import InputError
+from intertwine.groups import Cyclic, Dihedral
+from intertwine.measure import _finite_actions as theory_d
 from intertwine.measure import _relu_theory as theory
-from intertwine.measure import transform_network
+from intertwine.measure import mirrored_training_gap
 from tests.measure import nets
+from tests.measure.test_matching import planted
 
 
 def scaled_permutation(n, seed):
@@ -162,20 +165,132 @@ def test_lemma_e_1():
     assert not theory.affine_relu_witness(m, 2 * m, nothing, nothing)
 
 
-def test_mirrored_training_stays_mirrored():
-    """From mirrored starts, on mirrored batches, two networks remain mirror images of each other."""
-    model = nets.vgg(6).double()
-    mirrored = transform_network(model, "hflip", 1, input_shape=(3, 8, 8))
-    pair = [copy.deepcopy(model), mirrored]
-    start = copy.deepcopy(model)
-    optimizers = [torch.optim.SGD(m.parameters(), lr=0.05, momentum=0.9) for m in pair]
-    for _ in range(5):
-        x, y = torch.randn(16, 3, 8, 8, dtype=torch.float64), torch.randint(5, (16,))
-        for m, images, optimizer in zip(pair, (x, x.flip(3)), optimizers, strict=True):
-            optimizer.zero_grad()
-            nn.functional.cross_entropy(m(images), y).backward()
-            optimizer.step()
-    again = transform_network(pair[0], "hflip", 1, input_shape=(3, 8, 8))
-    for p, q, first in zip(again.parameters(), pair[1].parameters(), start.parameters(), strict=True):
-        torch.testing.assert_close(p, q, atol=1e-12, rtol=0)
-        assert not torch.allclose(p, first)
+def test_example_c_1_needs_a_symmetric_law_and_a_second_unit():
+    zero, plain, two = theory.absolute_value_errors(torch.rand(1000) + 0.1)
+    assert zero > 0.1
+    assert (plain, two) == (0.0, 0.0), "on positive numbers alone one unit is enough"
+    # With one hidden unit the mirror x ↦ −x would have to act on it by −1, which does not commute with ReLU.
+    action = theory.hidden_action(torch.ones(1, 1), -torch.ones(1, 1))
+    assert action.item() == -1.0
+    assert not theory.relu_commutes(action, action)
+    both = torch.tensor([[1.0], [-1.0]])
+    action = theory.hidden_action(both, -torch.ones(1, 1))
+    assert (SWAP @ both.double() == -both.double()).all()
+    assert theory.relu_commutes(SWAP, SWAP)
+    assert action is not None
+
+
+def actions(group, orbits):
+    """All elements of a group on a disjoint union of coset spaces, as images of points."""
+    return torch.stack([p.argsort() for _, p in sorted(planted(group, orbits).items())])
+
+
+@pytest.mark.parametrize("group", [Cyclic(3), Dihedral(3), Dihedral(4)])
+def test_lemma_d_3(group):
+    """Against all permutations of the values, tried one by one."""
+    action = actions(group, [[], [1]])
+    n = action.shape[1]
+    generator, found = torch.Generator().manual_seed(0), set()
+    bijection = torch.randperm(n, generator=generator)
+    pushed = theory_d.pushed_action(bijection, action)
+    for g in range(group.order):
+        assert torch.equal(pushed.action[g], bijection[action[g][bijection.argsort()]]), "f g f⁻¹"
+    invariant = [theory_d.pushed_action(torch.zeros(n, dtype=torch.long), action)]
+    assert invariant[0].action.eq(0).all()
+    orbits = torch.tensor([min(action[:, i].tolist()) for i in range(n)])
+    halves = [orbits, orbits.eq(orbits[0]).long(), *(torch.randint(3, (n,), generator=generator) for _ in range(20))]
+    for f in halves:
+        pushed = theory_d.pushed_action(f, action)
+        values, place = f.unique(return_inverse=True)
+        possible = [
+            any(torch.equal(torch.tensor(p)[place], place[action[g]]) for p in permutations(range(len(values))))
+            for g in range(group.order)
+        ]
+        assert bool(pushed) == all(possible)
+        found.add(bool(pushed))
+        if pushed:
+            assert torch.equal(pushed.action[:, place], place[action])
+            for a in range(group.order):
+                for b in range(group.order):
+                    product = pushed.action[int(group.compose(a, b))]
+                    assert torch.equal(pushed.action[a][pushed.action[b]], product), "an action again"
+        else:
+            g, x, y = pushed.witness
+            assert f[x] == f[y]
+            assert f[action[g, x]] != f[action[g, y]]
+    assert found == {True, False}
+    with pytest.raises(InputError, match="a permutation of"):
+        theory_d.pushed_action(torch.zeros(3), torch.zeros(2, 3, dtype=torch.long))
+    with pytest.raises(InputError, match="a product that is none of them"):
+        theory_d.pushed_action(torch.zeros(3), torch.tensor([[0, 1, 2], [1, 2, 0]]))
+
+
+def test_proposition_d_4():
+    group = Dihedral(3)
+    action0, action2 = actions(group, [[], [1]]), actions(group, [[3], [1, 3]])
+    n = action0.shape[1]
+    generator = torch.Generator().manual_seed(1)
+    made = 0
+    for _ in range(60):
+        # An equivariant whole: choose the values at one point of each orbit among those with a large enough stabilizer.
+        whole = torch.full((n,), -1)
+        for x in range(n):
+            if whole[x] < 0:
+                fixing = [g for g in range(group.order) if action0[g, x] == x]
+                free = [y for y in range(action2.shape[1]) if all(action2[g, y] == y for g in fixing)]
+                y = free[int(torch.randint(len(free), (), generator=generator))]
+                for g in range(group.order):
+                    whole[action0[g, x]] = action2[g, y]
+        # Cut it anywhere: the middle tells apart at least what the output does, with random further differences.
+        middle = whole * 3 + torch.randint(3, (n,), generator=generator)
+        names, f1 = middle.unique(return_inverse=True)
+        f2 = names // 3
+        first, second, action1 = theory_d.layerwise_quotient(f1, f2, action0, action2)
+        assert torch.equal(second[first], whole)
+        assert torch.equal(first[action0], action1[:, first])
+        assert torch.equal(second[action1], action2[:, second])
+        assert len(second) <= len(f2)
+        if not theory_d.pushed_action(f1, action0):
+            made += 1
+            assert len(second) < len(f2)
+    assert made
+    same, _, action1 = theory_d.layerwise_quotient(torch.arange(n), whole, action0, action2)
+    assert torch.equal(same, torch.arange(n)), "a bijective first layer is left as it is"
+    assert torch.equal(action1, action0)
+    wrong = whole.clone()
+    wrong[0] = (wrong[0] + 1) % action2.shape[1]
+    with pytest.raises(InputError, match="equivariant as a whole; got another value at point"):
+        theory_d.layerwise_quotient(torch.arange(n), wrong, action0, action2)
+
+
+def small_data(size, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(80, 3, size, size, dtype=torch.float64, generator=generator)
+    return x, torch.arange(80) % 5
+
+
+@pytest.mark.parametrize(("symmetry", "element"), [("hflip", 1), ("c4", 1), ("d4", 5)])
+def test_mirrored_training_stays_mirrored(symmetry, element):
+    """From mirrored starts, on mirrored batches, two networks remain mirror images of each other; else they do not."""
+    torch.manual_seed(0)
+    model = nets.vgg(6, norm=True).double()
+    data = small_data(8)
+    gap, way = mirrored_training_gap(model, data, symmetry, element=element, batch_size=16)
+    assert gap < 1e-11
+    assert way > 1e-2
+    other, _ = mirrored_training_gap(model, data, symmetry, element=element, batch_size=16, mirrored=False)
+    assert other > 1e-3, "on the same batches they part"
+
+
+def test_mirrored_training_where_a_stride_does_not_fit():
+    torch.manual_seed(0)
+
+    def net():
+        return nn.Sequential(
+            nn.Conv2d(3, 6, 3, 2, 1), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(6, 5)
+        ).double()
+
+    assert mirrored_training_gap(net(), small_data(9))[0] < 1e-12, "an odd size"
+    assert mirrored_training_gap(net(), small_data(8))[0] > 1e-3, "an even size: the stride breaks the mirror"
+    with pytest.raises(InputError, match="images only"):
+        mirrored_training_gap(net(), small_data(9)[0])

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,7 +17,8 @@ from ._app import CHECK_FAILED
 from ._values import parse_settings
 
 if TYPE_CHECKING:
-    from ..data import Split
+    from torch import Tensor
+
     from ..measure import Audit, Gate, Network
 
 _WHO = "intertwine audit"
@@ -27,12 +29,14 @@ class Part(StrEnum):
 
     test = "test"
     train = "train"
+    all = "all"
 
 
 def register(app: typer.Typer) -> None:
     """Add this command to the program."""
     app.command(
-        epilog="Example:  intertwine audit torch.nn:Flatten --data digits --symmetry hflip --images 100",
+        epilog="Example:  intertwine audit intertwine.models:plain_cnn --arg channels=1 --arg classes=10 --data digits "
+        "--symmetry hflip --symmetry c4 --images 100 --out audit",
     )(audit)
 
 
@@ -82,8 +86,6 @@ def audit(
     """Measure how symmetric a trained network is: as a whole, at each layer, and what breaks it.
 
     Exit code 1 if a gate (--fail-above, --fail-below) is missed.
-
-    Example:  intertwine audit net:Net --weights net.safetensors --data digits --symmetry c4 --out audit
     """
     if compare is not None:
         _compare(*compare, as_json=as_json)
@@ -95,15 +97,17 @@ def audit(
             got="no " + " and no ".join(name for name, value in (("MODEL", model), ("--data", data)) if value is None),
             fix="See 'intertwine audit --help'.",
         )
+    import torch
+
     from ..measure import audit as measure_audit
     from ..measure import load_network
 
     gates = _gates(fail_above, fail_below)
     seconds = None if budget is None else _seconds(budget)
+    torch.manual_seed(0)  # a network without --weights is the same every time, and an audit of it can go on
     network = load_network(model, weights=weights, options=parse_settings(argument, option="--arg"))
-    split, origin = load_images(data, folder, part.value, images, size, network, mean, std)
-    pictures, labels = split.as_tensors()
-    with _progress(quiet=as_json) as show:
+    with _progress(quiet=as_json) as show, warnings_as_lines():
+        pictures, labels, origin = load_images(data, folder, part.value, images, size, network, mean, std)
         found = measure_audit(
             network.model,
             (pictures, labels) if labels.dim() == 1 else pictures,
@@ -116,10 +120,13 @@ def audit(
             folder=out,
             progress=show,
         )
-    judged = found.judge(gates)
+    judged = []
+    with suppress(InputError):  # a gate on what was not measured: shown below, after what was found
+        judged = found.judge(gates)
     if out is not None:
         _write(out, found, judged)
     _print(found, judged, as_json=as_json, out=out, notes=network.notes)
+    found.judge(gates)
     if not all(kept for _, _, kept in judged):
         raise typer.Exit(CHECK_FAILED)
 
@@ -164,25 +171,36 @@ def load_images(
     network: Network,
     mean: str | None,
     std: str | None,
-) -> tuple[Split, str]:
-    """The images as the network wants them: size and normalization given, or the network's own, or none."""
+) -> tuple[Tensor, Tensor, str]:
+    """Images as the network wants them, their labels, and what to call them.
+
+    Size and normalization are those that are given, or the network's own, or none.
+    """
+    import torch
+
     from ..data import Normalization, load
 
-    wanted = size if size is not None else network.size
-    found = load(data, folder=folder, size=wanted)
-    split = found.test if part == "test" and len(found.test) else found.train
-    if not len(split):
-        raise InputError("--data", expected="images", got=f"none in {data}", fix="Look into the folder.")
-    if images < len(split):
-        split = split.subset(images)
     if (mean is None) != (std is None):
         raise InputError(_WHO, expected="--mean and --std together", got="one of them", fix="Give both, or none.")
+    scale = None
     if mean is not None and std is not None:
-        split = split.normalized(Normalization(_numbers("--mean", mean), _numbers("--std", std)))
+        scale = Normalization(_numbers("--mean", mean), _numbers("--std", std))
     elif network.mean is not None and network.std is not None:
-        split = split.normalized(Normalization(network.mean, network.std))
+        scale = Normalization(network.mean, network.std)
+    found = load(data, folder=folder, size=size if size is not None else network.size)
+    wanted = {"test": [found.test], "train": [found.train], "all": [found.train, found.test]}[part]
+    splits = [split for split in wanted if len(split)] or [s for s in (found.train, found.test) if len(s)][:1]
+    if not splits:
+        raise InputError("--data", expected="images", got=f"none in {data}", fix="Look into the folder.")
+    parts, room = [], images
+    for split in splits:
+        if room > 0:
+            chosen = split.subset(room) if room < len(split) else split
+            parts.append((chosen if scale is None else chosen.normalized(scale)).as_tensors())
+            room -= len(chosen)
     skipped = f", {len(found.skipped)} files could not be read" if found.skipped else ""
-    return split, f"{data}, {part} images{skipped}"
+    pictures, labels = (torch.cat(tensors) for tensors in zip(*parts, strict=True))
+    return pictures, labels, f"{data}, {part} images{skipped}"
 
 
 def _numbers(option: str, text: str) -> tuple[float, ...]:
@@ -190,6 +208,27 @@ def _numbers(option: str, text: str) -> tuple[float, ...]:
         return tuple(float(number) for number in text.split(","))
     except ValueError:
         raise InputError(option, expected="numbers such as 0.5,0.5,0.5", got=repr(text), fix="One a channel.") from None
+
+
+@contextmanager
+def warnings_as_lines() -> Iterator[None]:
+    """Show what is to be known (files that were skipped, batches that were halved) as lines, each once."""
+    from rich.console import Console
+
+    told: set[str] = set()
+
+    def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+        text = str(message).splitlines()[0]
+        if issubclass(category, UserWarning | RuntimeWarning) and text not in told:
+            told.add(text)
+            # Through rich, so that a progress bar is not torn apart.
+            Console(stderr=True, soft_wrap=True, highlight=False).print(f"warning: {text}", markup=False)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show
+        for kind in (UserWarning, RuntimeWarning):
+            warnings.simplefilter("always", kind)
+        yield
 
 
 @contextmanager

@@ -2,35 +2,53 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..errors import InputError
-from ._audit import load_images
+from ..errors import InputError, StorageError
+from ._audit import load_images, warnings_as_lines
 from ._values import parse_settings
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from ..measure import Symmetrized
+
+_WHO = "intertwine symmetrize"
 
 
 def register(app: typer.Typer) -> None:
     """Add this command to the program."""
     app.command(
-        epilog="Example:  intertwine symmetrize net:Net --weights net.safetensors --data digits --symmetry hflip "
-        "--out twin.safetensors",
+        epilog="Example:  intertwine symmetrize intertwine.models:plain_cnn --arg channels=1 --arg classes=10 "
+        "--data digits --symmetry hflip --tune 4 --lr 0.01 --out twin.safetensors",
     )(symmetrize)
 
 
 def symmetrize(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="package.module:factory or timm:NAME.")],
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="package.module:factory, timm:NAME, or a file ending in .pt2.")
+    ],
     data: Annotated[str, typer.Option(metavar="DATA", help="Images as in training; as for 'intertwine audit'.")],
     out: Annotated[Path, typer.Option(metavar="FILE", help="Where to write the new weights, as safetensors.")],
-    weights: Annotated[Path | None, typer.Option(metavar="FILE", help="The trained weights.")] = None,
+    weights: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The trained weights; without, those the factory gives.")
+    ] = None,
     symmetry: Annotated[str, typer.Option(metavar="NAME", help="hflip, vflip, flips, c2, c4 or d4.")] = "hflip",
+    tune: Annotated[
+        int, typer.Option(min=0, metavar="EPOCHS", help="Train on for so long, with the weights tied; needs labels.")
+    ] = 0,
+    lr: Annotated[float, typer.Option(min=0.0, help="The rate at which --tune begins.")] = 1e-3,
+    seed: Annotated[int, typer.Option(min=0, help="Of weights that are not given, and of the order in --tune.")] = 0,
     argument: Annotated[
         list[str] | None, typer.Option("--arg", metavar="NAME=VALUE", help="An argument of the factory.")
     ] = None,
     folder: Annotated[Path | None, typer.Option(help="Where the files of a named data set are.")] = None,
-    images: Annotated[int, typer.Option(min=1, help="How many images to match the channels on.")] = 2000,
+    images: Annotated[int, typer.Option(min=1, help="How many images to match the channels and to tune on.")] = 2000,
     size: Annotated[int | None, typer.Option(min=1, help="Bring images to this size.")] = None,
     mean: Annotated[str | None, typer.Option(metavar="A,B,C", help="Normalize with these means ...")] = None,
     std: Annotated[str | None, typer.Option(metavar="A,B,C", help="... and these deviations.")] = None,
@@ -38,39 +56,139 @@ def symmetrize(
 ) -> None:
     """Impose a symmetry on a trained network: same architecture, exactly invariant answers.
 
-    Writes the weights; loads into the same MODEL. Prints what it cost: the invariance error and, with labels, the
-    accuracy before and after.
-
-    Example:  intertwine symmetrize net:Net --weights net.safetensors --data digits --out twin.safetensors
+    Writes the weights, which load into the same MODEL. Prints what it cost: the invariance error and, with labels,
+    the accuracy before, after, and after --tune.
     """
-    from safetensors.torch import save
+    import torch
 
-    from .._files import replace_file
-    from ..measure import accuracy, invariance_error, load_network
-    from ..measure import symmetrize as symmetrized
+    from ..measure import load_network, parse_symmetry
 
-    if out.suffix != ".safetensors":
-        raise InputError("--out", expected="a file ending in .safetensors", got=str(out), fix="Add the ending.")
-    network = load_network(model, weights=weights, options=parse_settings(argument, option="--arg"))
-    train, _ = load_images(data, folder, "train", images, size, network, mean, std)
-    test, _ = load_images(data, folder, "test", images, size, network, mean, std)
-    pictures, _ = train.as_tensors()
-    found = symmetrized(network.model, pictures, symmetry, batch_size=batch_size)
-    state = found.model.state_dict()
-    if set(state) != set(network.model.state_dict()):
-        typer.echo(
-            "the statistics were restored by biases that the network did not have: load with strict=False", err=True
+    if model.endswith(".onnx"):
+        raise InputError(
+            "MODEL",
+            expected="package.module:factory, timm:NAME or a file ending in .pt2",
+            got=model,
+            fix="The weights of an ONNX file cannot be changed; audit it, or give the network it was exported from.",
         )
-    out.parent.mkdir(parents=True, exist_ok=True)
-    replace_file(out, save({name: value.contiguous() for name, value in state.items()}))
-    looked_at, labels = test.as_tensors()
-    for title, net in (("before", network.model), ("after", found.model)):
-        error = invariance_error(net, looked_at, symmetry, batch_size=batch_size)
-        line = f"{title:<7} invariance error {error.mean:.3g}"
-        if labels.dim() == 1:
-            line += f", accuracy {accuracy(net, (looked_at, labels)):.4f}"
-        typer.echo(f"{line} (n = {error.n})")
-    typer.echo(f"{found.free_parameters} free numbers in {sum(v.numel() for v in state.values())}")
+    _require_place(out)
+    parse_symmetry(symmetry)  # a wrong name before anything is read
+    torch.manual_seed(seed)
+    network = load_network(model, weights=weights, options=parse_settings(argument, option="--arg"))
+    with warnings_as_lines():
+        pictures, labels, _ = load_images(data, folder, "train", images, size, network, mean, std)
+        looked_at, known, origin = load_images(data, folder, "test", images, size, network, mean, std)
+        found, stages = _made(network.model, pictures, labels, symmetry, tune, lr, batch_size, seed)
+        _write(out, found.model, prefix="program." if model.endswith(".pt2") else "")
+        _report(stages, looked_at, known, symmetry, batch_size, origin)
+    typer.echo(f"{found.free_parameters} free numbers in {sum(p.numel() for p in found.model.parameters())}")
     for broken in found.strides.artifacts:
         typer.echo(f"warning: {broken.layer} cannot commute with {symmetry} at this size: {broken.reason}", err=True)
     typer.echo(f"written: {out}")
+
+
+def _require_place(out: Path) -> None:
+    """Before anything long begins: can the file be written at all?"""
+    if out.suffix != ".safetensors":
+        raise InputError("--out", expected="a file ending in .safetensors", got=str(out), fix="Add the ending.")
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        probe = out.with_name(f".part-{out.name}-probe")
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise StorageError(
+            "--out",
+            expected="a folder that can be written to",
+            got=f"{out.parent} ({error.strerror or error})",
+            fix="Choose another place.",
+        ) from None
+
+
+def _made(
+    model: nn.Module,
+    pictures: Tensor,
+    labels: Tensor,
+    symmetry: str,
+    epochs: int,
+    lr: float,
+    batch_size: int,
+    seed: int,
+) -> tuple[Symmetrized, list[tuple[str, nn.Module]]]:
+    """The last network, and all on the way to it with what to call them."""
+    from ..measure import tune
+
+    if epochs and (labels.dim() != 1 or _gives_images(model, pictures)):
+        raise InputError(
+            _WHO,
+            expected="scores of classes, and one label an image, for --tune",
+            got="images as outputs" if labels.dim() == 1 else "other targets",
+            fix="Leave --tune out.",
+        )
+    found = _symmetrized(model, pictures, symmetry, batch_size)
+    stages = [("before", model), ("symmetrized", found.model)]
+    if epochs:
+        with _progress(epochs * len(pictures)) as show:
+            found = tune(
+                found, (pictures, labels), epochs=epochs, lr=lr, batch_size=batch_size, seed=seed, progress=show
+            )
+        stages.append(("tuned", found.model))
+    return found, stages
+
+
+def _gives_images(model: nn.Module, images: Tensor) -> bool:
+    import torch
+
+    with torch.no_grad():
+        out = model.eval()(images[:1])
+    return isinstance(out, torch.Tensor) and out.dim() == 4
+
+
+def _symmetrized(model: nn.Module, pictures: Tensor, symmetry: str, batch_size: int) -> Symmetrized:
+    from ..measure import symmetrize as symmetrized
+
+    found = symmetrized(model, pictures, symmetry, batch_size=batch_size)
+    if set(found.model.state_dict()) == set(model.state_dict()):
+        return found
+    typer.echo(
+        "statistics of hidden layers are not restored: this would take biases that the network does not have", err=True
+    )
+    return symmetrized(model, pictures, symmetry, matching=found.matching, repair=False, batch_size=batch_size)
+
+
+@contextmanager
+def _progress(total: int) -> Iterator[Any]:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("loss {task.fields[loss]:.3f}"))
+    shown = console.is_terminal
+    with Progress(*columns, TimeRemainingColumn(), console=console, transient=True, disable=not shown) as bar:
+        task = bar.add_task("tune", total=total, loss=float("nan"))
+        yield lambda seen, loss: bar.update(task, completed=seen, loss=loss)
+
+
+def _write(out: Path, model: nn.Module, *, prefix: str) -> None:
+    from safetensors.torch import save
+
+    from .._files import replace_file
+
+    # A copy of each: tensors that share their memory are refused by the format. The weights of an exported program get
+    # the names that they have in the network it was exported from.
+    state = {name.removeprefix(prefix): value.detach().cpu().clone() for name, value in model.state_dict().items()}
+    replace_file(out, save(state))
+
+
+def _report(
+    stages: list[tuple[str, nn.Module]], images: Tensor, labels: Tensor, symmetry: str, batch_size: int, origin: str
+) -> None:
+    from ..measure import accuracy, equivariance_error, invariance_error
+
+    dense = _gives_images(stages[0][1], images)
+    for title, net in stages:
+        error = (equivariance_error if dense else invariance_error)(net, images, symmetry, batch_size=batch_size)
+        line = f"{title:<12} {'equivariance' if dense else 'invariance'} error {error.mean:<9.3g}"
+        if labels.dim() == 1 and not dense:
+            line += f" accuracy {accuracy(net, (images, labels), batch_size=batch_size):.4f}"
+        typer.echo(line.rstrip())
+    typer.echo(f"on {len(images)} images of {origin}")

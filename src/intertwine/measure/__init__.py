@@ -30,6 +30,9 @@ from ._consistency import shift_consistency as shift_consistency
 from ._equivariance import equivariance_error as equivariance_error
 from ._estimate import Estimate as Estimate
 from ._exported import load_exported as load_exported
+from ._finite_actions import PushedAction as PushedAction
+from ._finite_actions import layerwise_quotient as layerwise_quotient
+from ._finite_actions import pushed_action as pushed_action
 from ._invariance import agreement as agreement
 from ._invariance import invariance_error as invariance_error
 from ._invariance import invariance_loss as invariance_loss
@@ -45,6 +48,7 @@ from ._merge import merge as merge
 from ._merge import reset_batch_norms as reset_batch_norms
 from ._metrics import METRICS as METRICS
 from ._metrics import MetricInfo as MetricInfo
+from ._mirrored_training import mirrored_training_gap as mirrored_training_gap
 from ._network import Network as Network
 from ._network import load_network as load_network
 from ._orbit_average import OrbitAverage as OrbitAverage
@@ -85,6 +89,7 @@ from ._transformation import Transformation as Transformation
 from ._transformation import transformations as transformations
 from ._traversal import reconstruction_error as reconstruction_error
 from ._traversal import traversal_error as traversal_error
+from ._tune import tune as tune
 from ._warp import FLOWS as FLOWS
 from ._warp import flow_step as flow_step
 from ._warp import resample as resample

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import InputError
-from ._audit_files import read_part, save_audit, write_part
-from ._batches import Images, batches, measuring
+from ._audit_files import read_part, require_writable, save_audit, write_part
+from ._batches import Fitting, Images, batches, measuring
 from ._reading import Gate, Note, Reading
 from ._steps import STEPS, Findings, Step, Subject
 from ._symmetry import Symmetry, parse_symmetry
@@ -140,6 +140,8 @@ def audit(
     """
     begun = time.monotonic()
     groups = [parse_symmetry(s) for s in ([symmetry] if isinstance(symmetry, str | Symmetry) else symmetry)]
+    if folder is not None:
+        require_writable(folder)
     subject = _subject(model, data, images, batch_size)
     result = Audit(
         name or type(model).__name__,
@@ -191,7 +193,7 @@ def _within(
     batch = subject.images[: subject.batch_size]
     with measuring(subject.model) as device:
         begun = time.monotonic()
-        subject.model(batch.to(device))
+        Fitting("audit", device)(lambda x: subject.model(x) is None, batch)
         seconds = (time.monotonic() - begun) / len(batch)
     cost = sum(step.passes(group.order if group else 1) for step, group in plan)
     fitting = int(budget / max(seconds * cost, 1e-12))

@@ -33,10 +33,16 @@ def write_whole(path: Path, data: bytes) -> Path:
         raise StorageError(
             "audit",
             expected="a folder that can be written to",
-            got=f"{path} ({error.strerror or error})",
+            got=f"{path.parent} ({error.strerror or error})",
             fix="Choose another place, or free space on the disk.",
         ) from error
     return path
+
+
+def require_writable(folder: Path) -> None:
+    """Before the work begins: can the folder be written to?"""
+    write_whole(folder / ".probe", b"")
+    (folder / ".probe").unlink(missing_ok=True)
 
 
 def write_part(folder: Path, key: str, found: Findings) -> None:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import InputError
-from ._batches import Images, batches, measuring
+from ._batches import Fitting, Images, as_tensor, batches, measuring
 from ._matching import Matching, match
 from ._merge import merge, reset_batch_norms
 from ._permute import full_state, permuted_state, with_state
@@ -49,12 +49,25 @@ def accuracy(model: nn.Module, data: Images, *, batch_size: int = 500) -> float:
     """The fraction of images whose label has the highest score."""
     right = count = 0
     with measuring(model) as device:
+
+        def hits(x: Tensor, labels: Tensor) -> int:
+            out = as_tensor(model(x), who="accuracy")
+            if out.ndim != 2:
+                raise InputError(
+                    "accuracy",
+                    expected="scores of classes (n, classes)",
+                    got=f"shape {tuple(out.shape)}",
+                    fix="For images as outputs use equivariance_error.",
+                )
+            return int((out.argmax(1) == labels).sum())
+
+        fit = Fitting("accuracy", device)
         for batch in batches(data, who="accuracy", batch_size=batch_size):
             if len(batch) < 2:
                 raise InputError(
                     "accuracy", expected="images and labels", got="images only", fix="Give (images, labels)."
                 )
-            right += int((model(batch[0].to(device)).argmax(1).cpu() == batch[1].cpu()).sum())
+            right += sum(fit(hits, *batch))
             count += len(batch[0])
     return right / count
 

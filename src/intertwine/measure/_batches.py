@@ -10,7 +10,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor, nn
 
-from ..errors import InputError
+from ..errors import InputError, IntertwineError, SizeLimitError
 
 R = TypeVar("R")
 Images = Tensor | tuple[Tensor, Tensor] | Iterable[object]
@@ -79,23 +79,81 @@ def measuring(model: nn.Module) -> Iterator[torch.device]:
             module.training = mode
 
 
-def in_halves(run: Callable[[Tensor], R], x: Tensor) -> list[R]:
-    """``run`` on the batch, or on its halves when memory runs out, and so on."""
-    try:
-        return [run(x)]
-    except (torch.OutOfMemoryError, RuntimeError) as error:
-        if len(x) < 2 or not _is_memory(error):
-            raise
-    warnings.warn(f"a batch of {len(x)} does not fit into memory; going on with halves", RuntimeWarning, stacklevel=2)
-    if x.device.type == "cuda":
-        torch.cuda.empty_cache()
-    first, second = x[: len(x) // 2], x[len(x) // 2 :]
-    return [*in_halves(run, first), *in_halves(run, second)]
+class Fitting:
+    """Runs a function on batches, in pieces that fit into memory.
+
+    When memory runs out, the piece is halved and tried again, and later batches come in pieces of that size from the
+    start. A ``run`` that fails halfway must leave nothing behind, so that no image counts twice.
+
+    Args:
+        who: who complains if a single image does not fit.
+        device: where the pieces are moved.
+
+    >>> def run(x):
+    ...     if len(x) > 2:
+    ...         raise torch.OutOfMemoryError("out of memory")
+    ...     return len(x)
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")
+    ...     Fitting("here")(run, torch.zeros(5, 1))
+    [2, 2, 1]
+    """
+
+    def __init__(self, who: str, device: torch.device | None = None) -> None:
+        self.who, self.device = who, device
+        self.size: int | None = None
+
+    def __call__(self, run: Callable[..., R], *parts: Tensor) -> list[R]:
+        """``run`` on these tensors, which are cut along their first axis if need be; one result for each piece."""
+        found: list[R] = []
+        start, length = 0, len(parts[0])
+        while start < length:
+            size = length - start if self.size is None else min(self.size, length - start)
+            try:
+                found.append(run(*(self._moved(part[start : start + size]) for part in parts)))
+                start += size
+                continue
+            except (RuntimeError, MemoryError) as error:
+                if not is_memory(error):
+                    raise
+                reason = (str(error).splitlines() or [""])[0]
+            # Outside of the except block, because the trace of the error holds on to what was computed.
+            self._halve(size, parts[0], reason)
+        return found
+
+    def _moved(self, part: Tensor) -> Tensor:
+        return part if self.device is None else part.to(self.device)
+
+    def _halve(self, size: int, images: Tensor, reason: str) -> None:
+        if size == 1:
+            raise SizeLimitError(
+                self.who,
+                expected=f"memory for one image of {' x '.join(map(str, images.shape[1:]))}",
+                got=reason or "none left",
+                fix="Use smaller images, or a machine with more memory.",
+            )
+        self.size = size // 2
+        warnings.warn(
+            f"{self.who}: {size} images do not fit into memory at once; going on with {self.size}",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
 
 
-def _is_memory(error: RuntimeError) -> bool:
+_MEMORY = (
+    "out of memory", "can't allocate memory", "cannot allocate memory", "not enough memory", "alloc_failed",
+    "failed to allocate", "bad_alloc", "bad allocation",
+)  # fmt: skip
+
+
+def is_memory(error: BaseException) -> bool:
+    """Whether an error says that memory ran out: torch has no one class for this on all devices."""
+    if isinstance(error, IntertwineError):
+        return False
     text = str(error).lower()
-    return isinstance(error, torch.OutOfMemoryError) or "out of memory" in text or "can't allocate memory" in text
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or any(words in text for words in _MEMORY)
 
 
 def require_finite(out: Tensor, *, who: str) -> Tensor:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from ..errors import InputError
-from ._batches import Images, as_tensor, batches, in_halves, measuring, require_finite
+from ._batches import Fitting, Images, as_tensor, batches, measuring, require_finite
 from ._estimate import Estimate, estimate
 from ._metrics import define
 
@@ -55,13 +55,15 @@ def shift_consistency(
                 )
             wide = pad(x, (shift,) * 4, mode=border)
             classes = []
-            for _ in range(2):
-                a, b = torch.randint(2 * shift + 1, (2,), generator=generator).tolist()
+            for a, b in corners:
                 window = wide[..., a : a + x.shape[-2], b : b + x.shape[-1]]
                 out = require_finite(as_tensor(model(window), who="shift_consistency"), who="shift_consistency")
                 classes.append(out.argmax(1, keepdim=True))
             return (classes[0] == classes[1]).double().flatten(1).mean(1)
 
+        fit = Fitting("shift_consistency", device)
         for images, *_ in batches(data, who="shift_consistency", batch_size=batch_size, most=most):
-            values += in_halves(run, images.to(device))
+            # Drawn here, not in run: a batch that has to be cut keeps its shifts.
+            corners = torch.randint(2 * shift + 1, (2, 2), generator=generator).tolist()
+            values += fit(run, images)
     return estimate("shift_consistency", values, of=f"shifts up to {shift}")

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import InputError
-from ._batches import Images, as_tensor, batches, in_halves, measuring, require_finite
+from ._batches import Fitting, Images, as_tensor, batches, measuring, require_finite
 from ._estimate import Estimate, estimate
 from ._invariance import relative_difference
 from ._metrics import define
@@ -64,8 +64,9 @@ def equivariance_error(
                     losses.append(relative_difference(move.inverse(move(base)), base))
             return torch.stack(errors).mean(0), torch.stack(losses).mean(0) if losses else None
 
+        fit = Fitting("equivariance_error", device)
         for images, *_ in batches(data, who="equivariance_error", batch_size=batch_size, most=most):
-            for found, floor in in_halves(run, images.to(device)):
+            for found, floor in fit(run, images):
                 values.append(found)
                 if floor is not None:
                     floors.append(floor)

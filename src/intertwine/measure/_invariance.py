@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import InputError
-from ._batches import Images, as_tensor, batches, in_halves, measuring, require_finite
+from ._batches import Fitting, Images, as_tensor, batches, measuring, require_finite
 from ._estimate import Estimate, estimate
 from ._metrics import define
 from ._symmetry import Symmetry
@@ -122,8 +122,9 @@ def _measured(
             back = [compare(base, out(t.inverse(t(x)))) for t in resampled if t.inverse is not None]
             return found, torch.stack(back).mean(0)
 
+        fit = Fitting(metric, device)
         for images, *_ in batches(data, who=metric, batch_size=batch_size, most=most):
-            for found, floor in in_halves(run, images.to(device)):
+            for found, floor in fit(run, images):
                 values.append(found)
                 if floor is not None:
                     floors.append(floor)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import InputError
-from ._batches import Images, batches, in_halves, measuring
+from ._batches import Fitting, Images, batches, measuring
 from ._estimate import Estimate, estimate
 from ._invariance import relative_difference
 from ._metrics import define
@@ -94,55 +94,83 @@ def layer_errors(
     ['0', '1', '2', '3']
     """
     group = parse_symmetry(symmetry)
-    found: dict[str, _Layer] = {}
+    found: dict[str, list[_Seen]] = {}
     skipped: dict[str, str] = {}
     with measuring(model) as device:
 
-        def run(x: Tensor) -> None:
+        def run(x: Tensor) -> tuple[dict[str, _Seen], dict[str, str]]:
             copies = _all_copies(group, x)
+            seen: dict[str, _Seen] = {}
+            passed: dict[str, str] = {}
 
             def see(name: str, kind: str, out: Tensor) -> None:
                 if out.ndim < 2 or len(out) % group.order:
-                    skipped[name] = f"{kind}: shape {tuple(out.shape)} has no batch of {group.order} x {len(x)} first"
+                    passed[name] = f"{kind}: shape {tuple(out.shape)} has no batch of {group.order} x {len(x)} first"
                     return
                 parts = out.detach().chunk(group.order)
-                layer = found.setdefault(name, _Layer(kind, tuple(out.shape[1:])))
-                layer.add(group, parts, None if permutations is None else permutations.get(name))
+                order = None if permutations is None else permutations.get(name)
+                seen[name] = _Seen(kind, tuple(out.shape[1:]), *_compared(group, parts, order))
 
             with tapped(model, see):
                 model(copies)
+            return seen, passed
 
+        fit = Fitting("layer_errors", device)
         for images, *_ in batches(data, who="layer_errors", batch_size=batch_size, most=most):
-            in_halves(run, images.to(device))
-    layers = tuple(layer.result(name, group.name) for name, layer in found.items() if name not in skipped)
+            for seen, passed in fit(run, images):
+                skipped |= passed
+                for name, value in seen.items():
+                    found.setdefault(name, []).append(value)
+    layers = tuple(_result(name, group.name, seen) for name, seen in found.items() if name not in skipped)
     return LayerErrors(layers, tuple(skipped.items()))
 
 
-class _Layer:
-    """The values of one layer so far."""
+@dataclass(frozen=True)
+class _Seen:
+    """The values of one layer on one batch: one number an image."""
 
-    def __init__(self, kind: str, shape: tuple[int, ...]) -> None:
-        self.kind, self.shape = kind, shape
-        self.moved: list[Tensor] = []
-        self.still: list[Tensor] = []
+    kind: str
+    shape: tuple[int, ...]
+    still: Tensor
+    moved: Tensor | None
 
-    def add(self, group: Symmetry, parts: tuple[Tensor, ...], permutations: Tensor | None) -> None:
-        still, moved = [], []
-        maps = [as_maps(part) for part in parts]
-        for g in range(1, group.order):
-            still.append(relative_difference(parts[0], parts[g]))
-            base, other = maps[0], maps[g]
-            if base is not None and other is not None:
-                if permutations is not None:
-                    other = other[:, permutations[g].to(other.device)]
-                moved.append(relative_difference(group.apply(g, base), other))
-        self.still.append(torch.stack(still).mean(0))
-        if moved:
-            self.moved.append(torch.stack(moved).mean(0))
 
-    def result(self, name: str, of: str) -> LayerError:
-        moved = estimate("layer_equivariance_error", self.moved, of=of) if self.moved else None
-        return LayerError(name, self.kind, self.shape, moved, estimate("layer_invariance_error", self.still, of=of))
+def _compared(group: Symmetry, parts: tuple[Tensor, ...], permutations: Tensor | None) -> tuple[Tensor, Tensor | None]:
+    still, moved = [], []
+    maps = [as_maps(part) for part in parts]
+    for g in range(1, group.order):
+        still.append(relative_difference(parts[0], parts[g]))
+        base, other = maps[0], maps[g]
+        if base is not None and other is not None:
+            if permutations is not None:
+                other = other[:, permutations[g].to(other.device)]
+            here = _moved(group, g, base)
+            if here is not None:
+                moved.append(relative_difference(here, other))
+    return torch.stack(still).mean(0), torch.stack(moved).mean(0) if len(moved) == group.order - 1 else None
+
+
+def _moved(group: Symmetry, g: int, maps: Tensor) -> Tensor | None:
+    """Feature maps moved in the plane as images are. Colors are no matter of theirs; their own channels are matched."""
+    plane = group.plane_maps[g]
+    if plane is not None:
+        return plane(maps)
+    try:
+        found = group.apply(g, maps)
+    except (RuntimeError, IndexError):  # a map made for images, which have another number of channels
+        return None
+    return found if found.shape == maps.shape else None
+
+
+def _result(name: str, of: str, seen: list[_Seen]) -> LayerError:
+    moved = [s.moved for s in seen if s.moved is not None]
+    return LayerError(
+        name,
+        seen[0].kind,
+        seen[0].shape,
+        estimate("layer_equivariance_error", moved, of=of) if moved else None,
+        estimate("layer_invariance_error", [s.still for s in seen], of=of),
+    )
 
 
 def as_maps(out: Tensor) -> Tensor | None:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import InputError
-from ._batches import Images, as_tensor, batches, in_halves, measuring, require_finite
+from ._batches import Fitting, Images, as_tensor, batches, is_memory, measuring, require_finite
 from ._estimate import Estimate, estimate
 from ._layers import as_maps
 from ._metrics import define
@@ -71,8 +71,9 @@ def lie_derivative(
             velocity, finer = _velocity(move, x), _velocity(using(move, "quintic"), x)
             return _speed(model, move, x, velocity, out, kind), _speed(model, None, x, velocity - finer, out, kind)
 
+        fit = Fitting("lie_derivative", device)
         for images, *_ in batches(data, who="lie_derivative", batch_size=batch_size, most=most):
-            for found, floor in in_halves(run, images.to(device)):
+            for found, floor in fit(run, images):
                 values.append(found)
                 floors.append(floor)
     return estimate("lie_derivative", values, floor=floors, of=flow)
@@ -116,7 +117,7 @@ def _directional(f: Callable[[Tensor], Tensor], x: Tensor, v: Tensor) -> Tensor:
         with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
             return _jvp(f, x, v)
     except (NotImplementedError, RuntimeError) as error:
-        if isinstance(error, torch.OutOfMemoryError) or not _lacks_forward(error):
+        if is_memory(error) or not _lacks_forward(error):
             raise
         warnings.warn(
             f"lie_derivative: a central difference instead of forward-mode: {str(error).splitlines()[0]}",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from ..errors import InputError
 from ._assignment import best_permutation, cycle_lengths
-from ._batches import Images, batches, measuring
+from ._batches import Fitting, Images, batches, measuring
 from ._channel_graph import ChannelGraph, channel_graph
 from ._moments import CrossMoments, Moments, chosen_sites, lockstep, samples
 from ._permute import full_state, require_preserved
@@ -146,7 +146,8 @@ def match(
             crosses = correlate(
                 graph,
                 [state, *moved],
-                (b[0].to(device) for b in batches(data, who="match", batch_size=batch_size, most=most)),
+                (b[0] for b in batches(data, who="match", batch_size=batch_size, most=most)),
+                fit=Fitting("match", device),
                 every=every_site,
             )
     return _from_correlations(symmetry, graph, crosses, constrained, shape)
@@ -184,7 +185,12 @@ def _from_correlations(
 
 
 def correlate(
-    graph: ChannelGraph, states: Sequence[Mapping[str, Tensor]], images: object, *, every: bool = False
+    graph: ChannelGraph,
+    states: Sequence[Mapping[str, Tensor]],
+    images: Iterable[Tensor],
+    *,
+    fit: Fitting | None = None,
+    every: bool = False,
 ) -> dict[str, list[tuple[Tensor, Tensor, Tensor]]]:
     """Correlations of the channels of the first network with those of each other one, from one pass over the images.
 
@@ -196,17 +202,32 @@ def correlate(
         for k, site in enumerate(chosen):
             at.setdefault(site.node, []).append((name, k))
     moments: dict[tuple[str, int], tuple[list[Moments], list[CrossMoments]]] = {}
-    for x in images:  # type: ignore[attr-defined]
+
+    def run(x: Tensor) -> None:
+        seen = []
         for node, values in lockstep(graph, states, x, set(at)):
             for key in at.get(node, ()):
                 rows = [samples(v, sites[key[0]][key[1]]) for v in values]
-                if key not in moments:
+                if key in moments:
+                    own, cross = moments[key]
+                else:
                     own = [Moments(r) for r in rows]
-                    moments[key] = (own, [CrossMoments(own[0], m) for m in own[1:]])
-                own, cross = moments[key]
-                shifted = [m.add(r) for m, r in zip(own, rows, strict=True)]
-                for c, r in zip(cross, shifted[1:], strict=True):
-                    c.add(shifted[0], r)
+                    cross = [CrossMoments(own[0], m) for m in own[1:]]
+                shifted = [m.shifted(r) for m, r in zip(own, rows, strict=True)]
+                sums = [(r.sum(1), torch.linalg.vector_norm(r, dim=1)) for r in shifted]
+                products = [shifted[0] @ r.T for r in shifted[1:]]
+                seen.append((key, own, cross, shifted[0].shape[1], sums, products))
+        # Nothing is added before all of it is there: memory may run out halfway, and no image must count twice.
+        for key, own, cross, count, sums, products in seen:
+            moments[key] = own, cross
+            for m, (total, norm) in zip(own, sums, strict=True):
+                m.add(count, total, norm)
+            for c, product in zip(cross, products, strict=True):
+                c.add(product)
+
+    fitting = fit or Fitting("match")
+    for x in images:
+        fitting(run, x)
     found: dict[str, list[tuple[Tensor, Tensor, Tensor]]] = {}
     for name, chosen in sites.items():
         parts = [moments[name, k] for k in range(len(chosen))]
@@ -256,8 +277,8 @@ def match_networks(
         if data is None:
             raise InputError("match_networks", expected="images", got="none", fix="Activation matching needs data.")
         device = next(iter(states[0].values())).device
-        images = (b[0].to(device) for b in batches(data, who="match_networks", batch_size=batch_size, most=most))
-        crosses = correlate(graph, states, images)
+        images = (b[0] for b in batches(data, who="match_networks", batch_size=batch_size, most=most))
+        crosses = correlate(graph, states, images, fit=Fitting("match_networks", device))
     return graph, {name: best_permutation(t[0][0], dead=(t[0][1], t[0][2])) for name, t in crosses.items()}
 
 

@@ -6,10 +6,11 @@ import copy
 from collections.abc import Sequence
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ..errors import InputError
-from ._batches import Images, batches
+from ._batch_statistics import BatchNorm, Look, Running, normalizing_by_batch, of_batch
+from ._batches import Fitting, Images, batches
 from ._permute import full_state, with_state
 
 
@@ -41,9 +42,9 @@ def merge(models: Sequence[nn.Module], *, weights: Sequence[float] | None = None
     return with_state(models[0], mean)
 
 
-def batch_norms(model: nn.Module) -> list[nn.modules.batchnorm._BatchNorm]:
+def batch_norms(model: nn.Module) -> dict[str, BatchNorm]:
     """The batch norms of a network that keep running statistics."""
-    return [m for m in model.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm) and m.running_mean is not None]
+    return {n: m for n, m in model.named_modules() if isinstance(m, BatchNorm) and m.running_mean is not None}
 
 
 def reset_batch_norms(model: nn.Module, data: Images, *, batch_size: int = 200, most: int | None = None) -> nn.Module:
@@ -51,22 +52,29 @@ def reset_batch_norms(model: nn.Module, data: Images, *, batch_size: int = 200, 
 
     One pass in which every batch norm uses the statistics of the batch; the running ones become the mean over batches
     of the batch means and of the unbiased batch variances. Only batch norms are in training mode: dropout stays off.
-    The data should be distributed as in training.
+    The data should be distributed as in training. A batch that does not fit into memory is taken in pieces, to the
+    same result, but one pass for every batch norm.
     """
     twin = copy.deepcopy(model).eval()
     norms = batch_norms(twin)
     if not norms:
         return twin
-    momenta = [m.momentum for m in norms]
-    for m in norms:
-        m.reset_running_stats()
-        m.momentum = None  # a cumulative average
-        m.train()
+    device = next(twin.parameters()).device
+    fit = Fitting("reset_batch_norms", device)
+    running: dict[str, Running] = {}
+
+    def run(x: Tensor, look: Look) -> None:
+        with normalizing_by_batch(list(norms.items()), look):
+            twin(x)
+
     with torch.no_grad():
-        device = next(twin.parameters()).device
         for batch in batches(data, who="reset_batch_norms", batch_size=batch_size, most=most):
             if len(batch[0]) > 1:
-                twin(batch[0].to(device))
-    for m, momentum in zip(norms, momenta, strict=True):
-        m.momentum = momentum
+                Running.gather(running, of_batch(run, batch[0], fit))
+        for name, norm in norms.items():
+            norm.reset_running_stats()
+            if name in running:
+                norm.running_mean.copy_(running[name].mean)  # type: ignore[union-attr]
+                norm.running_var.copy_(running[name].variance)  # type: ignore[union-attr]
+                norm.num_batches_tracked.fill_(running[name].batches)  # type: ignore[union-attr]
     return twin.eval()

@@ -27,15 +27,17 @@ class Moments:
         self.sum = torch.zeros(len(first), dtype=torch.float64, device=first.device)
         self.square = torch.zeros_like(self.sum)
 
-    def add(self, samples: Tensor) -> Tensor:
-        """Take in samples, channels first; returns them shifted, as a matrix of channels by samples."""
+    def shifted(self, samples: Tensor) -> Tensor:
+        """Samples, channels first, as a matrix of channels by samples, less the shift."""
         # Written to a contiguous tensor, so that rearranging and shifting are one pass over the data.
         shifted = torch.empty(samples.shape, dtype=samples.dtype, device=samples.device)
-        shifted = torch.sub(samples, self.shift, out=shifted).view(len(samples), -1)
-        self.count += shifted.shape[1]
-        self.sum += shifted.sum(1)
-        self.square += torch.linalg.vector_norm(shifted, dim=1).double() ** 2
-        return shifted
+        return torch.sub(samples, self.shift, out=shifted).view(len(samples), -1)
+
+    def add(self, count: int, total: Tensor, norm: Tensor) -> None:
+        """Take in shifted samples: how many, their sum, and the root of the sum of their squares."""
+        self.count += count
+        self.sum += total
+        self.square += norm.double() ** 2
 
     @property
     def mean(self) -> Tensor:
@@ -60,7 +62,10 @@ class CrossMoments:
     >>> x = torch.randn(3, 50)
     >>> first, second = Moments(x), Moments(x.flip(0))
     >>> cross = CrossMoments(first, second)
-    >>> cross.add(first.add(x), second.add(x.flip(0)))
+    >>> rows = first.shifted(x), second.shifted(x.flip(0))
+    >>> for moments, row in zip((first, second), rows):
+    ...     moments.add(50, row.sum(1), row.norm(dim=1))
+    >>> cross.add(rows[0] @ rows[1].T)
     >>> cross.correlation().argmax(1)
     tensor([2, 1, 0])
     """
@@ -69,9 +74,9 @@ class CrossMoments:
         self.first, self.second = first, second
         self.sum = torch.zeros(len(first.sum), len(second.sum), dtype=torch.float64, device=first.sum.device)
 
-    def add(self, first: Tensor, second: Tensor) -> None:
-        """Take in the shifted samples of both."""
-        self.sum += first @ second.T
+    def add(self, product: Tensor) -> None:
+        """Take in shifted samples of both, by the product of their matrices."""
+        self.sum += product
 
     def correlation(self, *, eps: float = 0.0) -> Tensor:
         """K[i, j] between channel i of the first and channel j of the second network; 0 for dead channels."""

@@ -6,6 +6,7 @@ import importlib
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -127,7 +128,7 @@ def _from_timm(spec: str, options: dict[str, Any]) -> Network:
 
     name = spec.removeprefix("timm:")
     if not timm.is_model(name):
-        close = timm.list_models(f"*{name}*")[:5]
+        close = get_close_matches(name, timm.list_models(), n=5) or timm.list_models(f"*{name}*")[:5]
         raise InputError(
             "MODEL",
             expected="an architecture of timm",

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import InputError, MissingExtraError
+from ._batches import is_memory
 
 LAYERS = frozenset(
     {
@@ -75,6 +76,8 @@ class OnnxNetwork(nn.Module):
             wanted = list(dict.fromkeys([*self._taps.values(), self._answer]))
             values = dict(zip(wanted, self._tapped.run(wanted, feed), strict=True))
         except Exception as error:  # onnxruntime has exceptions of its own for wrong shapes
+            if is_memory(error):
+                raise MemoryError(str(error)) from None
             shape = [d.dim_value or d.dim_param for d in self._inputs[0].type.tensor_type.shape.dim]
             raise InputError(
                 "ONNX network",

@@ -125,6 +125,13 @@ def require_preserved(model: nn.Module, graph: ChannelGraph, input_shape: Sequen
     state = full_state(twin)
     with torch.no_grad():
         before = _outputs(twin(x))
+        if not all(bool(torch.isfinite(t).all()) for t in before):
+            raise InputError(
+                "channel_graph",
+                expected="a network with finite outputs",
+                got="NaN or infinity for random images",
+                fix="Check the weights.",
+            )
         scale = max(float(t.abs().max()) for t in before) or 1.0
 
         def difference(chosen: Permutations) -> float:

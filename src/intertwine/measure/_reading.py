@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -44,7 +45,7 @@ class Reading:
         found: Estimate, *, layer: str = "", kind: str = "", shape: str = "", symmetry: str | None = None
     ) -> Reading:
         """From an estimate."""
-        low, high = found.interval
+        low, high = found.interval if found.n > 1 else (None, None)  # one image says nothing about others
         floor = None if found.floor is None else found.floor.mean
         name = found.of if symmetry is None else symmetry
         return Reading(found.metric, name, found.mean, layer, low, high, floor, found.n, kind, shape)
@@ -87,9 +88,11 @@ class Gate:
         try:
             number = float(bound)
         except ValueError:
+            number = math.nan
+        if math.isnan(number):
             raise InputError(
                 "gate", expected="METRIC=BOUND, such as invariance=0.1", got=repr(text), fix="Give a number."
-            ) from None
+            )
         return Gate(metric_named(name.strip()), number)
 
     def judge(self, readings: Iterable[Reading]) -> list[tuple[Reading, bool]]:

@@ -8,33 +8,19 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from ..errors import InputError
-from ._batches import Images, batches
+from ._batch_statistics import Look, Running, normalizing_by_batch, of_batch
+from ._batches import Fitting, Images, batches
 from ._channel_graph import ChannelGraph
 from ._merge import batch_norms, reset_batch_norms
 
 EPS = 1e-5
 _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
-
-
-@dataclass
-class _Statistics:
-    """Mean over batches of the batch means and of the unbiased batch variances of each channel."""
-
-    mean: Tensor
-    variance: Tensor
-    batches: int = 0
-
-    def add(self, mean: Tensor, variance: Tensor) -> None:
-        self.batches += 1
-        self.mean += (mean - self.mean) / self.batches
-        self.variance += (variance - self.variance) / self.batches
 
 
 def filter_layers(model: nn.Module, data: Images) -> list[str]:
@@ -50,7 +36,8 @@ def filter_layers(model: nn.Module, data: Images) -> list[str]:
     ]
     try:
         with torch.no_grad():
-            model(next(iter(batches(data, who="repair")))[0][:2].to(next(model.parameters()).device))
+            first = next(iter(batches(data, who="repair", batch_size=1)))[0][:1]
+            Fitting("repair", next(model.parameters()).device)(model, first)
     finally:
         for h in handles:
             h.remove()
@@ -61,11 +48,6 @@ def _channel_axis(module: nn.Module, y: Tensor) -> int:
     if isinstance(module, nn.Linear):
         return y.dim() - 1
     return 1
-
-
-def _moments(y: Tensor, axis: int) -> tuple[Tensor, Tensor]:
-    rows = y.movedim(axis, 0).reshape(y.shape[axis], -1).double()
-    return rows.mean(1), rows.var(1, unbiased=True) if rows.shape[1] > 1 else torch.zeros_like(rows[:, 0])
 
 
 @contextmanager
@@ -85,25 +67,30 @@ def channel_statistics(
     model: nn.Module, data: Images, names: Sequence[str], *, batch_size: int = 200, most: int | None = None
 ) -> dict[str, tuple[Tensor, Tensor]]:
     """Mean and standard deviation of the output channels of modules, in the mode in which the network is."""
-    found: dict[str, _Statistics] = {}
+    found: dict[str, Running] = {}
+    # The names of batch norms must not be taken for those of the modules that are looked at.
+    norms = [(f"{n} (input)", m) for n, m in batch_norms(model).items() if m.training]
 
-    def see(name: str, module: nn.Module, y: Tensor) -> None:
-        if not isinstance(y, Tensor):
-            raise InputError(
-                "repair",
-                expected=f"{name} to return one tensor, whose statistics can be restored",
-                got=type(y).__name__,
-                fix="Merge without REPAIR.",
-            )
-        mean, variance = _moments(y, _channel_axis(module, y))
-        found.setdefault(name, _Statistics(torch.zeros_like(mean), torch.zeros_like(mean))).add(mean, variance)
+    def run(x: Tensor, look: Look) -> None:
+        def see(name: str, module: nn.Module, y: Tensor) -> None:
+            if not isinstance(y, Tensor):
+                raise InputError(
+                    "repair",
+                    expected=f"{name} to return one tensor, whose statistics can be restored",
+                    got=type(y).__name__,
+                    fix="Merge without REPAIR.",
+                )
+            look(name, y, _channel_axis(module, y), used=False)
 
-    device = next(model.parameters()).device
-    with torch.no_grad(), _watched(model, names, see):
+        with normalizing_by_batch(norms, look), _watched(model, names, see):
+            model(x)
+
+    fit = Fitting("repair", next(model.parameters()).device)
+    with torch.no_grad():
         for batch in batches(data, who="repair", batch_size=batch_size, most=most):
             if len(batch[0]) > 1 or not batch_norms(model):
-                model(batch[0].to(device))
-    return {name: (s.mean, s.variance.sqrt()) for name, s in found.items()}
+                Running.gather(found, of_batch(run, batch[0], fit))
+    return {name: (found[name].mean, found[name].variance.sqrt()) for name in names if name in found}
 
 
 def _goals(
@@ -154,22 +141,23 @@ def repair(
     merged = copy.deepcopy(merged).eval()
     names = filter_layers(merged, data)
     goals = _goals([m.eval() for m in map(copy.deepcopy, models)], shares, data, names, **options)
-    running: dict[str, _Statistics] = {}
+    running: dict[str, Running] = {}
 
-    def normalize(name: str, module: nn.Module, y: Tensor) -> Tensor:
-        axis = _channel_axis(module, y)
-        mean, variance = _moments(y, axis)
-        running.setdefault(name, _Statistics(torch.zeros_like(mean), torch.zeros_like(mean))).add(mean, variance)
-        count = y.numel() // y.shape[axis]
-        biased = variance * (count - 1) / count if count > 1 else variance
-        scale = goals[name][1] / (biased + EPS).sqrt()
-        shape = [-1 if k == axis else 1 for k in range(y.dim())]
-        return y * scale.to(y).view(shape) + (goals[name][0] - scale * mean).to(y).view(shape)
+    def run(x: Tensor, look: Look) -> None:
+        def normalize(name: str, module: nn.Module, y: Tensor) -> Tensor:
+            axis = _channel_axis(module, y)
+            seen = look(name, y, axis, used=True)
+            scale = goals[name][1] / (seen.biased + EPS).sqrt()
+            shape = [-1 if k == axis else 1 for k in range(y.dim())]
+            return y * scale.to(y).view(shape) + (goals[name][0] - scale * seen.mean).to(y).view(shape)
 
-    device = next(merged.parameters()).device
-    with torch.no_grad(), _watched(merged, names, normalize):
+        with _watched(merged, names, normalize):
+            merged(x)
+
+    fit = Fitting("repair", next(merged.parameters()).device)
+    with torch.no_grad():
         for batch in batches(data, who="repair", **options):
-            merged(batch[0].to(device))
+            Running.gather(running, of_batch(run, batch[0], fit))
     for name in names:
         scale = goals[name][1] / (running[name].variance + EPS).sqrt()
         _scale(merged.get_submodule(name), scale, goals[name][0] - scale * running[name].mean)
@@ -219,7 +207,7 @@ def _repaired_blocks(
     if blocks:
         tracked = [copy.deepcopy(m).eval() for m in models]
         for m in tracked:
-            for norm in batch_norms(m):
+            for norm in batch_norms(m).values():
                 norm.train()
         goals = _goals(tracked, shares, data, blocks, **options)
     merged = copy.deepcopy(merged).eval()

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from .._registry import Registry
 from ..errors import InputError, IntertwineError
-from ._batches import as_tensor, batches, measuring
+from ._batches import Fitting, as_tensor, batches, measuring
 from ._consistency import shift_consistency
 from ._equivariance import equivariance_error
 from ._estimate import Estimate
@@ -62,7 +62,7 @@ class Subject:
         """Look at one image to see what kind of output the network has."""
         with measuring(model) as device:
             try:
-                out = as_tensor(model(images[:1].to(device)), who="audit")
+                out = Fitting("audit", device)(lambda x: as_tensor(model(x), who="audit"), images[:1])[0]
             except (RuntimeError, ValueError, TypeError) as error:
                 if isinstance(error, IntertwineError):
                     raise
@@ -161,13 +161,16 @@ def _accuracy(subject: Subject, symmetry: Symmetry | None) -> Findings:
 
 def _hits(subject: Subject, maps: Sequence[Callable[[Tensor], Tensor]]) -> Tensor:
     """For each image the share of maps after which it is classified rightly."""
-    hits = []
+    hits: list[Tensor] = []
     with measuring(subject.model) as device:
-        data = (subject.images, subject.labels)
+
+        def share(x: Tensor, labels: Tensor) -> Tensor:
+            right = [as_tensor(subject.model(m(x)), who="audit").argmax(1) == labels for m in maps]
+            return torch.stack(right).double().mean(0).cpu()
+
+        fit, data = Fitting("audit", device), (subject.images, subject.labels)
         for images, labels in batches(data, who="audit", batch_size=subject.batch_size):
-            x = images.to(device)
-            right = [as_tensor(subject.model(m(x)), who="audit").argmax(1).cpu() == labels for m in maps]
-            hits.append(torch.stack(right).double().mean(0))
+            hits += fit(share, images, labels)
     return torch.cat(hits)
 
 

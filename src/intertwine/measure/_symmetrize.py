@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from ..errors import InputError
 from ._barrier import moved_and_matched
 from ._batches import Images
-from ._channel_graph import ChannelGraph, channel_graph
+from ._channel_graph import ChannelGraph
 from ._matching import Matching, match
 from ._merge import batch_norms, reset_batch_norms
 from ._orbit_average import OrbitAverage
@@ -21,7 +21,7 @@ from ._permute import full_state, permuted_state, with_state
 from ._repair import repair as repaired
 from ._stride import StrideReport, stride_artifacts
 from ._symmetry import Symmetry, parse_symmetry
-from ._tied import parameter_orbits
+from ._tied import graph_of, parameter_orbits
 from ._transform import transformed_state
 
 
@@ -69,6 +69,16 @@ def averaged_state(
     return {n: total[n].to(v.dtype) if n in total else v.clone() for n, v in state.items()}
 
 
+def projected(network: nn.Module, matching: Matching) -> nn.Module:
+    """A copy of a network, averaged over the group with the permutations of a matching; buffers too."""
+    graph = graph_of(network, matching)
+    with torch.no_grad():
+        state = averaged_state(
+            graph, full_state(network), matching.symmetry, matching.permutations, matching.input_shape
+        )
+    return with_state(network, state)
+
+
 def symmetrize(
     model: nn.Module,
     data: Images,
@@ -95,7 +105,7 @@ def symmetrize(
     Args:
         model: any network that can be traced.
         data: images distributed as in training.
-        symmetry: a symmetry or its name; its order is a power of two.
+        symmetry: a symmetry or its name; its order is a power of two, or at most 64.
         matching: a constrained matching made before.
         repair: whether to restore the statistics.
         stencils: whether to replace the layers whose stride breaks the symmetry.
@@ -121,15 +131,8 @@ def symmetrize(
     shape = found.input_shape
     strides = stride_artifacts(model, shape, symmetry)  # type: ignore[arg-type]
 
-    def project(network: nn.Module) -> nn.Module:
-        # REPAIR gives a bias to layers that had none; the groups of channels keep their names.
-        graph = found.graph if _same_parameters(network, model) else channel_graph(network, shape)
-        with torch.no_grad():
-            state = averaged_state(graph, full_state(network), symmetry, found.permutations, shape)
-        return with_state(network, state)
-
     before = full_state(model)
-    out = project(copy.deepcopy(model).eval())
+    out = projected(copy.deepcopy(model).eval(), found)
     distance = {
         name: float(
             (p.detach().double() - before[name].double()).norm() / before[name].double().norm().clamp_min(1e-300)
@@ -138,18 +141,14 @@ def symmetrize(
     }
     if repair:
         if batch_norms(out):
-            out = project(reset_batch_norms(out, data, batch_size=batch_size, most=most))
+            out = projected(reset_batch_norms(out, data, batch_size=batch_size, most=most), found)
         else:
             ends = [model] + [moved_and_matched(model, found, g) for g in range(1, symmetry.order)]
-            out = project(repaired(out, ends, data, batch_size=batch_size, most=most))
+            out = projected(repaired(out, ends, data, batch_size=batch_size, most=most), found)
     if stencils and strides:
         _with_stencils(out, strides, symmetry)
     free = sum(int(orbits.max()) + 1 for orbits in parameter_orbits(model, found).values())
     return Symmetrized(out, field_types(found), strides, distance, free, found)
-
-
-def _same_parameters(a: nn.Module, b: nn.Module) -> bool:
-    return [n for n, _ in a.named_parameters()] == [n for n, _ in b.named_parameters()]
 
 
 def field_types(matching: Matching) -> dict[str, dict[int, int]]:

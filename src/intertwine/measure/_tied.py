@@ -8,9 +8,21 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
+from ._channel_graph import ChannelGraph, channel_graph
 from ._matching import Matching
 from ._permute import permuted_state
 from ._transform import transformed_state
+
+
+def graph_of(model: nn.Module, matching: Matching) -> ChannelGraph:
+    """The channel graph of a network with the groups of channels of a matching.
+
+    It is the matching's own unless REPAIR gave a bias to layers that had none; the groups keep their names.
+    """
+    known = matching.graph.axes
+    if all(name in known for name, p in model.named_parameters()):
+        return matching.graph
+    return channel_graph(model, matching.input_shape)
 
 
 def parameter_orbits(model: nn.Module, matching: Matching) -> dict[str, Tensor]:
@@ -18,12 +30,12 @@ def parameter_orbits(model: nn.Module, matching: Matching) -> dict[str, Tensor]:
 
     Entries of one orbit are equal in an equivariant network: one free number each.
     """
-    symmetry = matching.symmetry
+    symmetry, graph = matching.symmetry, graph_of(model, matching)
     state = {name: torch.arange(p.numel()).reshape(p.shape) for name, p in model.named_parameters()}
     smallest = dict(state)
     for g in range(1, symmetry.order):
-        moved = transformed_state(matching.graph, state, symmetry, g, matching.input_shape)
-        moved = permuted_state(matching.graph, moved, matching.permutations[g])
+        moved = transformed_state(graph, state, symmetry, g, matching.input_shape)
+        moved = permuted_state(graph, moved, matching.permutations[g])
         smallest = {name: torch.minimum(smallest[name], moved[name]) for name in state}
     return {name: labels.unique(return_inverse=True)[1] for name, labels in smallest.items()}
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import re
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -29,7 +31,7 @@ def load_weights_into(model: nn.Module, path: Path) -> list[str]:
     missing = sorted(set(wanted) - set(found))
     unexpected = sorted(set(found) - set(wanted))
     shapes = [
-        f"{key}: {tuple(found[key].shape)} in the file, {tuple(wanted[key].shape)} in the network"
+        f"{key} {tuple(found[key].shape)} instead of {tuple(wanted[key].shape)}"
         for key in wanted
         if key in found and found[key].shape != wanted[key].shape
     ]
@@ -51,6 +53,13 @@ def load_weights_into(model: nn.Module, path: Path) -> list[str]:
 
 
 def _state(path: Path) -> tuple[dict[str, Tensor], list[str]]:
+    if not path.is_file():
+        raise InputError(
+            str(path),
+            expected="a file with weights",
+            got="a folder" if path.is_dir() else "no such file",
+            fix="Check the path.",
+        )
     if path.suffix == ".safetensors":
         from safetensors import SafetensorError
         from safetensors.torch import load_file
@@ -62,12 +71,23 @@ def _state(path: Path) -> tuple[dict[str, Tensor], list[str]]:
                 str(path), expected="a safetensors file", got=str(error), fix="Save or copy it again."
             ) from None
     try:
-        content: Any = torch.load(path, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about old ways of pickling: what matters is raised
+            content: Any = torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
+        # torch's own message recommends to load the file all the same; only the name it stumbled over is of use.
+        name = re.search(r"GLOBAL ([\w.]+)", str(error))
+        if name is None:
+            raise InputError(
+                str(path),
+                expected="weights, as safetensors or as a torch file of tensors",
+                got="another kind of file",
+                fix="Save model.state_dict() with torch.save, or a safetensors file.",
+            ) from None
         raise UnsafeFileError(
             str(path),
             expected="a file of tensors",
-            got=str(error).strip().splitlines()[0],
+            got=f"a pickle that calls {name[1]}",
             fix="Nothing of it was run. Save model.state_dict() instead, or a safetensors file.",
         ) from None
     except (RuntimeError, EOFError, ValueError) as error:

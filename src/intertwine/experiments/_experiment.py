@@ -24,12 +24,14 @@ class Metric:
         unit: "%", "nats", …; empty for a pure number.
         better: whether more or less of it is better.
         meaning: one sentence, with the formula where there is one.
+        beside: the name of the metric in whose table this one is a column: a null, a control or a variant of it.
     """
 
     name: str
     unit: str
     better: Literal["higher", "lower"]
     meaning: str
+    beside: str = ""
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -27,8 +28,6 @@ from ._experiment import FinishedRun, Job, Metric
 from ._figures import Figure, Panel, Panels, load_arrays, save_arrays
 
 ERROR = Metric("e_eq", "", "lower", "sum over pairs of frames of |Roll(t̂) − t̂'|, capsules with norm 1")
-ERROR_PRIOR = Metric("e_eq_prior", "", "lower", "null: the same on latents drawn from the prior")
-ERROR_UNTRAINED = Metric("e_eq_untrained", "", "lower", "null: the same before training")
 ERROR_CENTERED = Metric("e_eq_centered", "", "lower", "the same with the mean of each capsule taken off")
 ELBO = Metric("elbo", "nats", "higher", "lower bound of log p(x) of a frame")
 LIKELIHOOD = Metric(
@@ -39,22 +38,27 @@ PUBLISHED_FORM = Metric(
 )
 RECONSTRUCTION = Metric("reconstruction", "nats", "lower", "−log p(x_l | t_l) of a frame given its own latents")
 GAP = Metric("traversal_gap", "nats", "lower", "−log p(x_δ | Roll_δ t_0), all frames, less the reconstruction error")
-GAP_UNTRAINED = Metric("traversal_gap_untrained", "nats", "lower", "null: the same before training")
 HELD = Metric("held_out_gap", "nats", "lower", "the same for the frames that had no share in t_0")
 
 
+def with_nulls(metric: Metric, *, prior: bool = False) -> tuple[Metric, ...]:
+    """The metric, and beside it the same where nothing was learned."""
+    untrained = replace(metric, name=f"{metric.name}_untrained", meaning="null: before training", beside=metric.name)
+    drawn = replace(
+        metric, name=f"{metric.name}_prior", meaning="null: on latents drawn from the prior", beside=metric.name
+    )
+    return (metric, drawn, untrained) if prior else (metric, untrained)
+
+
 METRICS = (
-    ERROR,
-    ERROR_PRIOR,
-    ERROR_UNTRAINED,
-    ERROR_CENTERED,
-    GAP,
-    GAP_UNTRAINED,
-    HELD,
-    RECONSTRUCTION,
-    ELBO,
-    LIKELIHOOD,
-    PUBLISHED_FORM,
+    *with_nulls(ERROR, prior=True),
+    *with_nulls(ERROR_CENTERED, prior=True),
+    *with_nulls(GAP),
+    *with_nulls(HELD),
+    *with_nulls(RECONSTRUCTION),
+    *with_nulls(ELBO),
+    *with_nulls(LIKELIHOOD),
+    *with_nulls(PUBLISHED_FORM),
 )
 """What every row reports, whatever the data."""
 
@@ -215,12 +219,15 @@ def run_row(
     train(job, model, sequences)
     model.eval()
     frames = torch.cat([x for x, _ in looked_at.values()])
-    found = measured(model, frames, latents_of(model, frames, seed=job.seed))
-    before = measured(untrained, frames, latents_of(untrained, frames, seed=job.seed))
-    found |= {ERROR_UNTRAINED.name: before[ERROR.name], GAP_UNTRAINED.name: before[GAP.name]}
+    found: dict[str, float] = {}
+    for network, suffix in ((model, ""), (untrained, "_untrained")):
+        own = measured(network, frames, latents_of(network, frames, seed=job.seed))
+        own |= likelihoods(network, frames[: job.settings["likelihood_sequences"]], seed=job.seed)
+        own |= probe(network)
+        found |= {f"{name}{suffix}": value for name, value in own.items()}
     prior = prior_sampler(job.settings, len(frames))(torch.Generator().manual_seed(job.seed))
-    found[ERROR_PRIOR.name] = capsule_equivariance_error(prior).mean
-    found |= likelihoods(model, frames[: job.settings["likelihood_sequences"]], seed=job.seed)
+    found[f"{ERROR.name}_prior"] = capsule_equivariance_error(prior).mean
+    found[f"{ERROR_CENTERED.name}_prior"] = capsule_equivariance_error(prior, centered=True).mean
     at = 0
     for factor, (x, labels) in looked_at.items():
         for suffix, t in (
@@ -230,8 +237,6 @@ def run_row(
         ):
             found |= {f"{name}{suffix}": value for name, value in correlate(factor, t, labels).items()}
         at += len(x)
-    found |= probe(model)
-    found |= {f"{name}_untrained": value for name, value in probe(untrained).items()}
     _keep_pictures(job, model, looked_at)
     return found
 

@@ -21,7 +21,7 @@ from ._runner import JobSpec
 BARRIER = Metric(
     "barrier", "", "lower", "relative loss of accuracy of the average of two matched networks, after REPAIR"
 )
-PLAIN = Metric("barrier_without_repair", "", "lower", "the same without REPAIR")
+PLAIN = Metric("barrier_without_repair", "", "lower", "the same without REPAIR", beside=BARRIER.name)
 FIRST = Metric("first_accuracy", "", "higher", "accuracy of the first network")
 SECOND = Metric("second_accuracy", "", "higher", "accuracy of the second network")
 

@@ -16,19 +16,31 @@ from ._relu import KINDS, PAPER, SMALL, SMOKE, prepared, some, trained
 ACCURACY = Metric("accuracy", "", "higher", "share of test images that are classified rightly")
 ERROR = Metric("invariance_error", "", "lower", "‖Φ(x) − Φ(τx)‖ / mean norm, on training images")
 BARRIER = Metric("gcnn_barrier", "", "lower", "relative loss of accuracy of ½(Φ + PΦ̂), after REPAIR; 0 for a GCNN")
-PLAIN = Metric("gcnn_barrier_without_repair", "", "lower", "the same without REPAIR")
-MOVED = Metric("flip_accuracy", "", "higher", "accuracy of the network with mirrored filters, on images as they are")
+PLAIN = Metric("gcnn_barrier_without_repair", "", "lower", "the same without REPAIR", beside=BARRIER.name)
+MOVED = Metric(
+    "flip_accuracy",
+    "",
+    "higher",
+    "the same of the network with mirrored filters, on images as they are",
+    beside=ACCURACY.name,
+)
 CONSTRAINED = Metric(
-    "gcnn_barrier_involution", "", "lower", "the barrier with partners that must be pairs, after REPAIR"
+    "gcnn_barrier_involution",
+    "",
+    "lower",
+    "the barrier with partners that must be pairs, after REPAIR",
+    beside=BARRIER.name,
 )
 IDENTITY = Metric(
-    "gcnn_barrier_unmatched", "", "lower", "control: the barrier with every channel its own partner, after REPAIR"
+    "gcnn_barrier_unmatched", "", "lower", "control: every channel its own partner, after REPAIR", beside=BARRIER.name
 )
 PAIRED = Metric("order_two_or_less", "", "higher", "share of channels on cycles of length 1 or 2 of the matching")
 FOUND = Metric(
     "partners_found", "", "higher", "GCNN only: share of live channels matched with the partner that is built in"
 )
-FOUND_PAIRS = Metric("partners_found_involution", "", "higher", "the same with partners that must be pairs")
+FOUND_PAIRS = Metric(
+    "partners_found_involution", "", "higher", "the same with partners that must be pairs", beside=FOUND.name
+)
 PARAMETERS = Metric("parameters", "", "lower", "number of trained weights")
 
 # Accuracy, invariance error and barrier, each with its standard deviation over 18 to 24 runs.

@@ -17,20 +17,19 @@ from ..data import DSPRITES, FactorGrid, FactorSequences, SpriteImages, load, pa
 from ..measure import capsule_correlation
 from ._experiment import Experiment, ExperimentRow, FinishedRun, Job, Metric, Ordering, Published
 from ._figures import Figure
-from ._tvae import ERROR, GAP, METRICS, run_row, topology_of, traversal_figures
+from ._tvae import ERROR, GAP, METRICS, run_row, topology_of, traversal_figures, with_nulls
 
 FACTORS = {"x": "position x", "y": "position y", "orientation": "orientation", "scale": "scale"}
 
 _CORRELATIONS = tuple(
-    Metric(f"capcorr_{factor}{suffix}", "", "higher", f"CapCorr of {name}{note}")
+    metric
     for factor, name in FACTORS.items()
     for suffix, note in (
         ("", ""),
-        ("_prior", ", null: latents from the prior"),
-        ("_untrained", ", null: before training"),
         ("_circular", ", with the correlation of angles"),
         ("_disjoint", ", only frames that share no variable"),
     )
+    for metric in with_nulls(Metric(f"capcorr_{factor}{suffix}", "", "higher", f"CapCorr of {name}{note}"), prior=True)
 )
 
 # X, Y, orientation and scale: CapCorr, then the equivariance error; spreads over three initializations.

@@ -18,15 +18,15 @@ from ..topographic import TorusTopology
 from ..train import seed_all
 from ._experiment import Experiment, ExperimentRow, FinishedRun, Job, Metric, Ordering
 from ._figures import Figure, Panel, Panels, load_arrays, save_arrays
-from ._tvae import ELBO, latents_of, likelihoods, train
+from ._tvae import ELBO, latents_of, likelihoods, train, with_nulls
 
 AGREEMENT = Metric(
     "neighbor_agreement", "", "higher", "share of neighbors on the grid whose favorite images show the same digit"
 )
-DISTANT = Metric("distant_agreement", "", "lower", "null: the same for pairs of variables at random")
-UNTRAINED = Metric("neighbor_agreement_untrained", "", "higher", "null: the same for neighbors, before training")
+DISTANT = Metric(
+    "distant_agreement", "", "lower", "null: the same for pairs of variables at random", beside=AGREEMENT.name
+)
 CORRELATION = Metric("neighbor_correlation", "", "higher", "mean correlation of t² of neighbors on the grid")
-CORRELATION_UNTRAINED = Metric("neighbor_correlation_untrained", "", "higher", "null: the same before training")
 
 
 def _frame(image: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
@@ -51,8 +51,7 @@ def run(job: Job) -> Mapping[str, float]:
     save_arrays(job.folder, {"favorites": favorites})
     return {
         **found,
-        UNTRAINED.name: before[AGREEMENT.name],
-        CORRELATION_UNTRAINED.name: before[CORRELATION.name],
+        **{f"{name}_untrained": before[name] for name in (AGREEMENT.name, CORRELATION.name)},
         ELBO.name: likelihoods(model, frames, seed=job.seed)[ELBO.name],
     }
 
@@ -114,7 +113,7 @@ EXPERIMENT = Experiment(
     name="tvae-torus",
     title="A map of digits on a torus",
     reference="Keller & Welling 2021, Figure 3",
-    metrics=(AGREEMENT, DISTANT, UNTRAINED, CORRELATION, CORRELATION_UNTRAINED, ELBO),
+    metrics=(*with_nulls(AGREEMENT), DISTANT, *with_nulls(CORRELATION), ELBO),
     rows=(
         ExperimentRow("torus", "TVAE on a torus", {"kind": "torus"}),
         ExperimentRow("vae", "VAE, laid out the same way", {"kind": "vae"}),

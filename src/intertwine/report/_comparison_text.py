@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from ..experiments import Cell, Comparison, Experiment, ExperimentRow, Metric, Published, Verdict
@@ -29,6 +30,7 @@ class Line:
         our_runs: over how many seeds.
         difference: ours minus published.
         judgment: whether the difference is in the good direction.
+        beside: of each metric that is shown beside, mean and standard deviation over seeds, and the mean.
     """
 
     row: ExperimentRow
@@ -39,6 +41,7 @@ class Line:
     our_runs: str
     difference: str
     judgment: Literal["", "better", "worse", "equal"]
+    beside: tuple[tuple[str, float | None], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,22 @@ def metric_name(metric: Metric | str) -> str:
 def metric_label(metric: Metric) -> str:
     """The name with its unit, for an axis or a heading."""
     return f"{metric_name(metric)} ({metric.unit})" if metric.unit else metric_name(metric)
+
+
+def shown_metrics(experiment: Experiment, comparison: Comparison) -> list[tuple[Metric, list[Metric]]]:
+    """The metrics that have numbers and a table of their own, each with those that are columns of that table."""
+    some = [metric for metric in experiment.metrics if has_numbers(experiment, comparison, metric)]
+    heads = {metric.name for metric in some if not metric.beside}
+    return [
+        (metric, [other for other in some if other.beside == metric.name])
+        for metric in some
+        if metric.beside not in heads
+    ]
+
+
+def beside_name(metric: Metric) -> str:
+    """The name of a column: what the metric's name adds to that of the metric it stands beside."""
+    return metric_name(metric.name.removeprefix(f"{metric.beside}_"))
 
 
 def direction(metric: Metric) -> str:
@@ -108,10 +127,21 @@ def _given_places(published: Published) -> int:
     return written_places([published.mean] if published.spread is None else [published.mean, published.spread])
 
 
-def lines(experiment: Experiment, comparison: Comparison, metric: Metric) -> list[Line]:
-    """Published against ours in one metric, a line a row."""
+def lines(experiment: Experiment, comparison: Comparison, metric: Metric, beside: Sequence[Metric] = ()) -> list[Line]:
+    """Published against ours in one metric, a line a row, with the metrics that are shown beside it."""
     places = places_of(experiment, comparison, metric)
-    return [_line(row, cell_of(comparison, row, metric), metric, places) for row in experiment.rows]
+    found = [_line(row, cell_of(comparison, row, metric), metric, places) for row in experiment.rows]
+    for other in beside:
+        digits = places_of(experiment, comparison, other)
+        found = [
+            replace(line, beside=(*line.beside, _beside(cell_of(comparison, line.row, other), digits)))
+            for line in found
+        ]
+    return found
+
+
+def _beside(cell: Cell, places: int) -> tuple[str, float | None]:
+    return ("" if cell.mean is None else _plus_minus(cell.mean, spread_of(cell), places)), cell.mean
 
 
 def _line(row: ExperimentRow, cell: Cell, metric: Metric, places: int) -> Line:

@@ -15,14 +15,15 @@ from ._comparison_text import (
     CONFIDENCE,
     SURE,
     Line,
+    beside_name,
     cell_of,
     claims,
     direction,
-    has_numbers,
     lines,
     metric_label,
     metric_name,
     places_of,
+    shown_metrics,
     spread_of,
 )
 from ._figure_section import figure_blocks, figure_data, figures_of
@@ -153,11 +154,12 @@ def _summary(
 
 def _results(experiment: Experiment, comparison: Comparison, plots: bool) -> list[Block]:
     blocks: list[Block] = []
-    shown = [metric for metric in experiment.metrics if has_numbers(experiment, comparison, metric)]
-    for metric in shown:
+    shown = shown_metrics(experiment, comparison)
+    for metric, beside in shown:
         blocks += [
             Heading(_capital(metric_label(metric)), direction(metric)),
             Prose(_capital(metric.meaning.rstrip(".")) + "."),
+            *([Prose(_explained(beside), quiet=True)] if beside else ()),
             DataTable(
                 f"{_capital(metric_name(metric))}: published and ours",
                 [
@@ -165,8 +167,9 @@ def _results(experiment: Experiment, comparison: Comparison, plots: bool) -> lis
                     Column("published", metric.unit, "right", "mean ± spread as the paper gives them"),
                     Column("ours", metric.unit, "right", "mean ± standard deviation over n seeds"),
                     Column("difference", metric.unit, "right", "ours minus published"),
+                    *(Column(beside_name(other), other.unit, "right", other.meaning) for other in beside),
                 ],
-                [_result_row(line) for line in lines(experiment, comparison, metric)],
+                [_result_row(line) for line in lines(experiment, comparison, metric, beside)],
             ),
         ]
     if plots and shown:
@@ -174,7 +177,7 @@ def _results(experiment: Experiment, comparison: Comparison, plots: bool) -> lis
             "Open diamonds on dashed lines are published, full circles on solid lines ours; the small dots are the "
             "seeds. Axes begin where the values do, not at zero."
         )
-        pictures = [_result_plot(experiment, comparison, metric, k) for k, metric in enumerate(shown, 1)]
+        pictures = [_result_plot(experiment, comparison, metric, k) for k, (metric, _) in enumerate(shown, 1)]
         blocks += [Heading("Plots"), Prose(reading, quiet=True), Gallery(pictures)]
     return blocks
 
@@ -201,7 +204,13 @@ def _result_row(line: Line) -> list[TableCell]:
             value=math.nan if given is None or mean is None else mean - given.mean,
             note=line.judgment,
         ),
+        *(TableCell(text, value=math.nan if mean is None else mean) for text, mean in line.beside),
     ]
+
+
+def _explained(beside: Sequence[Metric]) -> str:
+    """What the further columns of a table are."""
+    return _capital("; ".join(f"{beside_name(other)}: {other.meaning.rstrip('.')}" for other in beside)) + "."
 
 
 def _result_plot(experiment: Experiment, comparison: Comparison, metric: Metric, index: int) -> Picture:
@@ -376,7 +385,8 @@ def _data(experiment: Experiment, comparison: Comparison, runs: Sequence[RunSumm
         "settings": experiment.scales[scale],
         "intertwine": __version__,
         "metrics": [
-            {"name": m.name, "unit": m.unit, "better": m.better, "meaning": m.meaning} for m in experiment.metrics
+            {"name": m.name, "unit": m.unit, "better": m.better, "meaning": m.meaning, "beside": m.beside}
+            for m in experiment.metrics
         ],
         "rows": rows,
         "claims": [

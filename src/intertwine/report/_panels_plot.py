@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _GAP = 6.0
-_LARGEST, _SMALLEST = 84.0, 30.0  # sides of an image, in points
+_LARGEST, _SMALLEST, _ALONE = 84.0, 30.0, 280.0  # sides of an image, in points; of one that has no company
 _PIXELS = 192  # of a side, at most: more than a screen shows at this size
+_PIXELS_ALONE = 640
 _LABEL, _TITLE, _BAR = 20.0, 14.0, 34.0
 _COLORS = {"diverging": "RdBu_r", "amount": "viridis", "gray": "gray"}
 _FAINT = "#57616c"  # fixed, as the paper is: images stand on white in the dark too
@@ -42,7 +43,8 @@ class _Layout:
 def panels_figure(panels: Panels) -> Figure:
     """The images in rows under their labels, long rows in several lines; and the scale of colors, if they share one.
 
-    Pixels stay pixels: images are embedded as they are, large ones averaged down to 192 pixels a side.
+    Pixels stay pixels: images are embedded as they are, large ones averaged down to 192 pixels a side, or to 640 if
+    there is one only.
     """
     from matplotlib.figure import Figure
 
@@ -89,7 +91,7 @@ def _arranged(every: Sequence[Panel], longest: int) -> _Layout:
     titled = max(len(panel.title) for panel in every)
     least = min(_LARGEST, max(_SMALLEST, titled * LETTER))
     columns = max(1, min(longest, int((room + _GAP) / (least + _GAP))))
-    width = min(_LARGEST, (room - _GAP * (columns - 1)) / columns)
+    width = min(_ALONE if len(every) == 1 else _LARGEST, (room - _GAP * (columns - 1)) / columns)
     ratio = max(panel.values.shape[-2] / panel.values.shape[-1] for panel in every)
     return _Layout(width, width * min(ratio, 3.0), columns)
 
@@ -125,8 +127,10 @@ def _pixels(panels: Panels, panel: Panel, shared: tuple[float, float] | None) ->
     from matplotlib import colormaps
 
     values = panel.values.detach().to("cpu", torch.float64)
-    if max(values.shape[-2:]) > _PIXELS:
-        shrink = _PIXELS / max(values.shape[-2:])
+    alone = sum(len(images) for _, images in panels.rows) == 1
+    most = _PIXELS_ALONE if alone else _PIXELS
+    if max(values.shape[-2:]) > most:
+        shrink = most / max(values.shape[-2:])
         size = [max(1, round(side * shrink)) for side in values.shape[-2:]]
         values = interpolate(values.reshape(1, -1, *values.shape[-2:]), size, mode="area").reshape(
             *values.shape[:-2], *size

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..experiments import Comparison, Experiment, Metric
-from ._comparison_text import CONFIDENCE, claims, direction, has_numbers, lines, metric_label
+from ._comparison_text import CONFIDENCE, beside_name, claims, direction, lines, metric_label, shown_metrics
 
 if TYPE_CHECKING:
     from rich.console import Group, RenderableType
@@ -23,13 +24,12 @@ def comparison_table(experiment: Experiment, comparison: Comparison) -> Group:
     from rich.text import Text
 
     parts: list[RenderableType] = []
-    for metric in experiment.metrics:
-        if has_numbers(experiment, comparison, metric):
-            parts += [
-                heading(f"{metric_label(metric)}, {direction(metric)}"),
-                _results(experiment, comparison, metric),
-                "",
-            ]
+    for metric, beside in shown_metrics(experiment, comparison):
+        parts += [
+            heading(f"{metric_label(metric)}, {direction(metric)}"),
+            _results(experiment, comparison, metric, beside),
+            "",
+        ]
     if comparison.verdicts:
         parts += [heading("claims of the paper"), _claims(experiment, comparison), Text(CONFIDENCE, style="dim")]
     return Group(*parts)
@@ -52,13 +52,19 @@ def plain_table(*columns: tuple[str, bool]) -> Table:
     return table
 
 
-def _results(experiment: Experiment, comparison: Comparison, metric: Metric) -> Table:
+def _results(experiment: Experiment, comparison: Comparison, metric: Metric, beside: Sequence[Metric]) -> Table:
     from rich.text import Text
 
     table = plain_table(
-        ("row", False), ("published", True), ("n", True), ("ours", True), ("n", True), ("difference", True)
+        ("row", False),
+        ("published", True),
+        ("n", True),
+        ("ours", True),
+        ("n", True),
+        ("difference", True),
+        *((beside_name(other), True) for other in beside),
     )
-    for line in lines(experiment, comparison, metric):
+    for line in lines(experiment, comparison, metric, beside):
         ran = line.cell.mean is not None
         # Text, not str: a name in brackets is a name, not a style.
         table.add_row(
@@ -68,6 +74,7 @@ def _results(experiment: Experiment, comparison: Comparison, metric: Metric) -> 
             Text(line.ours, style="" if ran else "dim"),
             Text(line.our_runs.removeprefix("n = ")),
             Text(f"{line.difference} {line.judgment}".strip()),
+            *(Text(text) for text, _ in line.beside),
         )
     return table
 

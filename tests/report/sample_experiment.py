@@ -101,6 +101,14 @@ def compared(experiment: Experiment, runs: Sequence[SampleRun]) -> Comparison:
 COMPARISON = compared(EXPERIMENT, RUNS)
 
 
+def with_null() -> tuple[Experiment, Comparison, list[SampleRun]]:
+    """The same with a further metric, which belongs beside the first."""
+    null = Metric("test_error_untrained", "%", "lower", "null: before training", beside="test_error")
+    experiment = replace(EXPERIMENT, metrics=(*EXPERIMENT.metrics, null))
+    runs = [replace(run, metrics={**run.metrics, null.name: 90.0 + run.seed}) for run in RUNS]
+    return experiment, compared(experiment, runs), runs
+
+
 def hostile() -> tuple[Experiment, Comparison, list[SampleRun]]:
     """The same with markup in every text."""
     rows = tuple(replace(row, title=f"{row.title} {HOSTILE}", settings={HOSTILE: HOSTILE}) for row in EXPERIMENT.rows)

@@ -35,7 +35,17 @@ from intertwine.report import (
 from intertwine.report._experiment_plot import comparison_figure, learning_curves
 from intertwine.report._numbers import duration, measured_places, number, percent
 from intertwine.report._plot_pieces import needs_logarithm
-from tests.report.sample_experiment import COMPARISON, EXPERIMENT, HOSTILE, RUNS, SampleRun, compared, hostile, large
+from tests.report.sample_experiment import (
+    COMPARISON,
+    EXPERIMENT,
+    HOSTILE,
+    RUNS,
+    SampleRun,
+    compared,
+    hostile,
+    large,
+    with_null,
+)
 
 ROOT = Path(__file__).parents[2]
 
@@ -132,6 +142,16 @@ def test_a_metric_without_published_numbers_has_ours_alone() -> None:
     assert table.rows[0] == ["linear classifier", "–", "−0.960 ± 0.010 n = 3", ""]
     assert "↑ higher is better" in SMALL
     assert "↓ lower is better" in SMALL
+
+
+def test_a_null_is_a_column_beside_what_it_belongs_to() -> None:
+    experiment, comparison, runs = with_null()
+    reader = Reader(experiment_page(experiment, comparison, runs, scale="paper"))
+    table = reader.tables["Test error: published and ours"]
+    assert table.heads[-1].startswith("untrained")
+    assert table.rows[0][-1] == "91 ± 1"
+    assert "Untrained: null: before training." in reader.text
+    assert not any(name.startswith("Test error untrained") for name in reader.tables)
 
 
 def test_a_metric_that_nobody_has_is_left_out() -> None:

@@ -155,8 +155,10 @@ def test_missing_values_and_constant_images():
 
 
 def test_large_images_are_averaged_down():
-    (image, _) = drawn(Panels("t", [("", [Panel(torch.rand(1000, 500))])]))
+    large = Panel(torch.rand(1000, 500))
+    image = drawn(Panels("t", [("", [large, large])]))[0]
     assert image.shape == (192, 96, 3)
+    assert drawn(Panels("t", [("", [large])]))[0].shape == (640, 320, 3), "one alone is shown larger"
     assert 100 < image.mean() < 155
 
 

@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from intertwine.report import comparison_table
-from tests.report.sample_experiment import COMPARISON, EXPERIMENT, HOSTILE, compared, hostile
+from tests.report.sample_experiment import COMPARISON, EXPERIMENT, HOSTILE, compared, hostile, with_null
 
 
 def printed(width: int, *, experiment=EXPERIMENT, comparison=COMPARISON, terminal: bool = False) -> str:  # type: ignore[no-untyped-def]
@@ -33,6 +33,14 @@ def test_published_and_ours_and_the_claims_are_printed() -> None:
     assert "LeNet-5 has lower test error than 300 hidden units yes holds 99.8%" in found
     assert "boosted LeNet-4 has lower test error than LeNet-5 yes not run" in found
     assert "D4 network has lower test error than LeNet-5 not given holds needs 2 seeds" in found
+
+
+def test_a_null_is_printed_beside_what_it_belongs_to() -> None:
+    experiment, comparison, _ = with_null()
+    found = lines(printed(120, experiment=experiment, comparison=comparison))
+    assert "row published n ours n difference untrained" in found
+    assert "linear classifier 12 9.60 ± 0.10 3 −2.40 better 91 ± 1" in found
+    assert not any(line.startswith("test error untrained") for line in found), "and has no table of its own"
 
 
 @pytest.mark.parametrize("width", [80, 100, 200])

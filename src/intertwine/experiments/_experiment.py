@@ -178,6 +178,15 @@ class Experiment:
         if len(set(names)) != len(names):
             raise InputError(self.name, expected="rows with different names", got=str(names), fix="Rename one.")
         known = {metric.name for metric in self.metrics}
+        own = {metric.name for metric in self.metrics if not metric.beside}
+        for metric in self.metrics:
+            if metric.beside and metric.beside not in own:
+                raise InputError(
+                    self.name,
+                    expected=f"metrics beside one that has a table of its own: {', '.join(sorted(own))}",
+                    got=f"{metric.name} beside {metric.beside}",
+                    fix="Name one of these.",
+                )
         for claim in self.orderings:
             if claim.metric not in known or not {claim.first, claim.second} <= set(names):
                 raise InputError(

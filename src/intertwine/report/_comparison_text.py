@@ -79,12 +79,7 @@ def metric_label(metric: Metric) -> str:
 def shown_metrics(experiment: Experiment, comparison: Comparison) -> list[tuple[Metric, list[Metric]]]:
     """The metrics that have numbers and a table of their own, each with those that are columns of that table."""
     some = [metric for metric in experiment.metrics if has_numbers(experiment, comparison, metric)]
-    heads = {metric.name for metric in some if not metric.beside}
-    return [
-        (metric, [other for other in some if other.beside == metric.name])
-        for metric in some
-        if metric.beside not in heads
-    ]
+    return [(metric, [other for other in some if other.beside == metric.name]) for metric in some if not metric.beside]
 
 
 def beside_name(metric: Metric) -> str:

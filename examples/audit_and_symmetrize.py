@@ -17,9 +17,9 @@ data = tw.data.load("digits", size=16).normalized()
 (x, y), test = data.train.as_tensors(), data.test.as_tensors()
 
 
-def train(net: nn.Module, epochs: int, lr: float) -> nn.Module:
+def train(net: nn.Module, epochs: int) -> nn.Module:
     """Your own loop: images turned by quarter turns at random."""
-    optimizer = torch.optim.Adam(net.parameters(), lr=lr)
+    optimizer = torch.optim.Adam(net.parameters(), lr=1e-2)
     for _ in range(epochs):
         for part in torch.randperm(len(x)).split(64):
             images = x[part].rot90(int(torch.randint(4, ())), (2, 3))
@@ -30,7 +30,7 @@ def train(net: nn.Module, epochs: int, lr: float) -> nn.Module:
 
 
 torch.manual_seed(0)
-net = train(tw.models.plain_cnn(1, 10, widths=(8, 12, 16)), options.epochs, 1e-2)
+net = train(tw.models.plain_cnn(1, 10, widths=(8, 12, 16)), options.epochs)
 
 found = tw.measure.audit(net, (test[0][:200], test[1][:200]), "c4", name="digits")
 for layer in (r for r in found.readings if r.metric == "layer_equivariance_error"):
@@ -41,11 +41,8 @@ if options.out:
 
 seen = torch.cat([x.rot90(k, (2, 3)) for k in range(4)])  # images distributed as in training
 twin = tw.measure.symmetrize(net, seen, "c4")
-tied = train(tw.measure.tie(twin.model, twin.matching), options.epochs, 3e-3)  # training cannot leave the symmetry
-for module in tied.modules():
-    for name in list(getattr(module, "parametrizations", {})):
-        nn.utils.parametrize.remove_parametrizations(module, name)
-final = tw.measure.symmetrize(tied, seen, "c4", matching=twin.matching).model  # statistics of the norms, too
+# Trained on with its weights tied, it cannot leave the symmetry.
+final = tw.measure.tune(twin, (x, y), epochs=options.epochs, lr=3e-3).model
 
 for name, model in {"yours": net, "averaged": twin.model, "averaged, trained on": final}.items():
     error = tw.measure.invariance_error(model, test[0], "c4").mean

@@ -13,20 +13,18 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.parametrize import remove_parametrizations
 
-from ..data import AugmentedSplit, ImageData, Split, load, random_rotation90
+from ..data import AugmentedSplit, Split, load, random_rotation90
 from ..groups import Cyclic
 from ..measure import (
     Audit,
-    Symmetrized,
     accuracy,
     audit,
     filter_pairs,
     invariance_error,
     match,
     symmetrize,
-    tie,
+    tune,
 )
 from ..models import GroupCNN, SimpleNet, SoftResNet, TopographicVAE, plain_cnn
 from ..relaxed import RelaxationTable, relaxation_penalty, relaxation_table
@@ -165,7 +163,7 @@ def run_demo(
         about = f"the {name} network averaged over quarter turns, its channels matched"
         demo.networks.append(_looked_at(f"{name}, symmetrized", "measure", about, twin.model, test))
     say("measure: the augmented network, made symmetric and trained on within the symmetry")
-    final = _trained_on(twin, turned, data, folder / "tied", 1 if quick else 4, progress)
+    final = tune(twin, data.train.as_tensors(), epochs=1 if quick else 4, lr=1e-2).model
     about = "the last one, trained on for four epochs with its weights tied; it stays exactly symmetric"
     demo.networks.append(_looked_at("augmented, symmetrized, tuned", "measure", about, final, test))
     demo.pictures.append(_filters(trained["augmented"], turned))
@@ -208,18 +206,6 @@ def _train(
         progress=progress,
     )
     model.eval()
-
-
-def _trained_on(
-    twin: Symmetrized, images: Tensor, data: ImageData, folder: Path, epochs: int, progress: bool
-) -> nn.Module:
-    """Train the free numbers of a symmetrized network, and measure the statistics of its norms symmetrically."""
-    model = tie(twin.model, twin.matching)
-    _train(model, cross_entropy, data.train, data.test, folder, epochs, progress)
-    for module in model.modules():
-        for name in list(getattr(module, "parametrizations", {})):
-            remove_parametrizations(module, name)
-    return symmetrize(model, images, "c4", matching=twin.matching).model
 
 
 def _looked_at(name: str, verb: str, about: str, model: nn.Module, test: tuple[Tensor, Tensor]) -> DemoNetwork:

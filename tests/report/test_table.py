@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
 
 from intertwine.report import comparison_table
-from tests.report.sample_experiment import COMPARISON, EXPERIMENT, HOSTILE, compared, hostile, with_null
+from tests.report.sample_experiment import COMPARISON, EXPERIMENT, HOSTILE, RUNS, compared, hostile, with_null
 
 
 def printed(width: int, *, experiment=EXPERIMENT, comparison=COMPARISON, terminal: bool = False) -> str:  # type: ignore[no-untyped-def]
@@ -41,6 +42,13 @@ def test_a_null_is_printed_beside_what_it_belongs_to() -> None:
     assert "row published n ours n difference untrained" in found
     assert "linear classifier 12 9.60 ± 0.10 3 −2.40 better 91 ± 1" in found
     assert not any(line.startswith("test error untrained") for line in found), "and has no table of its own"
+
+
+def test_a_row_that_ran_and_does_not_have_the_metric_was_not_left_out() -> None:
+    runs = [run if run.row != "mlp" else replace(run, metrics={"test_error": 4.5}) for run in RUNS]
+    found = lines(printed(100, comparison=compared(EXPERIMENT, runs)))
+    assert "300 hidden units – –" in found
+    assert "boosted LeNet-4 – not run" in found
 
 
 @pytest.mark.parametrize("width", [80, 100, 200])

@@ -14,6 +14,7 @@ SURE = 0.95
 """The confidence from which on a claim counts as seen, or as contradicted below one minus it."""
 
 NOT_RUN = "not run"
+NOT_REPORTED = "–"
 NOT_PUBLISHED = "–"
 
 
@@ -125,7 +126,11 @@ def _given_places(published: Published) -> int:
 def lines(experiment: Experiment, comparison: Comparison, metric: Metric, beside: Sequence[Metric] = ()) -> list[Line]:
     """Published against ours in one metric, a line a row, with the metrics that are shown beside it."""
     places = places_of(experiment, comparison, metric)
-    found = [_line(row, cell_of(comparison, row, metric), metric, places) for row in experiment.rows]
+    ran = {name for (name, _), cell in comparison.cells.items() if cell.values}
+    found = [
+        _line(row, cell_of(comparison, row, metric), metric, places, NOT_REPORTED if row.name in ran else NOT_RUN)
+        for row in experiment.rows
+    ]
     for other in beside:
         digits = places_of(experiment, comparison, other)
         found = [
@@ -139,7 +144,7 @@ def _beside(cell: Cell, places: int) -> tuple[str, float | None]:
     return ("" if cell.mean is None else _plus_minus(cell.mean, spread_of(cell), places)), cell.mean
 
 
-def _line(row: ExperimentRow, cell: Cell, metric: Metric, places: int) -> Line:
+def _line(row: ExperimentRow, cell: Cell, metric: Metric, places: int, missing: str) -> Line:
     given = cell.published
     mean = cell.mean
     difference: str = ""
@@ -154,7 +159,7 @@ def _line(row: ExperimentRow, cell: Cell, metric: Metric, places: int) -> Line:
         cell=cell,
         published=NOT_PUBLISHED if given is None else _plus_minus(given.mean, given.spread, _given_places(given)),
         published_runs="" if given is None or given.runs is None else f"n = {given.runs}",
-        ours=NOT_RUN if mean is None else _plus_minus(mean, spread_of(cell), places),
+        ours=missing if mean is None else _plus_minus(mean, spread_of(cell), places),
         our_runs="" if mean is None else f"n = {len(cell.values)}",
         difference=difference,
         judgment=judgment,

@@ -150,7 +150,7 @@ def _line(row: ExperimentRow, cell: Cell, metric: Metric, places: int, missing: 
     difference: str = ""
     judgment: Literal["", "better", "worse", "equal"] = ""
     if given is not None and mean is not None and math.isfinite(mean):
-        apart = mean - given.mean
+        apart = 0.0 if math.isclose(mean, given.mean, rel_tol=1e-12) else mean - given.mean
         difference = number(apart, places, signed=True)
         good = apart > 0 if metric.better == "higher" else apart < 0
         judgment = "equal" if apart == 0 else "better" if good else "worse"

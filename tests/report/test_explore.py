@@ -24,6 +24,7 @@ from intertwine.relaxed import SoftConv2d
 from intertwine.report import Explorer
 from intertwine.report._explore_relax import GRID, IMAGE, KERNEL, filters_at_places
 from intertwine.spaces import Grid2d
+from tests.report.serving import serving
 
 
 @pytest.fixture(scope="module")
@@ -39,12 +40,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def server(folder: Path) -> Iterator[Explorer]:
-    with Explorer(demo=folder) as made:
-        thread = threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.05})
-        thread.start()
+    with serving(demo=folder) as made:
         yield made
-        made.shutdown()
-        thread.join()
 
 
 class Answer:

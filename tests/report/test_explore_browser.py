@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from intertwine.measure import Audit, audit
 from intertwine.models import TopographicVAE, plain_cnn
 from intertwine.report import Explorer, write_audit_page
 from tests.report.chromium import STYLE, Browser, contrast, luminance, needs_browser, too_wide
+from tests.report.serving import serving
 
 pytestmark = needs_browser
 
@@ -36,12 +36,8 @@ def server(tmp_path_factory: pytest.TempPathFactory, found: Audit) -> Iterator[E
     torch.manual_seed(0)
     save_capsules(folder, TopographicVAE((1, 16, 16), capsules=4, length=9, window=9), steps=7)
     found.save(folder / "audits" / "small")
-    with Explorer(demo=folder) as made:
-        thread = threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.05})
-        thread.start()
+    with serving(demo=folder) as made:
         yield made
-        made.shutdown()
-        thread.join()
 
 
 def enter(browser: Browser, server: Explorer, room: str, **options) -> None:
@@ -150,18 +146,12 @@ def test_rolling_by_the_whole_length_returns_the_first_image(browser: Browser, s
 
 
 def test_a_network_is_trained_on_demand(browser: Browser) -> None:
-    with Explorer(steps=3) as made:
-        thread = threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.05})
-        thread.start()
-        try:
-            browser.open(f"{made.url}#capsules")
-            browser.wait("return document.querySelector('#capsules .training p').textContent.includes('takes 3 steps')")
-            browser.run("document.querySelector('#capsules [name=train]').click()")
-            browser.wait("return document.querySelectorAll('#capsules .big canvas').length === 2")
-            assert browser.console() == []
-        finally:
-            made.shutdown()
-            thread.join()
+    with serving(steps=3) as made:
+        browser.open(f"{made.url}#capsules")
+        browser.wait("return document.querySelector('#capsules .training p').textContent.includes('takes 3 steps')")
+        browser.run("document.querySelector('#capsules [name=train]').click()")
+        browser.wait("return document.querySelectorAll('#capsules .big canvas').length === 2")
+        assert browser.console() == []
 
 
 def test_an_audit_opens_sorts_and_shows_the_layer_that_is_picked(

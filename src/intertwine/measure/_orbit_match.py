@@ -67,43 +67,15 @@ def best_orbits(group: FiniteGroup, moves: Mapping[int, np.ndarray]) -> dict[int
 
 def _kinds(group: FiniteGroup) -> list[_Kind]:
     """The transitive actions on more than one point, one for each class of conjugate subgroups."""
-    product = [[int(group.compose(a, b)) for b in range(group.order)] for a in range(group.order)]
-    inverse = [int(group.inverse(g)) for g in range(group.order)]
-    found: list[_Kind] = []
-    seen: set[frozenset[int]] = set()
-    for k in sorted(_subgroups(group.order, product), key=lambda k: (len(k), sorted(k))):
-        if k in seen or len(k) == group.order:
-            continue
-        seen |= {frozenset(product[product[g][h]][inverse[g]] for h in k) for g in range(group.order)}
-        cosets: list[frozenset[int]] = []
-        for g in range(group.order):
-            coset = frozenset(product[g][h] for h in k)
-            if coset not in cosets:
-                cosets.append(coset)
-        moved = np.array(
-            [[cosets.index(frozenset(product[g][x] for x in c)) for c in cosets] for g in range(group.order)]
-        )
-        between = tuple(
-            tuple(tuple(g for g in range(1, group.order) if moved[g, a] == b) for b in range(len(cosets)))
-            for a in range(len(cosets))
-        )
-        found.append(_Kind(moved, between))
-    return found
-
-
-def _subgroups(order: int, product: Sequence[Sequence[int]]) -> set[frozenset[int]]:
-    def closed(elements: frozenset[int]) -> frozenset[int]:
-        while True:
-            more = elements | {product[a][b] for a in elements for b in elements}
-            if more == elements:
-                return elements
-            elements = more
-
-    found = {frozenset({0})}
-    new = set(found)
-    while new:
-        new = {closed(k | {g}) for k in new for g in range(order) if g not in k} - found
-        found |= new
+    found = []
+    for each in group.subgroup_classes():
+        moved = each.representative.coset_action.numpy()
+        places = range(moved.shape[1])
+        if len(places) > 1:
+            between = (
+                tuple(tuple(g for g in range(1, group.order) if moved[g, a] == b) for b in places) for a in places
+            )
+            found.append(_Kind(moved, tuple(between)))
     return found
 
 

@@ -17,7 +17,6 @@ PACKAGE = "intertwine"
 SOURCE = Path(__file__).parents[1] / "src" / PACKAGE
 
 # From the ground up. A room is a folder or a file directly under src/intertwine; rooms of one tuple share a floor.
-# Rooms that are only planned are listed too, so that the first file in them already has its place.
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("errors", "_registry", "_numerics", "_files", "_kept", "_torchvision"),
     ("groups",),

@@ -95,7 +95,11 @@ def train(folder: Path, model: nn.Module | None = None, loader: Any = None, **se
 @pytest.mark.parametrize("fused", [True, False])
 @pytest.mark.parametrize("clip", [None, 0.5])
 def test_the_loop_is_the_one_written_by_hand(
-    tmp_path: Path, settings: dict[str, Any], make: Callable[..., torch.optim.Optimizer], fused: bool, clip: float | None
+    tmp_path: Path,
+    settings: dict[str, Any],
+    make: Callable[..., torch.optim.Optimizer],
+    fused: bool,
+    clip: float | None,
 ) -> None:
     ours, hand = linear(), linear()
     loader = deterministic_loader(line(), 4, seed=0)

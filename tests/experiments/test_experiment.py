@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+import torch
 from scipy.stats import ttest_ind
 
 from intertwine.errors import InputError
-from intertwine.experiments import SCALES, Ordering, compare, experiment_named, experiments, welch_confidence
+from intertwine.experiments import (
+    SCALES,
+    Ordering,
+    compare,
+    experiment_named,
+    experiments,
+    load_arrays,
+    save_arrays,
+    welch_confidence,
+)
 
 LENET = experiment_named("lenet")
 WITHOUT_NUMBERS = {"lrlc-imagenet", "soft-rotmnist", "tvae-torus"}
@@ -82,3 +93,11 @@ def test_confidence_without_spread():
     assert welch_confidence([0.0, 0.0], [1.0, 1.0]) == 0.0
     assert welch_confidence([1.0, 1.0], [1.0, 1.0]) == 0.5
     assert welch_confidence([1.0], [0.0, 0.1]) is None
+
+
+def test_arrays_come_back_in_the_order_of_their_names(tmp_path: Path) -> None:
+    kept = {f"orders/{layer}": torch.full((2,), layer) for layer in (10, 8, 9, 100, 2)} | {"filters": torch.ones(1)}
+    save_arrays(tmp_path, kept)
+    found = load_arrays(tmp_path)
+    assert list(found) == ["filters", "orders/2", "orders/8", "orders/9", "orders/10", "orders/100"]
+    assert all(torch.equal(values, kept[name]) for name, values in found.items())

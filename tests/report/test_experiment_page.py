@@ -422,9 +422,9 @@ def test_many_curves_are_spread_over_pictures_with_equal_axes() -> None:
     found = pictures(experiment_page(*large(), scale="paper"))
     loss = [svg for svg in found if (svg.get("aria-label") or "").startswith("training loss")]
     assert [str(svg.get("aria-label")).partition(", ")[2] for svg in loss] == [
-        "rows 1 to 6 of 16",
-        "rows 7 to 12 of 16",
-        "rows 13 to 16 of 16",
+        "rows 1 to 5 of 16",
+        "rows 6 to 10 of 16",
+        "rows 11 to 16 of 16",
     ]
     ticks = [[word for word in words(svg) if re.fullmatch(r"[\d.,]+", word)] for svg in loss]
     assert ticks[0] == ticks[1] == ticks[2]

@@ -6,6 +6,7 @@ hold (a filter, a map, a reconstructed image) it keeps beside its record with :f
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -123,7 +124,7 @@ def save_arrays(folder: Path, arrays: Mapping[str, Tensor]) -> Path:
 
 
 def load_arrays(folder: Path) -> dict[str, Tensor]:
-    """What :func:`save_arrays` kept there; nothing if the run kept nothing.
+    """What :func:`save_arrays` kept there, by name (``2`` before ``10``); nothing if the run kept nothing.
 
     >>> load_arrays(Path("no-such-folder"))
     {}
@@ -132,9 +133,15 @@ def load_arrays(folder: Path) -> dict[str, Tensor]:
     from safetensors.torch import load
 
     try:
-        return dict(load((folder / ARRAYS).read_bytes()))
+        found = load((folder / ARRAYS).read_bytes())  # in any order
     except FileNotFoundError:
         return {}
     except SafetensorError as error:  # the runs beside it still make their figures
         warnings.warn(f"{folder / ARRAYS}: left out: {error}", RecordWarning, stacklevel=2)
         return {}
+    return {name: found[name] for name in sorted(found, key=_numbers_apart)}
+
+
+def _numbers_apart(name: str) -> list[str | int]:
+    """Words and numbers in turn, so that names sort as people count."""
+    return [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", name)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
@@ -262,9 +263,11 @@ def _curves(experiment: Experiment, runs: Sequence[RunSummary]) -> list[Block]:
     points = max(_LEAST_POINTS, min(_MOST_POINTS, _ALL_POINTS // len(experiment.rows)))
     for index, (key, label) in enumerate(_logged(experiment, runs).items(), 1):
         every = learning_curves(experiment, runs, key, most_points=points)
-        for first in range(0, len(every), MAX_CURVES):
-            some = every[first : first + MAX_CURVES]
-            part = f", rows {first + 1} to {first + len(some)} of {len(every)}" if len(every) > MAX_CURVES else ""
+        pieces = math.ceil(len(every) / MAX_CURVES)
+        bounds = [piece * len(every) // pieces for piece in range(pieces)]
+        for first, end in itertools.pairwise([*bounds, len(every)]):
+            some = every[first:end]
+            part = f", rows {first + 1} to {end} of {len(every)}" if pieces > 1 else ""
             figure = curve_figure(some, every, label)
             svg = inline_svg(figure, name=f"curve-{index}-{first}", title=f"{label} in the course of training{part}")
             pictures.append(Picture(svg, f"{_capital(label)} in the course of training{part}."))

@@ -35,7 +35,7 @@ class Engine(StrEnum):
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the experiment; 'list' shows them.")]
 ScaleOption = Annotated[
-    Scale, typer.Option(help="smoke: seconds; small: minutes on two cores; paper: the published setting.")
+    Scale, typer.Option(help="smoke: seconds; small: minutes a row on two cores; paper: the published setting.")
 ]
 ResultsOption = Annotated[Path, typer.Option(help="Folder under which runs are kept.")]
 

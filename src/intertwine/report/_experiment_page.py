@@ -49,8 +49,8 @@ SCHEMA = 1
 _MOST_POINTS, _LEAST_POINTS, _ALL_POINTS = 80, 30, 480  # of a curve, and of all rows together: a page is to be mailed
 _MEANING: dict[Scale, str] = {
     "smoke": "Every row in seconds, to see that everything runs. Its numbers say nothing about the paper.",
-    "small": "Minutes on two cores, with less data or less training than published. Orderings may carry over, values "
-    "need not.",
+    "small": "Minutes a row on two cores, with less data or less training than published. Orderings may carry over, "
+    "values need not.",
     "paper": "The published setting.",
 }
 _NO_PLOTS = "Plots are left out: matplotlib is not installed. pip install 'intertwine[plot]' brings it."

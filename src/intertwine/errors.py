@@ -1,6 +1,6 @@
 """Every error this package raises on purpose.
 
-Each message has four parts: who complains, what was expected, what came instead, and what to do about it.
+Each message says who complains, what was expected, what came instead and, where it helps, what to do about it.
 All of them descend from :class:`IntertwineError`, so one ``except`` clause catches the package and nothing else.
 """
 
@@ -14,12 +14,12 @@ class IntertwineError(Exception):
         who: the function, class or file that complains.
         expected: what it needs.
         got: what it was given.
-        fix: what the reader can do about it.
+        fix: what the reader can do about it, if there is something to say.
     """
 
-    def __init__(self, who: str, *, expected: str, got: str, fix: str) -> None:
+    def __init__(self, who: str, *, expected: str, got: str, fix: str = "") -> None:
         self.who, self.expected, self.got, self.fix = who, expected, got, fix
-        super().__init__(f"{who}: expected {expected}; got {got}. {fix}")
+        super().__init__(f"{who}: expected {expected}; got {got}. {fix}".rstrip())
 
     def __reduce__(self) -> tuple[object, ...]:
         # Keyword-only arguments do not survive the default pickling of exceptions (multiprocessing, xdist).

@@ -151,7 +151,7 @@ class TestDigits:
         assert len(data) == 360
 
     def test_bad_input(self):
-        with pytest.raises(InputError, match="mode single, dual or perspective"):
+        with pytest.raises(InputError, match="mode to be 'single', 'dual' or 'perspective'"):
             DigitMotion(mode="triple")
         with pytest.raises(InputError, match="a gray image"):
             seeded(DigitMotion(), torch.rand(3, 8, 8), 0)

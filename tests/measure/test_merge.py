@@ -65,7 +65,7 @@ def test_weighted_merge_and_errors():
     torch.testing.assert_close(mixed.weight, 0.25 * a.weight + 0.75 * b.weight)
     with pytest.raises(InputError, match="a difference at weight"):
         merge([a, nn.Linear(3, 2)])
-    with pytest.raises(InputError, match="1 weights for 2 networks"):
+    with pytest.raises(InputError, match="2 networks and 1 weights"):
         merge([a, b], weights=[1.0])
     with pytest.raises(InputError, match="images and labels"):
         accuracy(a, torch.randn(2, 1, 2, 2))

@@ -150,7 +150,7 @@ class TestInvarianceError:
             (nn.Identity(), torch.zeros(1, 3, 4, 4, dtype=torch.int64), "Scale the images"),
             (nn.Identity(), [], "expected images; got none"),
             (nn.Identity(), [{"x": X}], "batches of images"),
-            (nn.Identity(), 3, "a tensor of images or a loader"),
+            (nn.Identity(), 3, "data to be a tensor, .* or an iterable of object; got 3"),
             (nn.Threshold(0.5, float("nan")), X, "NaN or infinity for 6 of 6 images"),
             (Pair(), X, "a network that returns one tensor; got tuple"),
         ],

@@ -8,7 +8,14 @@ import torch.nn.functional as F  # noqa: N812
 
 from intertwine.errors import GroupLawError, InputError
 from intertwine.groups import Cyclic
-from intertwine.measure import PlaneMap, Symmetry, parse_symmetry
+from intertwine.measure import (
+    PlaneMap,
+    Symmetry,
+    equivariance_error,
+    invariance_error,
+    layer_errors,
+    parse_symmetry,
+)
 
 NAMES = ("hflip", "vflip", "flips", "c2", "c4", "d4")
 
@@ -59,3 +66,56 @@ def test_maps_that_are_no_group_are_refused():
         Symmetry("first", Cyclic(2), [lambda x: x.flip(3), lambda x: x])
     with pytest.raises(InputError, match="Did you mean hflip"):
         parse_symmetry("hflp")
+
+
+class TestOtherTensors:
+    """Measures take signals, volumes and vectors when the user says how a group moves them."""
+
+    CASES = (
+        ("signals", (16,), lambda x: x.flip(-1)),
+        ("volumes", (4, 4, 4), lambda x: x.flip(-3)),
+        ("vectors", (), lambda x: x.flip(-1)),
+    )
+
+    @pytest.mark.parametrize(("name", "sizes", "flip"), CASES)
+    def test_every_measure(self, name, sizes, flip):
+        symmetry = Symmetry(name, Cyclic(2), [lambda x: x, flip], sizes=sizes)
+        x = torch.randn(5, 3, *sizes, dtype=torch.float64)
+        odd, even = Odd(), Even(flip)
+        assert float(invariance_error(even, x, symmetry)) < 1e-12 < 0.1 < float(invariance_error(odd, x, symmetry))
+        assert float(equivariance_error(torch.nn.Tanh(), x, symmetry)) < 1e-12
+        assert float(equivariance_error(odd, x, symmetry)) > 0.1
+        layers = layer_errors(torch.nn.Sequential(torch.nn.Tanh(), odd), x, symmetry).layers
+        if sizes:
+            assert float(layers[0].equivariance) < 1e-12 < 0.1 < float(layers[1].equivariance)
+
+    def test_images_where_signals_are_expected(self):
+        symmetry = Symmetry("signals", Cyclic(2), [lambda x: x, lambda x: x.flip(-1)], sizes=(16,))
+        with pytest.raises(InputError, match="3 axes"):
+            invariance_error(Odd(), torch.rand(2, 3, 8, 8), symmetry)
+        with pytest.raises(InputError, match=r"images \(n, channels, height, width\)"):
+            invariance_error(Odd(), torch.rand(2, 3, 8), "hflip")
+
+    def test_maps_of_another_shape(self):
+        with pytest.raises(InputError, match=r"maps of a tensor of shape \(2, 3, 16\)"):
+            Symmetry("planes", Cyclic(2), [lambda x: x, lambda x: x.flip(-3, -4)], sizes=(16,))
+
+    def test_elements_that_are_not_there(self):
+        with pytest.raises(InputError, match="0 to 1; got 2"):
+            parse_symmetry("hflip").apply(2, torch.rand(1, 1, 4, 4))
+
+
+class Odd(torch.nn.Module):
+    """Weighs every place differently."""
+
+    def forward(self, x):
+        return x * torch.linspace(1, 2, x[0].numel(), dtype=x.dtype).view(x.shape[1:])
+
+
+class Even(torch.nn.Module):
+    def __init__(self, flip):
+        super().__init__()
+        self.flip = flip
+
+    def forward(self, x):
+        return x + self.flip(x)

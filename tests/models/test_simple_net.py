@@ -129,7 +129,7 @@ def test_a_trained_net_as_locally_connected():
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        ({"layer": "lrlc"}, "a layer among conv, .*; got 'lrlc'"),
+        ({"layer": "lrlc"}, "layer to be 'conv', .*; got 'lrlc'"),
         ({"layer": "local"}, r"where=1, 2, 3 or 'all' .*; got where=None"),
         ({"layer": "local", "where": 4}, "got where=4"),
         ({"layer": "wide", "where": "all", "rank": 2}, "where=1, 2 or 3"),

@@ -147,7 +147,7 @@ class TestBadInput:
     def test_wrong_settings(self):
         with pytest.raises(InputError, match="at least one capsule"):
             VAE((1, 8, 8), capsules=0, length=5)
-        with pytest.raises(InputError, match="bernoulli or gaussian"):
+        with pytest.raises(InputError, match="'bernoulli' or 'gaussian'"):
             VAE((1, 8, 8), **SMALL, likelihood="poisson")
         with pytest.raises(InputError, match="multiples of 4"):
             VAE((1, 9, 9), **SMALL, network="conv")

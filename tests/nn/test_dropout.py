@@ -71,7 +71,7 @@ def test_single_channels_would_break_it():
         assert_equivariant(PlainDropout(FIELD, FIELD, Dropout(FIELD).claim), training=True)
 
 
-@pytest.mark.parametrize("p", [1.0, -0.1, "a half"])
-def test_probabilities(p):
-    with pytest.raises(InputError, match="0 <= p < 1"):
+@pytest.mark.parametrize(("p", "text"), [(1.0, "0 <= p < 1"), (-0.1, "0 <= p < 1"), ("a half", "p to be a number")])
+def test_probabilities(p, text):
+    with pytest.raises(InputError, match=text):
         Dropout(FIELD, p)

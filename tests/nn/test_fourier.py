@@ -174,7 +174,7 @@ class TestRefusals:
             layer_of(band_limited_regular(so3, 2), samples=48)
 
     def test_functions_are_modules(self):
-        with pytest.raises(InputError, match="wrap the function"):
+        with pytest.raises(InputError, match="Wrap the function"):
             layer_of(band_limited_regular(so2, 1), torch.tanh)
 
     def test_constructors(self):

@@ -66,7 +66,7 @@ def test_after_a_convolution():
 
 
 def test_functions_are_modules():
-    with pytest.raises(InputError, match=r"gate=, a torch\.nn\.Module"):
+    with pytest.raises(InputError, match=r"gate to be a torch\.nn\.Module or None"):
         Gated(MIXED, gate=torch.tanh)
-    with pytest.raises(InputError, match=r"activation=, a torch\.nn\.Module"):
+    with pytest.raises(InputError, match=r"activation to be a torch\.nn\.Module or None"):
         Gated(MIXED, activation=torch.tanh)

@@ -98,8 +98,8 @@ class TestRefusals:
                 make(Sphere().field(SO2().trivial))
 
     def test_groups_divide(self):
-        for groups in (3, 0, 2.0):
-            with pytest.raises(InputError, match="divides the 4 fields"):
+        for groups, text in ((3, "divides the 4 fields"), (0, "divides the 4 fields"), (2.0, "a whole number")):
+            with pytest.raises(InputError, match=text):
                 GroupNorm(REGULAR, groups)
 
     def test_orthogonal(self):

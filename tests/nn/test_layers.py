@@ -66,7 +66,7 @@ class TestRefusals:
             layer(SKEW)
 
     def test_functions_are_modules(self):
-        with pytest.raises(InputError, match="wrap the function in a module"):
+        with pytest.raises(InputError, match="Wrap the function in a module"):
             Pointwise(REGULAR, torch.sin)
 
 

@@ -157,7 +157,7 @@ def test_errors():
         SphereConv(SCALAR, SCALAR, grid, band_limit=6)
     with pytest.raises(InputError, match="anchors from 1 to 6"):
         SphereConv(SCALAR, SCALAR, grid, anchors=7)
-    with pytest.raises(InputError, match="the grid on which fields are sampled"):
+    with pytest.raises(InputError, match="in_grid to be a SphereGrid"):
         SphereConv(SCALAR, SCALAR, 5)
     with pytest.raises(EmptyKernelSpaceError, match="A field of spin m has degrees from m on"):
         SphereConv(SCALAR, VECTOR, grid, band_limit=0)

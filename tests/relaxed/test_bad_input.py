@@ -58,7 +58,7 @@ def test_a_network_of_such_layers_says_the_same_of_its_images():
 @pytest.mark.parametrize("kind", LOW_RANK)
 @pytest.mark.parametrize("rank", [0, -3, 1.5, math.nan, "2", None])
 def test_a_rank_that_is_none(kind, rank):
-    with pytest.raises(InputError, match=f"{kind.__name__}: expected rank of 1 or more"):
+    with pytest.raises(InputError, match=f"{kind.__name__}: expected rank (of 1 or more|to be a whole number)"):
         kind(2, 3, 3, rank=rank, input_size=8)
 
 
@@ -103,9 +103,12 @@ class TestDomainFrequency:
 @pytest.mark.parametrize("kind", [SoftGroupConv2d, PartialGroupConv2d])
 @pytest.mark.parametrize("samples", [0, -1, 0.5, 4.0, math.nan, "8", None])
 def test_fewer_than_one_group_sample(kind, samples):
-    with pytest.raises(InputError, match=f"{kind.__name__}: expected at least 1 group sample; got {samples!r}"):
+    with pytest.raises(
+        InputError,
+        match=f"{kind.__name__}: expected (at least 1 group sample|samples to be a whole number); got {samples!r}",
+    ):
         kind(2, 3, samples=samples)
-    with pytest.raises(InputError, match="an even number of group samples, 2 or more"):
+    with pytest.raises(InputError, match=r"an even number of group samples, 2 or more|samples to be a whole number"):
         kind(2, 3, samples=samples, mirrored=True)
 
 

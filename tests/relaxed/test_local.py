@@ -77,11 +77,11 @@ def test_another_size_than_built_for(layer):
 
 
 def test_bad_input():
-    with pytest.raises(InputError, match="lc_init 'keras' or 'per_position'"):
+    with pytest.raises(InputError, match="lc_init to be 'keras' or 'per_position'"):
         LocallyConnected2d(2, 3, 3, input_size=6, lc_init="he")
     with pytest.raises(InputError, match="input_size: one or two whole numbers of 1 or more; got 0"):
         LocallyConnected2d(2, 3, 3, input_size=0)
-    with pytest.raises(InputError, match="sharing among"):
+    with pytest.raises(InputError, match="sharing to be 'factorized'"):
         SpatialBias2d(2, input_size=6, sharing="none")
     with pytest.raises(InputError, match="adds the two coordinates itself"):
         CoordConv2d(2, 3, 3)(torch.zeros(1, 4, 6, 6))

@@ -340,12 +340,12 @@ def test_bad_input(layer):
     def build(*arguments, **options):
         return layer(*(arguments or (2, 4, 3)), **{"rank": 2, "input_size": 8, **options})
 
-    for rank in (0, -1, 2.0):
-        with pytest.raises(InputError, match=rf"{layer.__name__}: expected rank of 1 or more; got {rank}"):
+    for rank, text in ((0, "of 1 or more"), (-1, "of 1 or more"), (2.0, "to be a whole number")):
+        with pytest.raises(InputError, match=rf"{layer.__name__}: expected rank {text}; got {rank}"):
             build(rank=rank)
     with pytest.raises(InputError, match=r"rank of at most 36, the number of places \(6 x 6\); got 37"):
         build(rank=37)
-    with pytest.raises(InputError, match="normalize among softmax, norm, none; got 'sparsemax'"):
+    with pytest.raises(InputError, match="normalize to be 'softmax', 'norm' or 'none'; got 'sparsemax'"):
         build(normalize="sparsemax")
     with pytest.raises(InputError, match="images of at least 3 x 3 with their padding; got 2 x 8"):
         build(input_size=(2, 8))
@@ -367,9 +367,9 @@ def test_bad_input(layer):
 
 
 def test_bad_choices():
-    with pytest.raises(InputError, match="sharing among factorized"):
+    with pytest.raises(InputError, match="sharing to be 'factorized'"):
         made(sharing="diagonal")
-    with pytest.raises(InputError, match="init among structured, random"):
+    with pytest.raises(InputError, match="init to be 'structured' or 'random'"):
         made(init="zeros")
     with pytest.raises(InputError, match="path among auto, conv, build"):
         made(path="fast")

@@ -263,7 +263,7 @@ def test_a_kept_table_is_not_used_for_other_samples():
     [
         ({"samples": 0}, "at least 1 group sample; got 0"),
         ({"samples": 7, "mirrored": True}, "an even number of group samples"),
-        ({"sampling": "sobol"}, "sampling grid, random or train"),
+        ({"sampling": "sobol"}, "sampling to be 'grid', 'random' or 'train'"),
         ({"rotation_softness": -1.0}, "finite number of 0 or more"),
         ({"rotation_softness": float("nan")}, "finite number of 0 or more"),
         ({"lifting": True, "rotation_softness": 1.0}, "no rotation_softness in a lifting layer"),

@@ -117,5 +117,5 @@ def test_sizes():
     assert assert_equivariant(fours) < 1e-12
     with pytest.raises(InputError, match="accepts none of"):
         assert_equivariant(AvgPool2d(FIELD, 100))
-    with pytest.raises(InputError, match="Derive it from"):
+    with pytest.raises(InputError, match="Derive yours from"):
         assert_equivariant(torch.nn.ReLU())

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-import warnings
 from collections.abc import Sequence
 from math import prod
 from pathlib import Path
@@ -11,6 +9,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from .._warn import warn_caller
 from ..errors import InputError
 from ._choose import held_out
 from ._class_tree import Entry, class_labels, find_classes
@@ -160,13 +159,4 @@ def _warn(path: Path, skipped: Sequence[Skipped]) -> None:
     named = "; ".join(f"{bad.path} ({bad.reason})" for bad in skipped[:_NAMED])
     more = f"; and {len(skipped) - _NAMED} more" if len(skipped) > _NAMED else ""
     message = f"{path}: {len(skipped)} unreadable image(s) skipped: {named}{more}"
-    warnings.warn(message, SkippedImagesWarning, stacklevel=_outside())
-
-
-def _outside() -> int:
-    """How many calls above the caller of this function the code lies that is not of this room, for a warning."""
-    room, level = __name__.rpartition(".")[0], 1
-    frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(room):
-        frame, level = frame.f_back, level + 1
-    return level
+    warn_caller(message, SkippedImagesWarning)

@@ -14,12 +14,14 @@ import torch
 from torch import Tensor
 from torch.nn.functional import grid_sample
 
+from .._checked import checked
 from ..errors import InputError
 
 KINDS = ("rotation", "scale", "hue")
 Mode = Literal["single", "dual", "perspective"]
 
 
+@checked
 @dataclass(frozen=True)
 class DigitMotion:
     """One gray image to a colored sequence.

@@ -9,9 +9,11 @@ from math import prod
 import torch
 from torch import Tensor
 
+from .._checked import checked
 from ..errors import InputError
 
 
+@checked
 @dataclass(frozen=True)
 class FactorGrid:
     """The product of some factors; the last factor varies fastest.

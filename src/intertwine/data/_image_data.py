@@ -7,6 +7,7 @@ from functools import cached_property
 
 import torch
 
+from .._checked import checked
 from ._factors import FactorGrid
 from ._normalization import Normalization, channel_statistics
 from ._split import Split
@@ -14,6 +15,7 @@ from ._split import Split
 _MEASURED = 4096
 
 
+@checked
 @dataclass(frozen=True)
 class Skipped:
     """An image file that could not be read, and why."""
@@ -22,6 +24,7 @@ class Skipped:
     reason: str
 
 
+@checked
 @dataclass(frozen=True, eq=False, repr=False)
 class ImageData:
     """A dataset of images.

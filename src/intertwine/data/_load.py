@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from .._checked import checked
 from ..errors import InputError
 from ._class_folder import read_class_folder
 from ._image_data import ImageData
@@ -15,6 +16,7 @@ from ._registry import describe, names, suggestion
 from ._tree import ARCHIVES, is_archive
 
 
+@checked
 def load(
     name_or_path: str | Path,
     *,

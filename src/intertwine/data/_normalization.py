@@ -8,10 +8,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from .._checked import checked
 from ..errors import InputError
 from ._transforms import normalize
 
 
+@checked
 @dataclass(frozen=True)
 class Normalization:
     """``(x - mean) / std`` for each channel.

@@ -10,6 +10,7 @@ from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
 
+from .._checked import checked
 from ..errors import InputError
 from ._image_data import ImageData
 
@@ -18,6 +19,7 @@ Reader = Callable[..., ImageData]
 kept; fetches it first if asked to and not there."""
 
 
+@checked
 @dataclass(frozen=True)
 class Registered:
     """A dataset with a name.
@@ -44,6 +46,7 @@ class Registered:
 _datasets: dict[str, Registered] = {}
 
 
+@checked
 def register_dataset(name: str, *, about: str, files: str) -> Callable[[Reader], Reader]:
     """Make a reader known under a name.
 
@@ -86,6 +89,7 @@ def names() -> tuple[str, ...]:
     return tuple(sorted(_datasets))
 
 
+@checked
 def describe(name: str) -> Registered:
     """What is known about a dataset without reading it: what it is, which files it wants where, its options.
 

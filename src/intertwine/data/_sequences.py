@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from .._checked import checked
 from ..errors import InputError
 from ._factors import FactorGrid
 from ._split import Split
@@ -23,6 +24,7 @@ Frames = Callable[[Tensor, torch.Generator], tuple[Tensor, Tensor]]
 ``(time, ...)``."""
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class FactorSequences(Dataset[tuple[Tensor, Tensor]]):
     """Sequences in which one factor of a grid of images moves through its values, from a random start and round.
@@ -90,6 +92,7 @@ class FactorSequences(Dataset[tuple[Tensor, Tensor]]):
         return (frames if frames.is_floating_point() else frames.float() / self.white), classes
 
 
+@checked
 def part_of_grid(
     split: Split, grid: FactorGrid, *, frames: int, moving: Sequence[str], **chosen: Sequence[int]
 ) -> FactorSequences:
@@ -110,6 +113,7 @@ def part_of_grid(
     return FactorSequences(images, FactorGrid(grid.names, kept), frames, tuple(moving), split.source.white)
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class TransformedSequences(Dataset[tuple[Tensor, Tensor]]):
     """Sequences made from single images: any data set, any transformation.

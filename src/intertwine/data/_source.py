@@ -12,6 +12,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import interpolate
 
+from .._checked import checked
+
 
 class ImageSource(ABC):
     """Images of one shape, by position."""
@@ -51,6 +53,7 @@ class TensorImages(ImageSource):
         white: the value that becomes 1.0.
     """
 
+    @checked
     def __init__(self, images: Tensor, *, white: float) -> None:
         self.images = images if images.dtype == torch.uint8 else images.float()
         self._white = white

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from .._checked import checked
 from .._numerics import require_memory
 from ..errors import InputError
 from ._choose import balanced
@@ -20,6 +21,7 @@ from ._transforms import Transform, sample_generator
 _CHUNK = 1024
 
 
+@checked
 @dataclass(frozen=True, eq=False, repr=False)
 class Split(Dataset[tuple[Tensor, Tensor]]):
     """Images with labels.
@@ -210,6 +212,7 @@ def image_size(size: int | tuple[int, int]) -> tuple[int, int]:
     return height, width
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class AugmentedSplit(Dataset[tuple[Tensor, Tensor]]):
     """A split with a random transform.

@@ -13,6 +13,7 @@ from math import pi
 import torch
 from torch import Tensor
 
+from .._checked import checked
 from ._factors import FactorGrid
 from ._source import ImageSource
 
@@ -62,6 +63,7 @@ class SpriteImages(ImageSource):
     (torch.uint8, 16)
     """
 
+    @checked
     def __init__(self, grid: FactorGrid, size: tuple[int, int], *, antialias: bool = False) -> None:
         self._grid, self._size, self._antialias = grid, size, antialias
 

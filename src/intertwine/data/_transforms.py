@@ -21,12 +21,14 @@ import torch
 from torch import Tensor
 from torch.nn.functional import affine_grid, grid_sample
 
+from .._checked import checked, describe
 from ..errors import InputError
 
 Transform = Callable[[Tensor, torch.Generator], Tensor]
 """An augmentation: image and generator to image."""
 
 
+@checked
 def sample_generator(seed: int, *where: int) -> torch.Generator:
     """A generator for one sample, from the seed of the run and where the sample stands, such as epoch and index.
 
@@ -57,6 +59,7 @@ def compose(*steps: Transform) -> Transform:
     return _Composed(steps)
 
 
+@checked
 def normalize(images: Tensor, mean: Sequence[float], std: Sequence[float]) -> Tensor:
     """``(x - mean) / std`` for each channel; images are ``(..., channels, height, width)``."""
     if images.dim() < 3 or images.shape[-3] != len(mean):
@@ -69,6 +72,7 @@ def normalize(images: Tensor, mean: Sequence[float], std: Sequence[float]) -> Te
     return (images - images.new_tensor(mean)[:, None, None]) / images.new_tensor(std)[:, None, None]
 
 
+@checked
 def random_flip(images: Tensor, generator: torch.Generator, *, probability: float = 0.5) -> Tensor:
     """Left and right exchanged, with this probability."""
     batch = _batch("random_flip", images)
@@ -76,6 +80,7 @@ def random_flip(images: Tensor, generator: torch.Generator, *, probability: floa
     return torch.where(flipped[:, None, None, None], batch.flip(-1), batch).reshape(images.shape)
 
 
+@checked
 def random_rotation90(images: Tensor, generator: torch.Generator) -> Tensor:
     """A rotation by 0, 90, 180 or 270 degrees, exact; images must be square."""
     batch = _batch("random_rotation90", images)
@@ -91,9 +96,11 @@ def random_rotation90(images: Tensor, generator: torch.Generator) -> Tensor:
     return turned[turns, torch.arange(len(batch))].reshape(images.shape)
 
 
+@checked
 def random_rotation(images: Tensor, generator: torch.Generator, *, degrees: float = 180.0) -> Tensor:
     """A rotation about the center by any angle, at most ``degrees`` either way; bilinear, with zeros from outside."""
     batch = _batch("random_rotation", images)
+    _require_float("random_rotation", batch)
     angle = (2 * torch.rand(len(batch), generator=generator, dtype=torch.float64) - 1) * math.radians(degrees)
     cos, sin, zero = angle.cos(), angle.sin(), torch.zeros_like(angle)
     height, width = batch.shape[-2:]
@@ -104,6 +111,7 @@ def random_rotation(images: Tensor, generator: torch.Generator, *, degrees: floa
     return grid_sample(batch, grid, align_corners=False).reshape(images.shape)
 
 
+@checked
 def random_translation(images: Tensor, generator: torch.Generator, *, shift: int, wrap: bool = False) -> Tensor:
     """A shift by a whole number of pixels, at most ``shift`` in each direction.
 
@@ -115,6 +123,7 @@ def random_translation(images: Tensor, generator: torch.Generator, *, shift: int
     return _windows(batch, generator, shift, (height, width), wrap).reshape(images.shape)
 
 
+@checked
 def random_crop(
     images: Tensor, generator: torch.Generator, *, padding: int = 0, size: int | tuple[int, int] | None = None
 ) -> Tensor:
@@ -168,6 +177,16 @@ def _batch(who: str, images: Tensor) -> Tensor:
             fix="Add the channel axis.",
         )
     return images if images.dim() == 4 else images[None]
+
+
+def _require_float(who: str, images: Tensor) -> None:
+    if not images.is_floating_point():
+        raise InputError(
+            who,
+            expected="images of floating-point numbers",
+            got=describe(images),
+            fix="Convert them with images.float().",
+        )
 
 
 def _require_count(who: str, what: str, value: int) -> None:

@@ -7,9 +7,11 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from .._checked import checked
 from ._experiment import Experiment, Metric, Ordering, Published
 
 
+@checked
 @dataclass(frozen=True)
 class Cell:
     """One metric of one row: what was published and what the seeds here gave."""
@@ -30,6 +32,7 @@ class Cell:
         return statistics.stdev(self.values) if all(map(math.isfinite, self.values)) else math.nan
 
 
+@checked
 @dataclass(frozen=True)
 class Verdict:
     """Whether an ordering that the paper claims is seen here.
@@ -49,6 +52,7 @@ class Verdict:
     published: bool | None
 
 
+@checked
 @dataclass(frozen=True)
 class Comparison:
     """The table of an experiment at one scale."""
@@ -57,6 +61,7 @@ class Comparison:
     verdicts: tuple[Verdict, ...]
 
 
+@checked
 def compare(experiment: Experiment, runs: Mapping[str, Sequence[Mapping[str, float]]]) -> Comparison:
     """Put the metrics of finished runs, by row, beside the published ones."""
     cells = {
@@ -87,6 +92,7 @@ def _verdict(claim: Ordering, metric: Metric, first: Cell, second: Cell) -> Verd
     return Verdict(claim, sign * (first.mean - second.mean) > 0, welch_confidence(a, b), published)
 
 
+@checked
 def welch_confidence(larger: Sequence[float], smaller: Sequence[float]) -> float | None:
     """One-sided Welch t-test that the first mean is the larger one: the distribution function at the observed t.
 

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from .._checked import checked
 from ..data import AugmentedSplit, Split, load, random_rotation90
 from ..groups import Cyclic
 from ..measure import (
@@ -34,6 +35,7 @@ from ._demo_capsules import DIVERGENCE, SIZE, STEPS, TurningDigits, save_capsule
 from ._figures import Panel, Panels
 
 
+@checked
 @dataclass(frozen=True)
 class DemoNetwork:
     """One trained classifier and what was found about it.
@@ -57,6 +59,7 @@ class DemoNetwork:
     error: float
 
 
+@checked
 @dataclass
 class Demo:
     """Everything that the page of the demonstration shows."""
@@ -124,6 +127,7 @@ _NETWORKS: dict[str, tuple[str, str, Callable[[], nn.Module], Callable[..., Any]
 }
 
 
+@checked
 def run_demo(
     folder: Path, *, progress: bool = True, say: Callable[[str], object] = lambda text: None, quick: bool = False
 ) -> Demo:
@@ -175,6 +179,7 @@ def run_demo(
     return demo
 
 
+@checked
 def save_demo(folder: Path, demo: Demo) -> None:
     """Keep what ``intertwine explore`` shows: the network with capsules, and the audits under ``audits/``."""
     if demo.capsules is not None:

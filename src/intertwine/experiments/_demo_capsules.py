@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
+from .._checked import checked
 from .._files import replace_file
 from ..data import DigitMotion, load
 from ..errors import InputError
@@ -96,6 +97,7 @@ def _loss(model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
     return -(out.likelihood - DIVERGENCE * out.kl).mean()
 
 
+@checked
 def train_capsules(
     folder: Path, *, steps: int = STEPS, progress: bool | None = None, told: Callable[[int], object] | None = None
 ) -> TopographicVAE:
@@ -124,6 +126,7 @@ def train_capsules(
     return model.eval()
 
 
+@checked
 def save_capsules(folder: Path, model: TopographicVAE, *, steps: int) -> None:
     """Keep the network as ``capsules.safetensors`` with ``capsules.json``, each whole or not at all."""
     from safetensors.torch import save
@@ -142,6 +145,7 @@ def save_capsules(folder: Path, model: TopographicVAE, *, steps: int) -> None:
     replace_file(folder / _ABOUT, (json.dumps(about, indent=2) + "\n").encode())
 
 
+@checked
 def load_capsules(folder: Path) -> tuple[TopographicVAE, int] | None:
     """The network that :func:`save_capsules` kept there and its steps; None if there is none.
 

@@ -14,12 +14,14 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
 
+from .._checked import checked
 from ..errors import InputError, MissingExtraError
 from ._runner import JobSpec, Outcome, execute, finished_record
 
 _RETRIES = 2
 
 
+@checked
 def run_jobs(
     specs: Sequence[JobSpec],
     *,

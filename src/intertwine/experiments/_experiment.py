@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
+from .._checked import checked
 from ..errors import InputError
 from ..train import Logger
 from ._figures import Figure
@@ -15,6 +16,7 @@ Scale = Literal["smoke", "small", "paper"]
 SCALES: tuple[Scale, ...] = ("smoke", "small", "paper")
 
 
+@checked
 @dataclass(frozen=True)
 class Metric:
     """A number that a run reports.
@@ -34,6 +36,7 @@ class Metric:
     beside: str = ""
 
 
+@checked
 @dataclass(frozen=True)
 class Published:
     """A published number: its mean, its spread and the number of runs behind it where they are given."""
@@ -43,6 +46,7 @@ class Published:
     runs: int | None = None
 
 
+@checked
 @dataclass(frozen=True)
 class ExperimentRow:
     """One line of a paper's table.
@@ -60,6 +64,7 @@ class ExperimentRow:
     published: Mapping[str, Published] = field(default_factory=dict)
 
 
+@checked
 @dataclass(frozen=True)
 class Ordering:
     """A claim of the paper: row ``first`` is better than row ``second`` in this metric."""
@@ -69,6 +74,7 @@ class Ordering:
     metric: str
 
 
+@checked
 @dataclass(frozen=True)
 class Job:
     """One run of one row.
@@ -139,6 +145,7 @@ class FinishedRun(Protocol):
         """Where it lies, with what :func:`save_arrays` kept."""
 
 
+@checked
 @dataclass(frozen=True)
 class Experiment:
     """One paper, or one question.

@@ -7,7 +7,6 @@ hold (a filter, a map, a reconstructed image) it keeps beside its record with :f
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,12 +14,15 @@ from typing import Literal
 
 from torch import Tensor
 
+from .._checked import checked
 from .._files import replace_file
+from .._warn import warn_caller
 from ..train import RecordWarning
 
 ARRAYS = "arrays.safetensors"
 
 
+@checked
 @dataclass(frozen=True)
 class Series:
     """One line of a plot.
@@ -38,6 +40,7 @@ class Series:
     joined: bool = True
 
 
+@checked
 @dataclass(frozen=True)
 class Plot:
     """One quantity against another.
@@ -59,6 +62,7 @@ class Plot:
     x_scale: Literal["linear", "log"] = "linear"
 
 
+@checked
 @dataclass(frozen=True)
 class Panel:
     """One image: numbers ``(height, width)``, or colors ``(3, height, width)`` in [0, 1].
@@ -74,6 +78,7 @@ class Panel:
     quiet: bool = False
 
 
+@checked
 @dataclass(frozen=True)
 class Panels:
     """Images side by side, in rows.
@@ -93,6 +98,7 @@ class Panels:
     shared: bool = True
 
 
+@checked
 @dataclass(frozen=True)
 class Table:
     """Numbers that are no metric of a row.
@@ -113,6 +119,7 @@ class Table:
 Figure = Plot | Panels | Table
 
 
+@checked
 def save_arrays(folder: Path, arrays: Mapping[str, Tensor]) -> Path:
     """Keep named arrays in a run's folder, whole or not at all."""
     from safetensors.torch import save
@@ -123,6 +130,7 @@ def save_arrays(folder: Path, arrays: Mapping[str, Tensor]) -> Path:
     return folder / ARRAYS
 
 
+@checked
 def load_arrays(folder: Path) -> dict[str, Tensor]:
     """What :func:`save_arrays` kept there, by name (``2`` before ``10``); nothing if the run kept nothing.
 
@@ -137,7 +145,7 @@ def load_arrays(folder: Path) -> dict[str, Tensor]:
     except FileNotFoundError:
         return {}
     except SafetensorError as error:  # the runs beside it still make their figures
-        warnings.warn(f"{folder / ARRAYS}: left out: {error}", RecordWarning, stacklevel=2)
+        warn_caller(f"{folder / ARRAYS}: left out: {error}", RecordWarning)
         return {}
     return {name: found[name] for name in sorted(found, key=_numbers_apart)}
 

@@ -7,6 +7,7 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 
+from .._checked import checked
 from .._registry import Registry
 from ._experiment import Experiment
 
@@ -22,6 +23,7 @@ def experiments() -> Registry[Experiment]:
     return found
 
 
+@checked
 def experiment_named(name: str) -> Experiment:
     """The experiment of this name, spelled with hyphens or underscores."""
     return experiments()[name.replace("_", "-")]

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import time
 import traceback
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from .._checked import checked
+from .._warn import warn_caller
 from ..errors import BusyError, IntertwineError, StorageError
 from ..train import RecordWarning, RunRecord, content_hash, locked, read_metrics
 from ._experiment import Experiment, Job, Scale
@@ -25,6 +26,7 @@ State = Literal["finished", "already finished", "busy", "failed"]
 RECORD = "record.json"
 
 
+@checked
 @dataclass(frozen=True)
 class JobSpec:
     """A job as plain values, which travel to another process or machine.
@@ -66,6 +68,7 @@ class JobSpec:
         return Path(self.results) / self.experiment / self.scale / self.row / f"seed-{self.seed}-{digest}"
 
 
+@checked
 @dataclass(frozen=True)
 class Outcome:
     """How a job ended.
@@ -89,6 +92,7 @@ class StopRunError(Exception):
     """Raised from a job's ``report`` to end the run early, as a sweep does with a hopeless trial."""
 
 
+@checked
 def jobs_of(
     experiment: Experiment,
     scale: Scale,
@@ -115,6 +119,7 @@ def jobs_of(
     ]
 
 
+@checked
 def execute(
     spec: JobSpec, *, progress: bool = False, report: Callable[[int, Mapping[str, float]], None] | None = None
 ) -> Outcome:
@@ -179,6 +184,7 @@ def finished_record(spec: JobSpec) -> RunRecord | None:
     return record if same and record.status == "finished" else None
 
 
+@checked
 @dataclass(frozen=True)
 class Run:
     """A finished run, for tables and plots.
@@ -196,12 +202,13 @@ class Run:
     row: str
     seed: int
     metrics: Mapping[str, float]
-    history: Sequence[Mapping[str, float]]
+    history: Sequence[Mapping[str, Any]]
     seconds: float
     environment: Mapping[str, str]
     folder: Path
 
 
+@checked
 def finished_runs(experiment: Experiment, scale: Scale, *, results: Path) -> list[Run]:
     """All finished runs of an experiment with the settings it has now, by row and seed.
 
@@ -215,7 +222,7 @@ def finished_runs(experiment: Experiment, scale: Scale, *, results: Path) -> lis
             try:
                 record = RunRecord.read(path)
             except StorageError as error:
-                warnings.warn(f"{path}: left out: {error.got}", RecordWarning, stacklevel=2)
+                warn_caller(f"{path}: left out: {error.got}", RecordWarning)
                 continue
             if record.status == "finished" and record.config == config:
                 facts = {**record.environment, **record.code}

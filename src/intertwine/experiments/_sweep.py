@@ -23,6 +23,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .._checked import checked, describe
+from .._warn import warn_caller
 from ..errors import InputError, MissingExtraError, StorageError
 from ..train import derive_seed
 from ._experiment import Scale
@@ -36,6 +38,7 @@ HEARTBEAT_SECONDS = 5
 RETRIES = 2
 
 
+@checked
 @dataclass(frozen=True)
 class Parameter:
     """A setting that is varied.
@@ -65,6 +68,7 @@ class Parameter:
         return trial.suggest_float(self.name, self.low, self.high, log=self.log)
 
 
+@checked
 def parse_parameter(text: str) -> Parameter:
     """Read ``lr=1e-4..1e-1:log``, ``rank=1..8`` or ``network=mlp,lenet5``.
 
@@ -96,6 +100,7 @@ def _value(text: str) -> Any:
         return text
 
 
+@checked
 @dataclass(frozen=True)
 class Sweep:
     """What is looked for, as plain values.
@@ -151,6 +156,7 @@ class Sweep:
         return cls(**{**values, "parameters": parameters})
 
 
+@checked
 def run_sweep(sweep: Sweep, *, workers: int = 1, engine: str = "local", address: str | None = None) -> optuna.Study:
     """Create the study if it is new, work on it until it has its trials, and return it."""
     experiment_named(sweep.experiment).settings(sweep.row, sweep.scale, {p.name: None for p in sweep.parameters})
@@ -164,6 +170,7 @@ def run_sweep(sweep: Sweep, *, workers: int = 1, engine: str = "local", address:
     return load_study(sweep.study, sweep.storage)
 
 
+@checked
 def create_study(sweep: Sweep) -> None:
     """Make the tables and the study, or take up the study of this name if it looks for the same thing."""
     optuna = _optuna()
@@ -195,6 +202,7 @@ def _question(sweep: Sweep) -> dict[str, Any]:
     return {key: value for key, value in asdict(sweep).items() if key in kept}
 
 
+@checked
 def load_study(name: str, storage: str) -> optuna.Study:
     """The study of this name, or an error that lists those there are."""
     optuna = _optuna()
@@ -287,9 +295,12 @@ class _JobFailedError(Exception):
     """A trial's job failed; the sweep goes on."""
 
 
+@checked
 def best(sweep_study: optuna.Study) -> dict[str, Any]:
     """The best trial: its value, its settings, and what it was chosen from."""
     optuna = _optuna()
+    if not isinstance(sweep_study, optuna.Study):
+        raise InputError("best", expected="an optuna study", got=describe(sweep_study))
     done = sweep_study.get_trials(states=(optuna.trial.TrialState.COMPLETE,))
     if not done:
         raise InputError(
@@ -324,9 +335,7 @@ def _work_in_processes(sweep: Sweep, workers: int) -> None:
     lost = [(number, process) for number, process in enumerate(ended) if process.returncode != 0]
     for number, process in lost:
         why = " ".join(process.stderr.split()[-30:])
-        warnings.warn(
-            f"worker {number} ended with code {process.returncode} {why}".strip(), RuntimeWarning, stacklevel=2
-        )
+        warn_caller(f"worker {number} ended with code {process.returncode} {why}".strip(), RuntimeWarning)
     if lost:  # what it left is finished here
         work(sweep, worker=workers)
 
@@ -405,6 +414,7 @@ def _unreachable(url: str, error: Exception) -> Exception:
     )
 
 
+@checked
 def default_storage(results: Path) -> str:
     """The SQLite file beside the runs."""
     return f"sqlite:///{results}/sweeps.db"

@@ -13,11 +13,13 @@ import torch
 from torch import Tensor
 from torch.nn.functional import conv2d, conv3d, pad
 
+from .._checked import checked
 from ..groups import O2, SO2, SO3, Cyclic, Dihedral, FiniteGroup, Octahedral, Representation, Symmetric
 from ..kernels import KernelBasis, LatticeKernelBasis, SphereKernelBasis, SteerableKernelBasis, solve
 from ..spaces import FieldType, Grid, Grid2d, Grid3d, HomogeneousSpace, Motion, Sphere
 
 
+@checked
 @dataclass(frozen=True)
 class Check:
     """What one live instance of a row showed.
@@ -42,6 +44,7 @@ class Check:
         return self.dim == self.mackey > 0 and self.residual < 1e-10 and self.error < 1e-10
 
 
+@checked
 @dataclass(frozen=True)
 class Row:
     """One kind of network: features that are fields of type ρ on G/H.

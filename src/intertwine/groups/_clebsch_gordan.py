@@ -13,10 +13,12 @@ from math import factorial, isqrt
 import torch
 from torch import Tensor
 
+from .._checked import checked
 from ..errors import InputError
 from ._checks import require_whole
 
 
+@checked
 def clebsch_gordan(l1: int, l2: int, l3: int) -> Tensor:
     """The isometric intertwiner from degree l3 into the tensor product of the degrees l1 and l2.
 

@@ -13,6 +13,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from .._checked import checked
 from .._numerics import LAW_TOLERANCE
 from ..errors import RepresentationError
 from . import _rotation_maps as maps
@@ -35,6 +36,7 @@ class Translations(EuclideanGroup):
     tensor([4., 6.], dtype=torch.float64)
     """
 
+    @checked
     def __init__(self, n: int) -> None:
         require_whole(n, who="Translations", name="n", least=1)
         self.name = self.digest = f"T({n})"

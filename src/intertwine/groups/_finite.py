@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .._checked import checked
 from .._numerics import LAW_TOLERANCE
 from ..errors import GroupLawError, InputError, RepresentationError, SubgroupError
 from . import _decompose, _irreps, _tables
@@ -40,6 +41,7 @@ class FiniteGroup(Group):
 
     is_finite = True
 
+    @checked
     def __init__(
         self,
         table: Any,
@@ -438,6 +440,7 @@ class Subgroup(FiniteGroup):
     Two subgroups are equal when they are the same elements of the same group.
     """
 
+    @checked
     def __init__(self, parent: FiniteGroup, members: Any, *, name: str | None = None) -> None:
         inside = np.sort(np.asarray(members, np.int64))
         index = np.full(parent.order, -1, np.int64)
@@ -524,6 +527,7 @@ class SubgroupClass:
         name: the isomorphism type, numbered ``#2``, ``#3`` where several classes share it.
     """
 
+    @checked
     def __init__(self, representative: Subgroup, size: int, name: str) -> None:
         self.representative, self.size, self.name = representative, size, name
 

@@ -26,6 +26,7 @@ class Group(ABC):
     name: str
     digest: str
     is_finite: bool = False
+    how_to_make = 'Make one with Cyclic(4), Dihedral(4) or SO2(), or by name: intertwine.groups.parse("D4").'
 
     @property
     @abstractmethod

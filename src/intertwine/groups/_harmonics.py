@@ -9,9 +9,11 @@ from math import pi
 import torch
 from torch import Tensor
 
+from .._checked import checked
 from ._checks import require_vectors, require_whole
 
 
+@checked
 def spherical_harmonics(lmax: int, x: Tensor, *, normalize: bool = True) -> Tensor:
     """Real spherical harmonics of degree 0..lmax at the directions of the vectors x.
 
@@ -41,6 +43,7 @@ def spherical_harmonics(lmax: int, x: Tensor, *, normalize: bool = True) -> Tens
     return torch.cat(parts).T.reshape(*x.shape[:-1], (lmax + 1) ** 2)
 
 
+@checked
 def circular_harmonics(mmax: int, x: Tensor, *, normalize: bool = True) -> Tensor:
     """The functions 1, cos φ, sin φ, cos 2φ, sin 2φ, …, cos mmax φ, sin mmax φ of the azimuth φ of x.
 

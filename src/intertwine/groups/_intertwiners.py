@@ -9,9 +9,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from .._checked import checked
 from .._numerics import projector_range, require_memory
 
 
+@checked
 def intertwiners(rho1: Tensor, rho2: Tensor, *, orthogonal: bool) -> Tensor:
     """Orthonormal basis ``(k, d2, d1)``.
 
@@ -40,6 +42,7 @@ def intertwiners(rho1: Tensor, rho2: Tensor, *, orthogonal: bool) -> Tensor:
     return u[:, s > 0.5].T.reshape(-1, d2, d1)  # nonzero singular values of a projector are at least 1
 
 
+@checked
 def permutation_intertwiners(table1: Tensor, table2: Tensor) -> Tensor:
     """The same for permutation representations: one map for each orbit of pairs of basis vectors, without rounding.
 

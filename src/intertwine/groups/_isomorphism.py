@@ -8,12 +8,14 @@ from itertools import product
 
 import numpy as np
 
+from .._checked import checked
 from . import _tables
 from ._finite import FiniteGroup
 from ._named import Alternating, Cyclic, Dihedral, Quaternion, Symmetric
 from ._products import direct_product
 
 
+@checked
 def isomorphism(source: FiniteGroup, target: FiniteGroup) -> tuple[int, ...] | None:
     """An isomorphism as the list of images, or None.
 
@@ -60,6 +62,7 @@ def _extend(source: FiniteGroup, target: FiniteGroup, images: dict[int, int]) ->
     return tuple(found.tolist())
 
 
+@checked
 def structure_name(group: FiniteGroup) -> str:
     """The name of the group up to isomorphism where it has a common one, else its order.
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from .._checked import checked
 from ..errors import RepresentationError
 from ._group import Element
 from ._representation import DirectSum, Dual, Representation, Restriction, TensorProduct, content_digest
@@ -34,6 +35,7 @@ class LieRepresentation(Representation):
     (SO(2): irrep(1),)
     """
 
+    @checked
     def __init__(
         self,
         group: LieGroup,
@@ -71,6 +73,7 @@ class LieRepresentation(Representation):
         return (self,)
 
 
+@checked
 def degree_of(rho: Representation) -> int:
     """An upper bound for the degrees of the irreducibles in rho, from how it was built.
 

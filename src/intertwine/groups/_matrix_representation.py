@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from .._checked import checked
 from .._numerics import LAW_TOLERANCE
 from ..errors import RepresentationError
 from ._group import Element
@@ -27,6 +28,7 @@ class MatrixRepresentation(Representation):
         validated: whether the homomorphism law is known to hold, because the matrices were computed from it.
     """
 
+    @checked
     def __init__(self, group: FiniteGroup, matrices: Tensor, *, name: str, validated: bool = False) -> None:
         self.group, self.name = group, name
         self._matrices = matrices.to(torch.float64)
@@ -67,6 +69,7 @@ class MatrixRepresentation(Representation):
 class PermutationRepresentation(Representation):
     """A representation that permutes the basis: ``table[g, i]`` is the place to which g sends basis vector i."""
 
+    @checked
     def __init__(self, group: FiniteGroup, table: Tensor, *, name: str) -> None:
         self.group, self.name = group, name
         self._table = table.to(torch.int64)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from .._checked import checked
 from ..errors import InputError
 from . import _tables
 from ._finite import FiniteGroup, cycles, snapped
@@ -18,6 +19,7 @@ from ._tables import Table
 class Cyclic(FiniteGroup):
     """C_n, the rotations of the plane by multiples of 2π/n; element k turns by 2πk/n."""
 
+    @checked
     def __init__(self, n: int) -> None:
         _require_count("Cyclic", n)
         k = np.arange(n)
@@ -33,6 +35,7 @@ class Cyclic(FiniteGroup):
 class Dihedral(FiniteGroup):
     """D_n, of order 2n: element k < n turns by 2πk/n, element n + k first mirrors the y axis, then turns."""
 
+    @checked
     def __init__(self, n: int) -> None:
         _require_count("Dihedral", n)
         k, flip = np.tile(np.arange(n), 2), np.repeat([0, 1], n)
@@ -51,6 +54,7 @@ class Dihedral(FiniteGroup):
 class Symmetric(FiniteGroup):
     """S_n, all permutations of n points in lexicographic order."""
 
+    @checked
     def __init__(self, n: int) -> None:
         _require_count("Symmetric", n, most=7)
         members = list(permutations(range(n)))
@@ -60,6 +64,7 @@ class Symmetric(FiniteGroup):
 class Alternating(FiniteGroup):
     """A_n, the even permutations of n points in lexicographic order."""
 
+    @checked
     def __init__(self, n: int) -> None:
         _require_count("Alternating", n, most=7)
         members = [p for p in permutations(range(n)) if _is_even(p)]
@@ -88,6 +93,7 @@ class Tetrahedral(FiniteGroup):
 class Octahedral(FiniteGroup):
     """O, the 24 rotations of the cube; with reflections O_h, all 48 signed permutation matrices."""
 
+    @checked
     def __init__(self, *, reflections: bool = False) -> None:
         gens = [_axis_cycle(), np.array([[0.0, -1, 0], [1, 0, 0], [0, 0, 1]])]
         gens += [-np.eye(3)] if reflections else []
@@ -98,6 +104,7 @@ class Octahedral(FiniteGroup):
 class Icosahedral(FiniteGroup):
     """I, the 60 rotations of the icosahedron with vertices at cyclic permutations of (0, ±1, ±φ); I_h has 120."""
 
+    @checked
     def __init__(self, *, reflections: bool = False) -> None:
         golden = (1 + 5**0.5) / 2
         fifth = 0.5 * np.array([[golden - 1, -golden, 1], [golden, 1, golden - 1], [-1, golden - 1, golden]])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from .._checked import checked
 from ..errors import InputError, ParseError
 from ._euclidean import SE2, SE3, Translations
 from ._finite import FiniteGroup
@@ -39,6 +40,7 @@ LIE: dict[str, Callable[[], Group]] = {
 }
 
 
+@checked
 def parse(name: str) -> Group:
     """The group of this name; factors of a direct product are joined by ``x``.
 
@@ -56,6 +58,7 @@ def parse(name: str) -> Group:
     return direct_product(*finite)
 
 
+@checked
 def parse_finite(name: str) -> FiniteGroup:
     """The finite group of this name."""
     group = parse(name)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from .._checked import checked
 from ..errors import GroupLawError
 from ._finite import FiniteGroup
 
@@ -24,6 +25,7 @@ def direct_product(*factors: FiniteGroup) -> FiniteGroup:
     return product
 
 
+@checked
 def semidirect_product(
     normal: FiniteGroup, acting: FiniteGroup, action: Any, *, name: str | None = None
 ) -> FiniteGroup:

@@ -17,6 +17,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from .._checked import checked
 from .._numerics import require_memory
 from ..errors import RepresentationError
 from ._group import Element, Group
@@ -37,6 +38,7 @@ class Representation(ABC):
     group: Group
     dim: int
     name: str
+    how_to_make = "Take it from a group, as in Cyclic(4).regular or 3 * Cyclic(4).trivial."
 
     @abstractmethod
     def __call__(self, g: Element) -> Tensor:
@@ -149,6 +151,7 @@ class Representation(ABC):
         return f"{self.group.name}: {self.name}"
 
 
+@checked
 @dataclass(frozen=True)
 class Decomposition:
     """``basis⁻¹ @ rho(g) @ basis`` is block diagonal with ``irreps`` on the diagonal, in this order.
@@ -163,6 +166,7 @@ class Decomposition:
         return sum_name(self.irreps)
 
 
+@checked
 def require_same_group(who: str, representations: Sequence[Representation]) -> Group:
     """The common group of the representations, or an error that names both."""
     first = representations[0].group
@@ -177,6 +181,7 @@ def require_same_group(who: str, representations: Sequence[Representation]) -> G
     return first
 
 
+@checked
 def direct_sum(parts: Iterable[Representation]) -> Representation:
     """The direct sum; sums within sums are flattened, a single part is returned as it is."""
     atoms = tuple(atom for part in parts for atom in part.atoms)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from .._checked import checked
 from .._numerics import require_memory
 from ..errors import InputError, ParseError, SubgroupError
 from ._compact import CompactLieGroup
@@ -15,6 +16,7 @@ _LISTED = 12
 _LARGEST_TO_LIST = 240
 
 
+@checked
 def parse_representation(group: FiniteGroup | CompactLieGroup, text: str) -> Representation:
     """The representation of ``group`` that a text names.
 
@@ -46,6 +48,7 @@ def parse_representation(group: FiniteGroup | CompactLieGroup, text: str) -> Rep
     return direct_sum(copies * rho for copies, rho in terms)
 
 
+@checked
 def parse_subgroup(group: FiniteGroup, text: str) -> Subgroup:
     """The subgroup of ``group`` that a text names.
 

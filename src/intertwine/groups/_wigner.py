@@ -14,6 +14,7 @@ from math import pi, sqrt
 import torch
 from torch import Tensor
 
+from .._checked import checked
 from ._checks import require_shape, require_whole
 from ._harmonics import solid_harmonics
 
@@ -21,6 +22,7 @@ _DEGREE_ONE = [1, 2, 0]  # the harmonics of degree 1 are ordered (y, z, x)
 _HOW = "Make rotations with SO3().exp, SO3().from_euler or SO3().sample."
 
 
+@checked
 def wigner_d(l: int, R: Tensor) -> Tensor:
     """The matrices D^l(R), in the basis m = -l..l of real spherical harmonics with polar axis z.
 
@@ -51,6 +53,7 @@ def wigner_d(l: int, R: Tensor) -> Tensor:
     return _solved(values, solvers[l], batch)
 
 
+@checked
 def wigner_ds(lmax: int, R: Tensor) -> list[Tensor]:
     """The matrices D^0(R), ..., D^lmax(R) in one pass; see :func:`wigner_d`.
 

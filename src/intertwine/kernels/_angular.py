@@ -12,6 +12,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from .._checked import checked
 from .._numerics import projector_range
 from ..errors import TypeMismatchError
 from ..groups import O2, O3, SO2, SO3, FiniteGroup, Group, LieGroup, Representation, clebsch_gordan, intertwiners
@@ -36,6 +37,7 @@ def harmonics(group: Group, action: Representation, degree: int) -> Representati
     )
 
 
+@checked
 def angular_solutions(rho1: Representation, rho2: Representation, harmonic: Representation) -> Tensor:
     """Orthonormal basis ``(k, d2, d1, harmonics)`` of the angular kernels between two irreducibles."""
     shape = (rho2.dim, rho1.dim, harmonic.dim)

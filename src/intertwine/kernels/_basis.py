@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from .._checked import checked
 from ..errors import TypeMismatchError
 from ..spaces import FieldType, HomogeneousSpace, require_common_group
 from ._orbit_kernels import OrbitKernels
@@ -25,6 +26,7 @@ class KernelBasis(OrbitKernels):
     measure, so that the map is out(x) = Σ_y κ(s2(x)⁻¹ s1(y)) f(y), and on the group the sum is divided by |H1|.
     """
 
+    @checked
     def __init__(self, in_type: FieldType, out_type: FieldType, *, allow_empty: bool = False) -> None:
         self._in, self._out = finite_spaces(in_type, out_type)
         self.group = self._in.group

@@ -8,11 +8,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from .._checked import checked
 from .._numerics import require_memory
 from ..spaces import FieldType
 from ._basis import finite_spaces
 
 
+@checked
 def brute_force(in_type: FieldType, out_type: FieldType) -> Tensor:
     """Orthonormal basis ``(k, d2, points2, d1, points1)`` of the maps T with π2(g) T = T π1(g) for all g.
 

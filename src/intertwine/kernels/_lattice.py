@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from .._checked import checked
 from .._numerics import require_memory
 from ..errors import InputError, TypeMismatchError
 from ..groups import FiniteGroup
@@ -28,6 +29,7 @@ class LatticeKernelBasis(OrbitKernels):
         kernel_size: k, or one size for each axis.
     """
 
+    @checked
     def __init__(
         self, in_type: FieldType, out_type: FieldType, kernel_size: int | Sequence[int], *, allow_empty: bool = False
     ) -> None:

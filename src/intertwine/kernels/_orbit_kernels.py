@@ -9,6 +9,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from .._checked import checked
 from .._numerics import require_memory
 from ..errors import InputError
 from ..spaces import FieldType
@@ -16,6 +17,7 @@ from ._checks import require_dim, require_residual, require_some
 from ._orbits import Orbit, OrbitProblem, carry
 
 
+@checked
 @dataclass(frozen=True)
 class DoubleCoset:
     """One double coset H2 γ H1.
@@ -43,6 +45,7 @@ class OrbitKernels(ABC):
         allow_empty: whether a space that holds only zero is an answer or an error.
     """
 
+    @checked
     def __init__(self, in_type: FieldType, out_type: FieldType, problem: OrbitProblem, *, allow_empty: bool) -> None:
         self.in_type, self.out_type = in_type, out_type
         self._problem = problem

@@ -9,6 +9,7 @@ from math import pi
 import torch
 from torch import Tensor
 
+from .._checked import checked
 from .._numerics import require_memory
 from ..errors import InputError, TypeMismatchError
 from ..groups import SO2, SO3, Representation, direct_sum, wigner_ds
@@ -55,6 +56,7 @@ class SphereKernelBasis:
     8
     """
 
+    @checked
     def __init__(self, in_type: FieldType, out_type: FieldType, band_limit: int, *, allow_empty: bool = False) -> None:
         _require_spheres(in_type, out_type)
         self.in_type, self.out_type = in_type, out_type

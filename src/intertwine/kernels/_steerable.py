@@ -11,6 +11,7 @@ from math import ceil
 import torch
 from torch import Tensor
 
+from .._checked import checked
 from .._numerics import require_memory
 from ..errors import InputError, TypeMismatchError
 from ..groups import Decomposition, FiniteGroup, LieGroup, Representation, circular_harmonics, spherical_harmonics
@@ -23,6 +24,7 @@ from ._radial import LEAST_TAPS, profile, profile_polynomial
 BandLimit = int | Callable[[float], int] | None
 
 
+@checked
 @dataclass(frozen=True)
 class Ring:
     """A Gaussian shell of the filter.
@@ -38,6 +40,7 @@ class Ring:
     band_limit: int
 
 
+@checked
 @dataclass(frozen=True)
 class Shell:
     """What one ring contributes: the double cosets of these kernels are the radii, sampled at the rings.
@@ -71,6 +74,7 @@ class SteerableKernelBasis:
         allow_empty: whether a space that holds only zero is an answer or an error.
     """
 
+    @checked
     def __init__(
         self,
         in_type: FieldType,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
@@ -13,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from .._checked import Positive, checked
 from ..errors import InputError
 from ._audit_files import read_part, require_writable, save_audit, write_part
 from ._batches import Fitting, Images, batches, measuring
@@ -23,6 +25,7 @@ from ._symmetry import Symmetry, parse_symmetry
 SCHEMA = 1
 
 
+@checked
 @dataclass
 class Audit:
     """What was found about a network.
@@ -105,13 +108,14 @@ class Audit:
         }
 
 
+@checked
 def audit(
     model: nn.Module,
     data: Images,
     symmetry: str | Symmetry | Iterable[str | Symmetry] = "hflip",
     *,
     images: int = 512,
-    batch_size: int = 64,
+    batch_size: Positive = 64,
     budget: float | None = None,
     name: str = "",
     data_name: str = "",
@@ -138,6 +142,8 @@ def audit(
     >>> found.reading("invariance_error").n
     8
     """
+    if budget is not None and not 0 < budget < math.inf:
+        raise InputError("audit", expected="a budget in seconds, above 0", got=str(budget))
     begun = time.monotonic()
     groups = [parse_symmetry(s) for s in ([symmetry] if isinstance(symmetry, str | Symmetry) else symmetry)]
     if folder is not None:

@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 
 from torch import Tensor
 
+from .._checked import checked
 from .._files import replace_file
 from ..errors import InputError, StorageError
 from ._reading import Gate, Note, Reading
@@ -115,6 +116,7 @@ def junit_of(network: str, judged: Sequence[tuple[Gate, Reading, bool]], *, seco
     return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
 
 
+@checked
 def save_audit(folder: Path, audit: Audit, judged: Sequence[tuple[Gate, Reading, bool]] = ()) -> None:
     """``audit.json``, ``audit.csv``, ``audit.xml`` and, if there are pictures, ``audit.safetensors``."""
     if audit.arrays:
@@ -129,6 +131,7 @@ def save_audit(folder: Path, audit: Audit, judged: Sequence[tuple[Gate, Reading,
     write_whole(folder / "audit.xml", junit_of(audit.network, judged, seconds=audit.seconds).encode())
 
 
+@checked
 def read_audit(folder: Path) -> dict[str, Any]:
     """The content of ``audit.json`` in a folder, or an error that says what is wrong with it."""
     path = folder / "audit.json" if folder.is_dir() else folder

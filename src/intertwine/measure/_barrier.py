@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from .._checked import Positive, checked
 from ..errors import InputError
 from ._batches import Fitting, Images, as_tensor, batches, measuring
 from ._matching import Matching, match
@@ -20,6 +21,7 @@ from ._transform import transformed_state
 Score = Callable[[nn.Module], float]
 
 
+@checked
 @dataclass(frozen=True)
 class Barrier:
     """Scores (higher is better) of two networks and of their average.
@@ -45,7 +47,8 @@ class Barrier:
         return self.absolute / mean if mean else float("nan")
 
 
-def accuracy(model: nn.Module, data: Images, *, batch_size: int = 500) -> float:
+@checked
+def accuracy(model: nn.Module, data: Images, *, batch_size: Positive = 500) -> float:
     """The fraction of images whose label has the highest score."""
     right = count = 0
     with measuring(model) as device:
@@ -72,6 +75,7 @@ def accuracy(model: nn.Module, data: Images, *, batch_size: int = 500) -> float:
     return right / count
 
 
+@checked
 def barrier(
     first: nn.Module, second: nn.Module, score: Score, *, finish: Callable[[nn.Module], nn.Module] | None = None
 ) -> Barrier:
@@ -87,6 +91,7 @@ def barrier(
     return Barrier(score(first), score(second), score(finish(middle) if finish else middle))
 
 
+@checked
 def interpolation_curve(
     first: nn.Module,
     second: nn.Module,
@@ -106,6 +111,7 @@ def interpolation_curve(
     return found
 
 
+@checked
 @dataclass(frozen=True)
 class GcnnBarrier:
     """The barrier between a network and its moved image, before and after REPAIR, and the ends after a reset.
@@ -121,6 +127,7 @@ class GcnnBarrier:
     matching: Matching
 
 
+@checked
 def moved_and_matched(model: nn.Module, matching: Matching, element: int) -> nn.Module:
     """The network moved by τ_g with its channels in the order of the network itself."""
     with torch.no_grad():
@@ -128,6 +135,7 @@ def moved_and_matched(model: nn.Module, matching: Matching, element: int) -> nn.
         return with_state(model, permuted_state(matching.graph, state, matching.permutations[element]))
 
 
+@checked
 def gcnn_barrier(
     model: nn.Module,
     data: Images,
@@ -137,7 +145,7 @@ def gcnn_barrier(
     element: int = 1,
     matching: Matching | None = None,
     constrained: bool = False,
-    batch_size: int = 200,
+    batch_size: Positive = 200,
     most: int | None = None,
     score: Score | None = None,
 ) -> GcnnBarrier:
@@ -176,6 +184,7 @@ def gcnn_barrier(
     )
 
 
+@checked
 def kernel_residuals(model: nn.Module, matching: Matching, element: int = 1) -> dict[str, float]:
     """For each parameter with at least two axes, ‖ψ − P τ(ψ) P'ᵀ‖ / ‖ψ‖: 0 where the kernel constraint holds."""
     state = {n: v.double() if v.is_floating_point() else v for n, v in full_state(model).items()}
@@ -189,6 +198,7 @@ def kernel_residuals(model: nn.Module, matching: Matching, element: int = 1) -> 
     }
 
 
+@checked
 def filter_pairs(model: nn.Module, matching: Matching, parameter: str, element: int = 1) -> tuple[Tensor, Tensor]:
     """The filters of a layer, and what the moved and matched layer has in the same slots; equal in a GCNN."""
     state = full_state(model)
@@ -198,8 +208,9 @@ def filter_pairs(model: nn.Module, matching: Matching, parameter: str, element: 
     return state[parameter].clone(), moved[parameter]
 
 
+@checked
 def variance_collapse(
-    merged: nn.Module, models: Sequence[nn.Module], data: Images, *, batch_size: int = 200, most: int | None = None
+    merged: nn.Module, models: Sequence[nn.Module], data: Images, *, batch_size: Positive = 200, most: int | None = None
 ) -> dict[str, float]:
     """For each hidden layer, the mean channel variance of the merged network over that of the others.
 
@@ -207,6 +218,8 @@ def variance_collapse(
     """
     from ._repair import channel_statistics, filter_layers
 
+    if not models:
+        raise InputError("variance_collapse", expected="at least one network to compare with", got="none")
     with measuring(merged):
         names = filter_layers(merged, data)
         ours = channel_statistics(merged, data, names, batch_size=batch_size, most=most)

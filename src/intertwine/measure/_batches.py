@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
@@ -10,6 +9,8 @@ from typing import TypeVar
 import torch
 from torch import Tensor, nn
 
+from .._checked import Positive
+from .._warn import warn_caller
 from ..errors import InputError, IntertwineError, SizeLimitError
 
 R = TypeVar("R")
@@ -17,8 +18,12 @@ Images = Tensor | tuple[Tensor, Tensor] | Iterable[object]
 """A tensor ``(n, c, h, w)``, a pair of images and labels, or batches of either, as a ``DataLoader`` gives them."""
 
 
-def batches(data: Images, *, who: str, batch_size: int = 128, most: int | None = None) -> Iterator[tuple[Tensor, ...]]:
+def batches(
+    data: Images, *, who: str, batch_size: Positive = 128, most: int | None = None, rank: int | None = 4
+) -> Iterator[tuple[Tensor, ...]]:
     """Images, and labels where there are some, batch by batch; ``most`` images at most.
+
+    A batch has ``rank`` axes, 2 or more if that is None.
 
     >>> [len(x) for x, in batches(torch.rand(5, 1, 2, 2), who="here", batch_size=2)]
     [2, 2, 1]
@@ -26,10 +31,12 @@ def batches(data: Images, *, who: str, batch_size: int = 128, most: int | None =
     seen = 0
     for batch in _pieces(data, who, batch_size):
         images = batch[0]
-        if images.ndim != 4 or not images.is_floating_point():
+        if (images.ndim < 2 if rank is None else images.ndim != rank) or not images.is_floating_point():
             raise InputError(
                 who,
-                expected="floating point images (n, channels, height, width)",
+                expected="floating point images (n, channels, height, width)"
+                if rank == 4
+                else f"a floating point tensor with {rank or '2 or more'} axes, (n, channels, ...)",
                 got=f"{images.dtype} of shape {tuple(images.shape)}",
                 fix="Scale the images as in training, and add the axes that lack.",
             )
@@ -47,6 +54,8 @@ def _pieces(data: Images, who: str, batch_size: int) -> Iterator[tuple[Tensor, .
         data = (data,)
     whole = isinstance(data, tuple) and 0 < len(data) <= 2 and all(isinstance(part, Tensor) for part in data)
     if whole:
+        if any(not part.ndim for part in data):  # type: ignore[union-attr]
+            raise InputError(who, expected="a batch of images", got="a tensor of rank 0")
         yield from zip(*(part.split(batch_size) for part in data), strict=True)  # type: ignore[union-attr]
         return
     if not isinstance(data, Iterable):
@@ -89,6 +98,7 @@ class Fitting:
         who: who complains if a single image does not fit.
         device: where the pieces are moved.
 
+    >>> import warnings
     >>> def run(x):
     ...     if len(x) > 2:
     ...         raise torch.OutOfMemoryError("out of memory")
@@ -133,10 +143,8 @@ class Fitting:
                 fix="Use smaller images, or a machine with more memory.",
             )
         self.size = size // 2
-        warnings.warn(
-            f"{self.who}: {size} images do not fit into memory at once; going on with {self.size}",
-            RuntimeWarning,
-            stacklevel=3,
+        warn_caller(
+            f"{self.who}: {size} images do not fit into memory at once; going on with {self.size}", RuntimeWarning
         )
         if torch.cuda.is_available():
             torch.cuda.empty_cache()

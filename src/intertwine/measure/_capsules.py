@@ -13,6 +13,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from .._checked import checked, describe
 from ..errors import InputError
 from ._estimate import Estimate
 from ._metrics import define
@@ -33,6 +34,7 @@ define(
 )
 
 
+@checked
 def capsule_equivariance_error(t: Tensor, *, centered: bool = False) -> Estimate:
     """E = Σ_{l<l'} Σ_c ‖Roll_{l'−l}(t̂_{l,c}) − t̂_{l',c}‖₁ for each sequence, t̂ with norm 1 in each capsule and frame.
 
@@ -61,6 +63,7 @@ def capsule_equivariance_error(t: Tensor, *, centered: bool = False) -> Estimate
     return Estimate("capsule_equivariance_error", total.cpu())
 
 
+@checked
 def capsule_equivariance_error_by_pairs(t: Tensor, *, centered: bool = False) -> Estimate:
     """The same, pair by pair as it is written."""
     unit = _unit(t, centered)
@@ -93,6 +96,7 @@ def _unit(t: Tensor, centered: bool) -> Tensor:
 Choice = Literal["published", "circular", "disjoint"]
 
 
+@checked
 def observed_roll(first: Tensor, second: Tensor) -> Tensor:
     """For each capsule the r with first ≈ Roll_r(second): the place of the largest circular correlation.
 
@@ -100,10 +104,17 @@ def observed_roll(first: Tensor, second: Tensor) -> Tensor:
     >>> observed_roll(x.roll(3, -1), x)
     tensor([3])
     """
+    if first.shape != second.shape or not first.ndim or first.is_complex():
+        raise InputError(
+            "observed_roll",
+            expected="two real tensors of one shape (..., length)",
+            got=f"{describe(first)}, {describe(second)}",
+        )
     a, b = torch.fft.rfft(first.double()), torch.fft.rfft(second.double())
     return torch.fft.irfft(a * b.conj(), n=first.shape[-1]).argmax(-1)
 
 
+@checked
 def capsule_correlation(
     t: Tensor, factor: Tensor, *, variant: Choice = "published", shared: Callable[[int, int], bool] | None = None
 ) -> float:
@@ -123,12 +134,11 @@ def capsule_correlation(
 
     References: Keller, Welling, *Topographic VAEs learn equivariant capsules*, 2021.
     """
-    if t.shape[:2] != factor.shape:
+    if t.ndim != 4 or t.shape[:2] != factor.shape:
         raise InputError(
             "capsule_correlation",
-            expected=f"the factor's value for {t.shape[0]} sequences of {t.shape[1]} frames",
-            got=f"shape {tuple(factor.shape)}",
-            fix="Give one row for each sequence.",
+            expected="latents (sequences, time, capsules, length) and a factor (sequences, time)",
+            got=f"{tuple(t.shape)} and {tuple(factor.shape)}",
         )
     candidates, truths = [], []
     for latents, values in zip(t, factor, strict=True):
@@ -167,6 +177,7 @@ def _circular(a: Tensor, b: Tensor, length: int) -> float:
     return float((da * db).sum()) / size if size > 0 else float("nan")
 
 
+@checked
 def capsule_null(
     measure: Callable[[Tensor], float],
     *,

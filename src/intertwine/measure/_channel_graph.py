@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, fx, nn
 
+from .._checked import checked
 from ..errors import InputError
 from . import _shape_rules as _shape_rules  # registers its rules
 from ._axes import Atom, Axes, Axis, Label, fixed, fresh, kind_of, plane
@@ -22,6 +23,7 @@ softsign threshold
 NONLINEAR = frozenset(_NONLINEAR.split())
 
 
+@checked
 @dataclass(frozen=True)
 class Group:
     """Channels that one permutation moves: ``size`` of them, wherever they occur."""
@@ -30,6 +32,7 @@ class Group:
     size: int
 
 
+@checked
 @dataclass(frozen=True)
 class Untraced:
     """Something whose channels are left in place: where, why, and how many channels."""
@@ -38,6 +41,7 @@ class Untraced:
     channels: int
 
 
+@checked
 @dataclass(frozen=True)
 class Site:
     """Where channels can be watched: a node of the graph, the axis, and where the group's channels start."""
@@ -51,6 +55,7 @@ class Site:
     nonlinear: bool
 
 
+@checked
 @dataclass
 class ChannelGraph:
     """The channels of a network and how they are tied.
@@ -104,6 +109,7 @@ class ChannelGraph:
         return " ".join(texts)
 
 
+@checked
 def channel_graph(model: nn.Module, input_shape: tuple[int, ...]) -> ChannelGraph:
     """Trace a network and find which channels may be permuted, and what has to follow.
 

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
+from .._checked import Positive, checked
 from ..errors import InputError
 from ._batches import Fitting, Images, as_tensor, batches, measuring, require_finite
 from ._estimate import Estimate, estimate
@@ -22,14 +23,15 @@ define(
 )
 
 
+@checked
 def shift_consistency(
     model: nn.Module,
     data: Images,
     *,
-    shift: int = 4,
+    shift: Positive = 4,
     border: Literal["reflect", "circular"] = "reflect",
     seed: int = 0,
-    batch_size: int = 128,
+    batch_size: Positive = 128,
     most: int | None = None,
 ) -> Estimate:
     """Agreement of the predicted class between two random shifts of each image by up to ``shift`` pixels.

@@ -5,13 +5,14 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from .._checked import Positive, checked
 from ..errors import InputError
 from ._batches import Fitting, Images, as_tensor, batches, measuring, require_finite
 from ._estimate import Estimate, estimate
 from ._invariance import relative_difference
 from ._metrics import define
 from ._symmetry import Symmetry
-from ._transformation import Transformation, name_of, transformations
+from ._transformation import Transformation, name_of, rank_of, transformations
 
 define(
     "equivariance_error",
@@ -22,13 +23,14 @@ define(
 )
 
 
+@checked
 def equivariance_error(
     model: nn.Module,
     data: Images,
     symmetry: str | Symmetry | Transformation = "hflip",
     *,
     output: Transformation | None = None,
-    batch_size: int = 128,
+    batch_size: Positive = 128,
     most: int | None = None,
 ) -> Estimate:
     """‖τ'Φ(x) − Φ(τx)‖ relative to the mean of both norms, for networks from images to images.
@@ -56,16 +58,18 @@ def equivariance_error(
     with measuring(model) as device:
 
         def run(x: Tensor) -> tuple[Tensor, Tensor | None]:
-            base = _images(model(x))
+            base = _like_input(model(x), x)
             errors, losses = [], []
             for t, move in zip(maps, moves, strict=True):
-                errors.append(relative_difference(move(base), _images(model(t(x)))))
+                errors.append(relative_difference(move(base), _like_input(model(t(x)), x)))
                 if not move.exact and move.inverse is not None:
                     losses.append(relative_difference(move.inverse(move(base)), base))
             return torch.stack(errors).mean(0), torch.stack(losses).mean(0) if losses else None
 
         fit = Fitting("equivariance_error", device)
-        for images, *_ in batches(data, who="equivariance_error", batch_size=batch_size, most=most):
+        for images, *_ in batches(
+            data, who="equivariance_error", batch_size=batch_size, most=most, rank=rank_of(symmetry)
+        ):
             for found, floor in fit(run, images):
                 values.append(found)
                 if floor is not None:
@@ -73,12 +77,14 @@ def equivariance_error(
     return estimate("equivariance_error", values, floor=floors or None, of=name_of(symmetry))
 
 
-def _images(out: object) -> Tensor:
+def _like_input(out: object, x: Tensor) -> Tensor:
     found = as_tensor(out, who="equivariance_error")
-    if found.ndim != 4:
+    if found.ndim != x.ndim:
         raise InputError(
             "equivariance_error",
-            expected="a network whose output is images (n, c, h, w)",
+            expected="a network whose output is images (n, c, h, w)"
+            if x.ndim == 4
+            else f"a network whose output has {x.ndim} axes, like its input",
             got=f"shape {tuple(found.shape)}",
             fix="For scores of classes use invariance_error.",
         )

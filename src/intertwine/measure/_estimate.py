@@ -10,10 +10,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .._checked import checked
+
 RESAMPLES = 1000
 LEVEL = 0.95
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class Estimate:
     """The mean of per-sample values with a bootstrap interval.

@@ -20,6 +20,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from .._checked import checked
 from ..errors import InputError, UnsafeFileError
 
 _FUNCTIONS = frozenset(
@@ -33,6 +34,7 @@ _ALLOWED = (
 _SYMBOL = re.compile(r"[A-Za-z]\w{0,30}")
 
 
+@checked
 def load_exported(path: Path) -> nn.Module:
     """The module of an exported program, weights included."""
     raw = path.read_bytes()

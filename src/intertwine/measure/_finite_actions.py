@@ -11,9 +11,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from .._checked import Vector, checked
 from ..errors import InputError
 
 
+@checked
 @dataclass(frozen=True)
 class PushedAction:
     """The action on the values of a map that makes it equivariant, if there is one.
@@ -35,7 +37,8 @@ class PushedAction:
         return self.holds
 
 
-def pushed_action(f: Tensor, action: Tensor) -> PushedAction:
+@checked
+def pushed_action(f: Vector, action: Tensor) -> PushedAction:
     """Lemma D.3, on finite sets: the action of G on the values of f with f(gx) = g f(x).
 
     For a bijection f it is f g f⁻¹. It exists if and only if f(x) = f(y) implies f(gx) = f(gy), and is then the only
@@ -63,7 +66,8 @@ def pushed_action(f: Tensor, action: Tensor) -> PushedAction:
     return PushedAction(True, values, moved)
 
 
-def layerwise_quotient(f1: Tensor, f2: Tensor, action0: Tensor, action2: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+@checked
+def layerwise_quotient(f1: Vector, f2: Vector, action0: Tensor, action2: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Prop. D.4, on finite sets: an equivariant network f2 ∘ f1 equals a layerwise equivariant one.
 
     Its middle is not larger. Where f1 pushes the action forward, the middle may stay as it is. Otherwise its points are

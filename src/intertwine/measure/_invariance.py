@@ -7,12 +7,13 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from .._checked import Positive, checked, describe
 from ..errors import InputError
 from ._batches import Fitting, Images, as_tensor, batches, measuring, require_finite
 from ._estimate import Estimate, estimate
 from ._metrics import define
 from ._symmetry import Symmetry
-from ._transformation import Transformation, name_of, transformations
+from ._transformation import Transformation, name_of, rank_of, transformations
 
 define(
     "invariance_error",
@@ -30,23 +31,31 @@ define(
 )
 
 
+@checked
 def relative_difference(a: Tensor, b: Tensor) -> Tensor:
     """‖a − b‖ / (½‖a‖ + ½‖b‖) for each sample, 0 where both are zero.
 
     >>> relative_difference(torch.tensor([[1.0, 0.0], [0.0, 0.0]]), torch.tensor([[0.0, 1.0], [0.0, 0.0]]))
     tensor([1.4142, 0.0000], dtype=torch.float64)
     """
-    a, b = a.flatten(1).double(), b.flatten(1).double()
+    if a.shape != b.shape or not a.ndim:
+        raise InputError(
+            "relative_difference",
+            expected="two batches of one shape",
+            got=f"{tuple(a.shape)} and {tuple(b.shape)}",
+        )
+    a, b = (x.reshape(len(x), -1).double() for x in (a, b))
     size = 0.5 * (a.norm(dim=1) + b.norm(dim=1))
     return torch.where(size > 0, (a - b).norm(dim=1) / size.clamp_min(torch.finfo(torch.float64).tiny), 0.0)
 
 
+@checked
 def invariance_error(
     model: nn.Module,
     data: Images,
     symmetry: str | Symmetry | Transformation = "hflip",
     *,
-    batch_size: int = 128,
+    batch_size: Positive = 128,
     most: int | None = None,
 ) -> Estimate:
     """The invariance error e(x) = ‖Φ(x) − Φ(τx)‖ / (½‖Φ(x)‖ + ½‖Φ(τx)‖), averaged over images.
@@ -73,12 +82,13 @@ def invariance_error(
     return _measured("invariance_error", relative_difference, model, data, symmetry, batch_size, most)
 
 
+@checked
 def agreement(
     model: nn.Module,
     data: Images,
     symmetry: str | Symmetry | Transformation = "hflip",
     *,
-    batch_size: int = 128,
+    batch_size: Positive = 128,
     most: int | None = None,
 ) -> Estimate:
     """The share of images whose predicted class stays the same; arguments as for :func:`invariance_error`."""
@@ -123,7 +133,7 @@ def _measured(
             return found, torch.stack(back).mean(0)
 
         fit = Fitting(metric, device)
-        for images, *_ in batches(data, who=metric, batch_size=batch_size, most=most):
+        for images, *_ in batches(data, who=metric, batch_size=batch_size, most=most, rank=rank_of(symmetry)):
             for found, floor in fit(run, images):
                 values.append(found)
                 if floor is not None:
@@ -131,6 +141,7 @@ def _measured(
     return estimate(metric, values, floor=floors or None, of=name_of(symmetry))
 
 
+@checked
 def invariance_loss(
     model: Callable[[Tensor], Tensor],
     x: Tensor,
@@ -146,8 +157,18 @@ def invariance_loss(
     >>> net = nn.Sequential(nn.Flatten(), nn.Linear(12, 2))
     >>> invariance_loss(net, torch.rand(5, 3, 2, 2)).backward()
     """
-    maps, base = transformations(symmetry), model(x) if output is None else output
-    return torch.stack([_safe_norm(base - model(t(x))).mean() for t in maps]).mean()
+    if x.ndim < 2 or not x.is_floating_point():
+        raise InputError("invariance_loss", expected="a batch of floating point images", got=describe(x))
+    base = as_tensor(model(x) if output is None else output, who="invariance_loss")
+    moved = [as_tensor(model(t(x)), who="invariance_loss") for t in transformations(symmetry)]
+    if moved[0].shape != base.shape:
+        raise InputError(
+            "invariance_loss",
+            expected=f"outputs of one shape, {tuple(moved[0].shape)}",
+            got=f"{tuple(base.shape)}",
+            fix="Leave out output=, or give the output for x.",
+        )
+    return torch.stack([_safe_norm(base - other).mean() for other in moved]).mean()
 
 
 def _safe_norm(difference: Tensor) -> Tensor:

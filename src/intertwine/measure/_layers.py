@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from .._checked import Positive, checked
 from ..errors import InputError
 from ._batches import Fitting, Images, batches, measuring
 from ._estimate import Estimate, estimate
@@ -33,6 +34,7 @@ define(
 )
 
 
+@checked
 @dataclass(frozen=True)
 class LayerError:
     """What happens at one layer.
@@ -52,6 +54,7 @@ class LayerError:
     invariance: Estimate
 
 
+@checked
 @dataclass(frozen=True)
 class LayerErrors:
     """All layers in the order in which they ran.
@@ -65,13 +68,14 @@ class LayerErrors:
     skipped: tuple[tuple[str, str], ...]
 
 
+@checked
 def layer_errors(
     model: nn.Module,
     data: Images,
     symmetry: str | Symmetry = "hflip",
     *,
     permutations: Mapping[str, Tensor] | None = None,
-    batch_size: int = 64,
+    batch_size: Positive = 64,
     most: int | None = None,
 ) -> LayerErrors:
     """Equivariance and invariance error at every layer, from one pass over the images.
@@ -116,7 +120,7 @@ def layer_errors(
             return seen, passed
 
         fit = Fitting("layer_errors", device)
-        for images, *_ in batches(data, who="layer_errors", batch_size=batch_size, most=most):
+        for images, *_ in batches(data, who="layer_errors", batch_size=batch_size, most=most, rank=group.rank):
             for seen, passed in fit(run, images):
                 skipped |= passed
                 for name, value in seen.items():
@@ -137,7 +141,7 @@ class _Seen:
 
 def _compared(group: Symmetry, parts: tuple[Tensor, ...], permutations: Tensor | None) -> tuple[Tensor, Tensor | None]:
     still, moved = [], []
-    maps = [as_maps(part) for part in parts]
+    maps = [_feature_maps(group, part) for part in parts]
     for g in range(1, group.order):
         still.append(relative_difference(parts[0], parts[g]))
         base, other = maps[0], maps[g]
@@ -148,6 +152,12 @@ def _compared(group: Symmetry, parts: tuple[Tensor, ...], permutations: Tensor |
             if here is not None:
                 moved.append(relative_difference(here, other))
     return torch.stack(still).mean(0), torch.stack(moved).mean(0) if len(moved) == group.order - 1 else None
+
+
+def _feature_maps(group: Symmetry, out: Tensor) -> Tensor | None:
+    if group.rank == 4:
+        return as_maps(out)
+    return out if out.ndim == group.rank and max(out.shape[2:], default=0) > 1 else None
 
 
 def _moved(group: Symmetry, g: int, maps: Tensor) -> Tensor | None:

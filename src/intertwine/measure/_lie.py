@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
+from .._checked import Positive, checked
+from .._warn import warn_caller
 from ..errors import InputError
 from ._batches import Fitting, Images, as_tensor, batches, is_memory, measuring, require_finite
 from ._estimate import Estimate, estimate
@@ -27,13 +28,14 @@ define(
 Output = Literal["probabilities", "scores", "images"]
 
 
+@checked
 def lie_derivative(
     model: nn.Module,
     data: Images,
     flow: str = "rotation",
     *,
     output: Output | None = None,
-    batch_size: int = 16,
+    batch_size: Positive = 16,
     most: int | None = 128,
 ) -> Estimate:
     """(L f)(x) = d/dt g_t⁻¹ f(g_t x) at t = 0, absolute values averaged over outputs, for each image.
@@ -119,10 +121,9 @@ def _directional(f: Callable[[Tensor], Tensor], x: Tensor, v: Tensor) -> Tensor:
     except (NotImplementedError, RuntimeError) as error:
         if is_memory(error) or not _lacks_forward(error):
             raise
-        warnings.warn(
+        warn_caller(
             f"lie_derivative: a central difference instead of forward-mode: {str(error).splitlines()[0]}",
             RuntimeWarning,
-            stacklevel=2,
         )
     size = float(v.abs().amax()) or 1.0
     step = torch.finfo(x.dtype).eps ** (1 / 3) * max(float(x.abs().amax()), 1.0) / size

@@ -9,6 +9,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from .._checked import Positive, checked
 from ..errors import InputError
 from ._assignment import best_permutation, cycle_lengths
 from ._batches import Fitting, Images, batches, measuring
@@ -23,6 +24,7 @@ from ._weight_matching import weight_matching
 Method = Literal["activation", "weight", "identity"]
 
 
+@checked
 @dataclass
 class Matching:
     """For each element g of a symmetry and each group of channels, the permutation p_g.
@@ -63,6 +65,7 @@ class Matching:
         return found
 
 
+@checked
 def match(
     model: nn.Module,
     data: Images | None,
@@ -73,7 +76,7 @@ def match(
     graph: ChannelGraph | None = None,
     input_shape: tuple[int, ...] | None = None,
     every_site: bool = False,
-    batch_size: int = 128,
+    batch_size: Positive = 128,
     most: int | None = None,
     check: bool = True,
     seed: int = 0,
@@ -242,6 +245,7 @@ def correlate(
     return found
 
 
+@checked
 def match_networks(
     first: nn.Module,
     second: nn.Module,
@@ -250,7 +254,7 @@ def match_networks(
     method: Method = "activation",
     graph: ChannelGraph | None = None,
     input_shape: tuple[int, ...] | None = None,
-    batch_size: int = 128,
+    batch_size: Positive = 128,
     most: int | None = None,
     seed: int = 0,
 ) -> tuple[ChannelGraph, dict[str, Tensor]]:

@@ -8,12 +8,14 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from .._checked import Positive, checked
 from ..errors import InputError
 from ._batch_statistics import BatchNorm, Look, Running, normalizing_by_batch, of_batch
 from ._batches import Fitting, Images, batches
 from ._permute import full_state, with_state
 
 
+@checked
 def merge(models: Sequence[nn.Module], *, weights: Sequence[float] | None = None) -> nn.Module:
     """The network whose parameters and buffers are the weighted means of those of the given networks.
 
@@ -23,16 +25,11 @@ def merge(models: Sequence[nn.Module], *, weights: Sequence[float] | None = None
     >>> torch.allclose(merge([a, b]).weight, (a.weight + b.weight) / 2)
     True
     """
-    shares = [1 / len(models)] * len(models) if weights is None else list(weights)
+    shares = shares_of("merge", models, weights)
     states = [full_state(m) for m in models]
     odd = [n for n, v in states[0].items() if any(n not in s or s[n].shape != v.shape for s in states)]
-    if len(shares) != len(models) or odd:
-        raise InputError(
-            "merge",
-            expected="networks of one architecture, and a weight for each",
-            got=f"a difference at {odd[0]}" if odd else f"{len(shares)} weights for {len(models)} networks",
-            fix="Build all of them from the same architecture.",
-        )
+    if odd:
+        raise InputError("merge", expected="networks of one architecture", got=f"a difference at {odd[0]}")
     mean = {
         name: sum(share * s[name].double() for share, s in zip(shares, states, strict=True)).to(value.dtype)  # type: ignore[union-attr]
         if value.is_floating_point()
@@ -42,12 +39,26 @@ def merge(models: Sequence[nn.Module], *, weights: Sequence[float] | None = None
     return with_state(models[0], mean)
 
 
+def shares_of(who: str, models: Sequence[nn.Module], weights: Sequence[float] | None) -> list[float]:
+    """The share of each network in an average; equal ones unless they are given."""
+    if not models or (weights is not None and len(weights) != len(models)):
+        raise InputError(
+            who,
+            expected="at least one network, and a weight for each",
+            got=f"{len(models)} networks and {'no' if weights is None else len(weights)} weights",
+        )
+    return [1 / len(models)] * len(models) if weights is None else list(weights)
+
+
 def batch_norms(model: nn.Module) -> dict[str, BatchNorm]:
     """The batch norms of a network that keep running statistics."""
     return {n: m for n, m in model.named_modules() if isinstance(m, BatchNorm) and m.running_mean is not None}
 
 
-def reset_batch_norms(model: nn.Module, data: Images, *, batch_size: int = 200, most: int | None = None) -> nn.Module:
+@checked
+def reset_batch_norms(
+    model: nn.Module, data: Images, *, batch_size: Positive = 200, most: int | None = None
+) -> nn.Module:
     """A copy of the network with running statistics measured anew, in evaluation mode.
 
     One pass in which every batch norm uses the statistics of the batch; the running ones become the mean over batches

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from .._checked import checked
 from .._registry import Registry
 
 
+@checked
 @dataclass(frozen=True)
 class MetricInfo:
     """A metric.

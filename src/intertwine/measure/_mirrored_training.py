@@ -8,6 +8,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from .._checked import Positive, checked
 from ..errors import InputError
 from ._batches import Images, as_tensor, batches
 from ._channel_graph import channel_graph
@@ -16,6 +17,7 @@ from ._symmetry import Symmetry, parse_symmetry
 from ._transform import transform_network, transformed_state
 
 
+@checked
 def mirrored_training_gap(
     model: nn.Module,
     data: Images,
@@ -26,7 +28,7 @@ def mirrored_training_gap(
     lr: float = 0.05,
     momentum: float = 0.9,
     loss: Callable[[Tensor, Tensor], Tensor] = nn.functional.cross_entropy,
-    batch_size: int = 32,
+    batch_size: Positive = 32,
 ) -> tuple[float, float]:
     """Train Φ on batches x and the moved Φ̂ on batches τx, and say how far Φ̂ then is from the moved Φ.
 
@@ -55,6 +57,10 @@ def mirrored_training_gap(
     >>> gap < 1e-13 < 1e-2 < way
     True
     """
+    if not (lr >= 0 and momentum >= 0):
+        raise InputError(
+            "mirrored_training_gap", expected="lr and momentum of 0 or more", got=f"lr={lr}, momentum={momentum}"
+        )
     group = parse_symmetry(symmetry)
     shape = tuple(next(iter(batches(data, who="mirrored_training_gap")))[0].shape[1:])
     graph = channel_graph(copy.deepcopy(model).eval(), shape)

@@ -12,6 +12,7 @@ from typing import Any
 
 from torch import nn
 
+from .._checked import checked
 from .._torchvision import declare_missing_operations
 from ..errors import InputError, MissingExtraError
 from ._exported import load_exported
@@ -19,6 +20,7 @@ from ._onnx import OnnxNetwork
 from ._weights import load_weights_into
 
 
+@checked
 @dataclass(frozen=True)
 class Network:
     """A network to look at.
@@ -40,6 +42,7 @@ class Network:
     notes: list[str] = field(default_factory=list)
 
 
+@checked
 def load_network(spec: str, *, weights: Path | None = None, options: Mapping[str, Any] | None = None) -> Network:
     """The network that ``spec`` names, with weights from a file if one is given.
 

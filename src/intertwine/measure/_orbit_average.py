@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from .._checked import checked
 from ._symmetry import PLANE_MAPS, PlaneMap
 
 
@@ -32,6 +33,7 @@ class OrbitAverage(nn.Module):
     (True, False)
     """
 
+    @checked
     def __init__(self, module: nn.Module, planes: Sequence[PlaneMap]) -> None:
         super().__init__()
         self.module, self.planes = module, tuple(planes)

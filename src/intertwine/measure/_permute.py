@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor, nn
 
+from .._checked import checked
 from ..errors import InputError
 from ._axes import Axis
 from ._channel_graph import ChannelGraph, channel_graph
@@ -15,6 +16,7 @@ from ._channel_graph import ChannelGraph, channel_graph
 Permutations = Mapping[str, Tensor]
 
 
+@checked
 def random_permutations(graph: ChannelGraph, *, seed: int = 0) -> dict[str, Tensor]:
     """A random permutation for every group of channels."""
     generator = torch.Generator().manual_seed(seed)
@@ -65,6 +67,7 @@ def _reordered_blocks(graph: ChannelGraph, name: str, value: Tensor, permutation
     return value.gather(1, columns.to(value.device))
 
 
+@checked
 def permute(model: nn.Module, permutations: Permutations, *, graph: ChannelGraph) -> nn.Module:
     """A copy of the network with its channels in another order; its function is the same.
 
@@ -110,6 +113,7 @@ def with_state(model: nn.Module, state: Mapping[str, Tensor]) -> nn.Module:
     return twin
 
 
+@checked
 def require_preserved(model: nn.Module, graph: ChannelGraph, input_shape: Sequence[int], *, seed: int = 0) -> float:
     """Permute all groups at random and compare outputs, in float64. Returns the largest difference.
 

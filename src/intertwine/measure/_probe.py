@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
 
+from .._checked import Matrix, Vector, checked
 from ..errors import InputError
 from ._estimate import Estimate
 from ._metrics import define
@@ -18,8 +18,9 @@ define(
 )
 
 
+@checked
 def linear_probe(
-    features: Tensor, labels: Tensor, test_features: Tensor, test_labels: Tensor, *, ridge: float = 1e-2
+    features: Matrix, labels: Vector, test_features: Matrix, test_labels: Vector, *, ridge: float = 1e-2
 ) -> Estimate:
     """The accuracy of a linear classifier, fitted by least squares to one-hot labels, on features it has not seen.
 
@@ -37,12 +38,11 @@ def linear_probe(
     >>> linear_probe(x, y, x, y).mean
     1.0
     """
-    if features.ndim != 2 or len(features) != len(labels) or len(test_features) != len(test_labels):
+    if len(features) != len(labels) or len(test_features) != len(test_labels):
         raise InputError(
             "linear_probe",
-            expected="features (n, d) and as many labels",
+            expected="as many labels as features",
             got=f"{tuple(features.shape)} with {len(labels)}, {tuple(test_features.shape)} with {len(test_labels)}",
-            fix="Flatten the features of each sample.",
         )
     x, test = features.double(), test_features.double()
     mean, std = x.mean(0), x.std(0).clamp_min(1e-12)

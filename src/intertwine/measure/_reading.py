@@ -7,11 +7,13 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from .._checked import checked
 from ..errors import InputError
 from ._estimate import Estimate
 from ._metrics import METRICS
 
 
+@checked
 @dataclass(frozen=True)
 class Reading:
     """One number of an audit.
@@ -55,6 +57,7 @@ class Reading:
         return {key: value for key, value in asdict(self).items() if value not in (None, "")}
 
 
+@checked
 @dataclass(frozen=True)
 class Note:
     """Something to know about the network or about the measurement.
@@ -70,6 +73,7 @@ class Note:
     level: str = "info"
 
 
+@checked
 @dataclass(frozen=True)
 class Gate:
     """A bound that an audit must keep, such as ``invariance=0.1``.

@@ -11,12 +11,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from .._checked import checked
 from ..errors import InputError
 
 TOLERANCE = 1e-9
 _SWAP = torch.tensor([[0.0, 1.0], [1.0, 0.0]], dtype=torch.float64)
 
 
+@checked
 @dataclass(frozen=True)
 class Verdict:
     """Whether a statement holds, and an input at which it fails if it does not."""
@@ -28,6 +30,7 @@ class Verdict:
         return self.holds
 
 
+@checked
 @dataclass(frozen=True)
 class ScaledPermutation(Verdict):
     """A matrix P D: P a permutation (row i takes entry ``permutation[i]``), D a positive diagonal."""
@@ -36,6 +39,7 @@ class ScaledPermutation(Verdict):
     scales: Tensor | None = None
 
 
+@checked
 def relu_commutes(a: Tensor, b: Tensor) -> ScaledPermutation:
     """Lemma 2.2: for invertible A, B, ReLU(Ax) = B ReLU(x) for all x if and only if A = B = PD.
 
@@ -64,6 +68,7 @@ def relu_commutes(a: Tensor, b: Tensor) -> ScaledPermutation:
     return ScaledPermutation(True, None, a.argmax(1), a.max(0).values)
 
 
+@checked
 def affine_relu_witness(a: Tensor, b: Tensor, shift: Tensor, offset: Tensor) -> Verdict:
     """Lemma E.1: ReLU(Ax + a) = B ReLU(x) + b for all x, with A, B invertible, forces a = b = 0 (and A = B = PD).
 
@@ -85,6 +90,7 @@ def affine_relu_witness(a: Tensor, b: Tensor, shift: Tensor, offset: Tensor) -> 
     return Verdict(True)
 
 
+@checked
 def to_permutations(representation: Tensor) -> tuple[Tensor, Tensor]:
     """Corollary: matrices ρ(g) = P(g)D(g) of a finite group are conjugate to permutations by a positive diagonal.
 
@@ -102,6 +108,8 @@ def to_permutations(representation: Tensor) -> tuple[Tensor, Tensor]:
     tensor([[0., 1.],
             [1., 0.]], dtype=torch.float64)
     """
+    if representation.ndim != 3:
+        raise InputError("to_permutations", expected="matrices (|G|, n, n)", got=str(tuple(representation.shape)))
     rho = representation.double()
     for k, m in enumerate(rho):
         if not relu_commutes(m, m):
@@ -115,6 +123,7 @@ def to_permutations(representation: Tensor) -> tuple[Tensor, Tensor]:
     return rho * c[None, None, :] / c[None, :, None], c
 
 
+@checked
 def two_layer_equivariance(w1: Tensor, w2: Tensor, rho0: Tensor, rho2: Tensor) -> ScaledPermutation:
     """Prop. 2.3: f(x) = W2 ReLU(W1 x), W1 and W2 invertible, obeys f(ρ0 x) = ρ2 f(x) for all x if and only if
     ρ0 = W1⁻¹ PD W1 and ρ2 = W2 PD W2⁻¹ with one and the same PD.
@@ -132,6 +141,7 @@ def two_layer_equivariance(w1: Tensor, w2: Tensor, rho0: Tensor, rho2: Tensor) -
     return found
 
 
+@checked
 def scalar_invariance(w1: Tensor, w2: Tensor, rho0: Tensor) -> Verdict:
     """Prop. B.1: f(x) = w2 ReLU(W1 x), W1 invertible, no entry of w2 zero, is invariant under ρ0 if and only if
     W1 ρ0 W1⁻¹, with the sizes |w2_i| taken into the rows of W1, permutes the units of each sign among themselves.
@@ -161,20 +171,34 @@ def scalar_invariance(w1: Tensor, w2: Tensor, rho0: Tensor) -> Verdict:
     return Verdict(False, torch.linalg.solve(rows, worst))
 
 
+@checked
 def hidden_action(w1: Tensor, rho0: Tensor) -> Tensor | None:
     """A matrix ρ1 with ρ1 W1 = W1 ρ0, or None if there is none (Example 2.1: W1 = (1 0) and the swap)."""
     w1 = w1.double()
+    if w1.ndim != 2 or rho0.shape != (w1.shape[1],) * 2 or not bool(torch.isfinite(w1).all()):
+        raise InputError(
+            "hidden_action",
+            expected="finite matrices W1 (m, n) and ρ0 (n, n)",
+            got=f"{tuple(w1.shape)} and {tuple(rho0.shape)}",
+        )
     target = w1 @ rho0.double()
     found = target @ torch.linalg.pinv(w1)
     return found if (found @ w1 - target).abs().max() <= TOLERANCE * max(1.0, float(target.abs().max())) else None
 
 
+@checked
 def swap_invariant(w1: Tensor, w2: Tensor) -> Verdict:
     """Whether f(x) = w2 ReLU(W1 x) on the plane is invariant to the exchange of its two inputs.
 
     The function is linear between the rays on which a unit or its mirror image switches, so these rays and one ray in
     every sector between them decide.
     """
+    if w1.ndim != 2 or w1.shape[1] != 2 or w2.numel() != len(w1):
+        raise InputError(
+            "swap_invariant",
+            expected="W1 of shape (m, 2) and m weights w2",
+            got=f"{tuple(w1.shape)} and {tuple(w2.shape)}",
+        )
     w1, w2 = w1.double(), w2.double().reshape(-1)
     rows = torch.cat([w1, w1 @ _SWAP])
     rows = rows[rows.abs().max(1).values > TOLERANCE]
@@ -189,6 +213,7 @@ def swap_invariant(w1: Tensor, w2: Tensor) -> Verdict:
     return Verdict(bool(gap[k].abs() <= TOLERANCE * (1 + w1.abs().max() * w2.abs().max())), x[k])
 
 
+@checked
 def layerwise_swap_net(w1: Tensor, w2: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Prop. D.1: a 2-2-1 network invariant to the swap of its inputs equals a layerwise equivariant one of its shape.
 
@@ -221,6 +246,7 @@ def layerwise_swap_net(w1: Tensor, w2: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return torch.zeros_like(rows), torch.ones(2, dtype=torch.float64), eye
 
 
+@checked
 def absolute_value_errors(x: Tensor) -> tuple[float, float, float]:
     """Example C.1: mean L1 errors for the target |x| on symmetric samples, of three networks without biases.
 

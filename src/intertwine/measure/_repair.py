@@ -13,11 +13,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from .._checked import Positive, checked
 from ..errors import InputError
 from ._batch_statistics import Look, Running, normalizing_by_batch, of_batch
 from ._batches import Fitting, Images, batches
 from ._channel_graph import ChannelGraph
-from ._merge import batch_norms, reset_batch_norms
+from ._merge import batch_norms, reset_batch_norms, shares_of
 
 EPS = 1e-5
 _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
@@ -64,7 +65,7 @@ def _watched(model: nn.Module, names: Sequence[str], see: Callable[[str, nn.Modu
 
 
 def channel_statistics(
-    model: nn.Module, data: Images, names: Sequence[str], *, batch_size: int = 200, most: int | None = None
+    model: nn.Module, data: Images, names: Sequence[str], *, batch_size: Positive = 200, most: int | None = None
 ) -> dict[str, tuple[Tensor, Tensor]]:
     """Mean and standard deviation of the output channels of modules, in the mode in which the network is."""
     found: dict[str, Running] = {}
@@ -107,6 +108,7 @@ def _goals(
     }
 
 
+@checked
 def repair(
     merged: nn.Module,
     models: Sequence[nn.Module],
@@ -114,7 +116,7 @@ def repair(
     *,
     weights: Sequence[float] | None = None,
     blocks: Sequence[str] = (),
-    batch_size: int = 200,
+    batch_size: Positive = 200,
     most: int | None = None,
 ) -> nn.Module:
     """A copy of a merged network whose channels have the statistics of the networks it was merged from.
@@ -134,7 +136,7 @@ def repair(
         batch_size: for data given as one tensor.
         most: images to use at most.
     """
-    shares = [1 / len(models)] * len(models) if weights is None else list(weights)
+    shares = shares_of("repair", models, weights)
     options: dict[str, Any] = {"batch_size": batch_size, "most": most}
     if batch_norms(merged):
         return _repaired_blocks(merged, models, shares, data, blocks, options)
@@ -223,6 +225,7 @@ def _repaired_blocks(
     return reset_batch_norms(merged, data, **options)
 
 
+@checked
 def repair_closed_form(
     merged: nn.Module,
     models: Sequence[nn.Module],
@@ -230,7 +233,7 @@ def repair_closed_form(
     *,
     graph: ChannelGraph,
     correlations: Mapping[str, Tensor],
-    batch_size: int = 200,
+    batch_size: Positive = 200,
     most: int | None = None,
 ) -> nn.Module:
     """REPAIR of the average of two networks without batch norms, without a pass of the merged network.

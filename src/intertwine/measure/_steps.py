@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
+from .._checked import Positive
 from .._registry import Registry
 from ..errors import InputError, IntertwineError
 from ._batches import Fitting, as_tensor, batches, measuring
@@ -55,10 +56,10 @@ class Subject:
     images: Tensor
     labels: Tensor | None
     dense: bool
-    batch_size: int = 64
+    batch_size: Positive = 64
 
     @staticmethod
-    def of(model: nn.Module, images: Tensor, labels: Tensor | None = None, *, batch_size: int = 64) -> Subject:
+    def of(model: nn.Module, images: Tensor, labels: Tensor | None = None, *, batch_size: Positive = 64) -> Subject:
         """Look at one image to see what kind of output the network has."""
         with measuring(model) as device:
             try:

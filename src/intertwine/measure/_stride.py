@@ -12,10 +12,12 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from .._checked import checked
 from ..errors import InputError
 from ._symmetry import PlaneMap, Symmetry, parse_symmetry
 
 
+@checked
 @dataclass(frozen=True)
 class Artifact:
     """One layer that breaks a symmetry: where, what it is, the size of its input, and why."""
@@ -26,6 +28,7 @@ class Artifact:
     reason: str
 
 
+@checked
 @dataclass(frozen=True)
 class StrideReport:
     """What breaks the symmetry at one input size, and the nearest input size at which nothing does, if there is one.
@@ -51,6 +54,7 @@ class StrideReport:
         return "\n".join([f"{self.symmetry}: {len(lines)} layers do not commute at {size}; {advice}", *lines])
 
 
+@checked
 def stride_artifacts(
     model: nn.Module, input_shape: tuple[int, int, int], symmetry: str | Symmetry, *, reach: int = 32
 ) -> StrideReport:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
+from .._checked import Positive, checked
 from ..errors import InputError
 from ._barrier import moved_and_matched
 from ._batches import Images
@@ -25,6 +26,7 @@ from ._tied import graph_of, parameter_orbits
 from ._transform import transformed_state
 
 
+@checked
 @dataclass
 class Symmetrized:
     """An exactly equivariant network and how it was made.
@@ -79,6 +81,7 @@ def projected(network: nn.Module, matching: Matching) -> nn.Module:
     return with_state(network, state)
 
 
+@checked
 def symmetrize(
     model: nn.Module,
     data: Images,
@@ -87,7 +90,7 @@ def symmetrize(
     matching: Matching | None = None,
     repair: bool = True,
     stencils: bool = False,
-    batch_size: int = 200,
+    batch_size: Positive = 200,
     most: int | None = None,
 ) -> Symmetrized:
     """The exactly equivariant network nearest to a given one, for the matched representation.
@@ -151,6 +154,7 @@ def symmetrize(
     return Symmetrized(out, field_types(found), strides, distance, free, found)
 
 
+@checked
 def field_types(matching: Matching) -> dict[str, dict[int, int]]:
     """For each group of channels, the number of orbits of each size under the matched permutations."""
     found = {}

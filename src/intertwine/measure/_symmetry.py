@@ -10,6 +10,7 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
+from .._checked import Positive, checked
 from .._registry import Registry
 from ..errors import GroupLawError, InputError
 from ..groups import Cyclic, Dihedral, FiniteGroup, direct_product
@@ -17,6 +18,7 @@ from ..groups import Cyclic, Dihedral, FiniteGroup, direct_product
 ImageMap: TypeAlias = Callable[[Tensor], Tensor]
 
 
+@checked
 @dataclass(frozen=True)
 class PlaneMap:
     """One of the eight motions of the square grid: mirror rows (top to bottom) if ``flip``, then ``turns`` times 90°.
@@ -58,28 +60,37 @@ class PlaneMap:
 PLANE_MAPS = tuple(PlaneMap(turns, flip) for flip in (False, True) for turns in range(4))
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class Symmetry:
     """A finite group of maps of images, τ_g : (N, C, H, W) → (N, C, H, W), with τ_gh = τ_g τ_h.
+
+    It also serves for other tensors: signals (N, C, T), volumes (N, C, D, H, W), vectors or sets (N, C); ``sizes`` then
+    says how many axes there are behind the channels.
 
     Args:
         name: what to call it.
         group: the abstract group.
         maps: one map for each element, ``maps[0]`` the identity.
+        channels: of the random input on which the law is checked.
+        sizes: of its other axes.
 
-    The law is checked on a square random image with three channels, unless the maps ask for another number of
-    channels. Maps that only move pixels of the square grid (flips, turns) and rearrange color channels can also be
+    Maps that only move pixels of the square grid (flips, turns) and rearrange color channels can also be
     carried over to the filters of a network, see :func:`transform_network`; others can only be applied to images.
 
     >>> swap = Symmetry("swap colors", Cyclic(2), [lambda x: x, lambda x: x.flip(1)])
     >>> swap.order, swap.channel_order(1, 3)
     (2, (2, 1, 0))
+    >>> Symmetry("reversed signals", Cyclic(2), [lambda x: x, lambda x: x.flip(-1)], channels=1, sizes=(16,)).rank
+    3
     """
 
     name: str
     group: FiniteGroup
     maps: Sequence[ImageMap]
-    channels: int = 3
+    channels: Positive = 3
+    sizes: tuple[int, ...] = (5, 5)
+    how_to_make = 'Give a name such as "hflip" or "c4", or an intertwine.measure.Symmetry.'
 
     def __post_init__(self) -> None:
         if len(self.maps) != self.group.order:
@@ -92,8 +103,14 @@ class Symmetry:
         self._require_law()
 
     def _require_law(self) -> None:
-        x = torch.rand(2, self.channels, 5, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-        images = [m(x) for m in self.maps]
+        shape = 2, self.channels, *self.sizes
+        x = torch.rand(shape, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+        try:
+            images = [m(x) for m in self.maps]
+        except (RuntimeError, IndexError, TypeError, AttributeError) as error:  # whatever somebody's map raises
+            raise InputError(
+                f"Symmetry {self.name!r}", expected=f"maps of a tensor of shape {shape}", got=str(error)
+            ) from error
         if not torch.equal(images[0], x):
             raise GroupLawError(
                 f"Symmetry {self.name!r}", expected="the identity first", got="another map", fix="Reorder the maps."
@@ -114,9 +131,20 @@ class Symmetry:
         """Number of elements of the group."""
         return self.group.order
 
+    @property
+    def rank(self) -> int:
+        """The number of axes of a batch."""
+        return 2 + len(self.sizes)
+
     def apply(self, g: int, x: Tensor) -> Tensor:
         """τ_g x."""
+        self.require_element(g, who=f"Symmetry {self.name!r}")
         return self.maps[g](x)
+
+    def require_element(self, g: int, *, who: str) -> None:
+        """An error if there is no element of this number."""
+        if not 0 <= g < self.order:
+            raise InputError(who, expected=f"an element of {self.group.name}, 0 to {self.order - 1}", got=str(g))
 
     @cached_property
     def plane_maps(self) -> tuple[PlaneMap | None, ...]:
@@ -124,6 +152,8 @@ class Symmetry:
         return tuple(self._plane_map(m) for m in self.maps)
 
     def _plane_map(self, image_map: ImageMap) -> PlaneMap | None:
+        if len(self.sizes) != 2:
+            return None
         probe = torch.arange(25, dtype=torch.float64).reshape(1, 1, 5, 5).expand(1, self.channels, 5, 5)
         found = image_map(probe)
         return next((p for p in PLANE_MAPS if torch.equal(found, p(probe))), None)
@@ -146,6 +176,7 @@ class Symmetry:
 
     def require_plane_map(self, g: int, *, who: str) -> PlaneMap:
         """The motion of the grid that element ``g`` is, or an error."""
+        self.require_element(g, who=who)
         plane = self.plane_maps[g]
         if plane is None:
             raise InputError(
@@ -199,6 +230,7 @@ for _name, _make in (
     SYMMETRIES.add(_name, _make)
 
 
+@checked
 def parse_symmetry(symmetry: str | Symmetry) -> Symmetry:
     """The symmetry of this name: hflip, vflip, flips (both), c2, c4 (90° turns), d4 (turns and flips).
 

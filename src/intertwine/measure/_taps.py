@@ -15,6 +15,8 @@ import torch
 from torch import Tensor, fx, nn
 from torch.overrides import TorchFunctionMode
 
+from .._checked import checked
+
 See = Callable[[str, str, Tensor], None]
 """Called with the name of the layer, its kind and its output."""
 
@@ -88,6 +90,7 @@ class _Watch(TorchFunctionMode):
         return hook
 
 
+@checked
 @contextmanager
 def tapped(model: nn.Module, see: See) -> Iterator[None]:
     """Show every layer's output to ``see`` while the model runs inside the block.

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
+from .._checked import checked
 from ._channel_graph import ChannelGraph, channel_graph
 from ._matching import Matching
 from ._permute import permuted_state
@@ -60,6 +61,7 @@ class Tied(nn.Module):
         return torch.zeros_like(count).index_add(0, index, full.flatten()) / count
 
 
+@checked
 def tie(model: nn.Module, matching: Matching) -> nn.Module:
     """A copy of a symmetrized network whose parameters are the free numbers: about 1/|G| as many.
 

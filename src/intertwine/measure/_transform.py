@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
+from .._checked import checked
 from ..errors import InputError
 from ._axes import Axis, Label, kind_of
 from ._channel_graph import ChannelGraph, channel_graph
@@ -14,6 +15,7 @@ from ._permute import full_state, with_state
 from ._symmetry import PlaneMap, Symmetry, parse_symmetry
 
 
+@checked
 def transform_network(
     model: nn.Module,
     symmetry: str | Symmetry,

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from .._checked import checked
 from ._symmetry import Symmetry, parse_symmetry
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class Transformation:
     """A map τ of images ``(n, c, h, w)``.
@@ -42,6 +44,7 @@ class Transformation:
         return difference / x.flatten(1).norm(dim=1).clamp_min(1e-30)
 
 
+@checked
 def transformations(symmetry: str | Symmetry | Transformation) -> list[Transformation]:
     """The elements of a symmetry other than the identity; a single transformation stays as it is.
 
@@ -59,6 +62,11 @@ def _element(symmetry: Symmetry, g: int) -> Transformation:
     name = symmetry.name if symmetry.order == 2 else f"{symmetry.name}[{g}]"
     exact = symmetry.plane_maps[g] is not None
     return Transformation(name, symmetry.maps[g], symmetry.maps[inverse], exact=exact)
+
+
+def rank_of(symmetry: str | Symmetry | Transformation) -> int | None:
+    """The number of axes of the batches that it moves; None for a transformation, which may take any."""
+    return None if isinstance(symmetry, Transformation) else parse_symmetry(symmetry).rank
 
 
 def name_of(symmetry: str | Symmetry | Transformation) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 import torch
 from torch import Tensor
 
+from .._checked import checked
 from ..errors import InputError
 from ._estimate import Estimate
 from ._metrics import define
@@ -30,12 +31,14 @@ LogLikelihood = Callable[[Tensor, Tensor], Tensor]
 """Frames ``(batch, time, ...)`` and latents ``(batch, time, capsules, length)`` to log p(x | t), ``(batch, time)``."""
 
 
+@checked
 def reconstruction_error(log_likelihood: LogLikelihood, frames: Tensor, t: Tensor) -> Estimate:
     """−log p(x_l | t_l), the mean over the frames of each sequence."""
     with torch.no_grad():
         return Estimate("reconstruction_error", -log_likelihood(frames, t).double().mean(1).cpu())
 
 
+@checked
 def traversal_error(
     log_likelihood: LogLikelihood, frames: Tensor, t: Tensor, *, only: Iterable[int] | None = None
 ) -> Estimate:

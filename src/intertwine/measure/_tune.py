@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.parametrize import remove_parametrizations
 
+from .._checked import Positive, checked
 from ..errors import InputError, NonFiniteError, SizeLimitError
 from ._batches import Images, as_tensor, batches, is_memory
 from ._merge import batch_norms, reset_batch_norms
@@ -21,6 +22,7 @@ from ._tied import tie
 Loss = Callable[[Tensor, Tensor], Tensor]
 
 
+@checked
 def tune(
     found: Symmetrized,
     data: Images,
@@ -28,7 +30,7 @@ def tune(
     epochs: int = 1,
     lr: float = 1e-3,
     loss: Loss = nn.functional.cross_entropy,
-    batch_size: int = 64,
+    batch_size: Positive = 64,
     seed: int = 0,
     progress: Callable[[int, float], None] | None = None,
 ) -> Symmetrized:

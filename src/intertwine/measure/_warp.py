@@ -14,6 +14,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from .._checked import checked
 from .._registry import Registry
 from ..errors import InputError
 from ._transformation import Transformation
@@ -29,6 +30,7 @@ FLOWS = Registry[Flow]("flow")
 _REACH = {"linear": range(2), "cubic": range(-1, 3), "quintic": range(-2, 4)}
 
 
+@checked
 def resample(x: Tensor, rows: Tensor, columns: Tensor, *, interpolation: Interpolation = "cubic") -> Tensor:
     """x at the given coordinates, in pixels, ``(h', w')`` each; beyond the border the image is mirrored.
 
@@ -40,6 +42,12 @@ def resample(x: Tensor, rows: Tensor, columns: Tensor, *, interpolation: Interpo
     >>> resample(x, torch.zeros(1, 2), torch.tensor([[1.5, 2.0]]), interpolation="linear").flatten().tolist()
     [1.5, 2.0]
     """
+    if x.ndim < 2 or rows.shape != columns.shape or rows.is_complex():
+        raise InputError(
+            "resample",
+            expected="images (..., h, w), and coordinates of rows and columns of one shape",
+            got=f"{tuple(x.shape)}, {tuple(rows.shape)} and {tuple(columns.shape)}",
+        )
     first_row, first_column = rows.detach().floor(), columns.detach().floor()
     row_weights = _weights(rows - first_row, interpolation)
     column_weights = _weights(columns - first_column, interpolation)
@@ -137,6 +145,7 @@ FLOWS.add("hue", _hue)
 FLOWS.add("brightness", _brightness)
 
 
+@checked
 def flow_step(name: str, t: float) -> Transformation:
     """The flow of this name after the time t, as one transformation.
 

@@ -12,12 +12,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from .._checked import checked
 from ..errors import InputError, UnsafeFileError
 
 WRAPPERS = ("state_dict", "model_state_dict", "model", "net", "network", "weights", "params", "ema", "model_ema")
 PREFIXES = ("module.", "_orig_mod.", "model.", "net.", "network.", "backbone.", "encoder.")
 
 
+@checked
 def load_weights_into(model: nn.Module, path: Path) -> list[str]:
     """Fill the model from a safetensors or torch file; returns what was taken off the names on the way.
 

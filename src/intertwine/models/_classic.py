@@ -8,10 +8,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from .._checked import Positive, checked
 from ..errors import InputError
 
 
-def linear_classifier(channels: int, size: int, classes: int) -> nn.Module:
+@checked
+def linear_classifier(channels: Positive, size: Positive, classes: Positive) -> nn.Module:
     """One linear map from pixels to classes.
 
     >>> sum(p.numel() for p in linear_classifier(1, 28, 10).parameters())
@@ -20,7 +22,10 @@ def linear_classifier(channels: int, size: int, classes: int) -> nn.Module:
     return nn.Sequential(nn.Flatten(), nn.Linear(channels * size * size, classes))
 
 
-def multilayer_perceptron(channels: int, size: int, classes: int, *, hidden: int = 300) -> nn.Module:
+@checked
+def multilayer_perceptron(
+    channels: Positive, size: Positive, classes: Positive, *, hidden: Positive = 300
+) -> nn.Module:
     """One hidden layer of tanh units; 300 of them in the paper."""
     return nn.Sequential(nn.Flatten(), nn.Linear(channels * size * size, hidden), nn.Tanh(), nn.Linear(hidden, classes))
 
@@ -44,7 +49,8 @@ class LeNet5(nn.Module):
     61706
     """
 
-    def __init__(self, channels: int, size: int, classes: int) -> None:
+    @checked
+    def __init__(self, channels: Positive, size: Positive, classes: Positive) -> None:
         super().__init__()
         if size < 8:
             raise InputError("LeNet5", expected="images of at least 8 x 8", got=f"{size} x {size}", fix="Enlarge them.")

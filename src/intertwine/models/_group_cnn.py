@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from torch import Tensor, nn
 
 from .. import nn as tnn
+from .._checked import Positive, checked
 from ..errors import InputError
 from ..groups import FiniteGroup
 from ..spaces import Grid2d
 
 
-def plain_cnn(channels: int, classes: int, *, widths: Sequence[int] = (23, 34, 46)) -> nn.Module:
+@checked
+def plain_cnn(channels: Positive, classes: Positive, *, widths: Sequence[int] = (23, 34, 46)) -> nn.Module:
     """Blocks of convolution, batch norm, ReLU and pooling, a mean over the plane, a linear map.
 
     The twin of :class:`GroupCNN` without symmetry; with these widths it has as many weights as that has for C8 with its
@@ -31,7 +33,7 @@ def plain_cnn(channels: int, classes: int, *, widths: Sequence[int] = (23, 34, 4
     """
     layers: list[nn.Module] = []
     before = channels
-    for block, width in enumerate(_checked(widths)):
+    for block, width in enumerate(_require_widths(widths)):
         layers += [nn.Conv2d(before, width, 5, padding=2, bias=False), nn.BatchNorm2d(width), nn.ReLU()]
         layers += [nn.AvgPool2d(2)] if block < 2 else []
         before = width
@@ -61,14 +63,15 @@ class GroupCNN(nn.Module):
     True
     """
 
+    @checked
     def __init__(
-        self, group: FiniteGroup, channels: int, classes: int, *, widths: Sequence[int] = (12, 18, 24)
+        self, group: FiniteGroup, channels: Positive, classes: Positive, *, widths: Sequence[int] = (12, 18, 24)
     ) -> None:
         super().__init__()
         plane = Grid2d(group)
         field = plane.field(channels * group.trivial)
         layers: list[tnn.Layer] = []
-        for block, width in enumerate(_checked(widths)):
+        for block, width in enumerate(_require_widths(widths)):
             after = plane.field(width * group.regular)
             layers += [tnn.Conv2d(field, after, 5, padding=2, bias=False), tnn.BatchNorm(after), tnn.ReLU(after)]
             layers += [tnn.AvgPool2d(after, 2)] if block < 2 else []
@@ -82,7 +85,7 @@ class GroupCNN(nn.Module):
         return self.head(self.features(x))
 
 
-def _checked(widths: Sequence[int]) -> Sequence[int]:
+def _require_widths(widths: Sequence[int]) -> Sequence[int]:
     if not widths or not all(isinstance(width, int) and width > 0 for width in widths):
         raise InputError(
             "GroupCNN and plain_cnn",

@@ -8,6 +8,7 @@ from typing import Literal
 
 from torch import Tensor, nn
 
+from .._checked import Positive, checked
 from ..errors import InputError
 from ..relaxed import (
     CoordConv2d,
@@ -73,11 +74,12 @@ class SimpleNet(nn.Module):
     torch.Size([1, 10])
     """
 
+    @checked
     def __init__(
         self,
-        channels: int,
+        channels: Positive,
         size: int,
-        classes: int,
+        classes: Positive,
         *,
         layer: Kind = "conv",
         where: int | Literal["all"] | None = None,

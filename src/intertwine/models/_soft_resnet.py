@@ -9,6 +9,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from .._checked import Positive, checked
 from ..errors import InputError
 from ..relaxed import GroupSamples, PartialGroupConv2d, SoftGroupConv2d
 
@@ -70,10 +71,11 @@ class SoftResNet(nn.Module):
     469802
     """
 
+    @checked
     def __init__(
         self,
-        channels: int,
-        classes: int,
+        channels: Positive,
+        classes: Positive,
         *,
         samples: int = 8,
         mirrored: bool = False,
@@ -83,11 +85,11 @@ class SoftResNet(nn.Module):
         learn: bool = False,
         tied: bool | None = None,
         sampling: Literal["grid", "random", "train"] = "random",
-        width: int = 32,
-        growth: int = 2,
+        width: Positive = 32,
+        growth: Positive = 2,
         pooled: Collection[int] = (1, 2),
         kernel_size: int = 7,
-        hidden: int = 32,
+        hidden: Positive = 32,
         net: Literal["joint", "fourier"] = "joint",
         activation: Literal["cos", "sin"] = "cos",
         domain: Literal["input", "output"] = "input",

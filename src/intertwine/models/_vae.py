@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, mse_loss
 
+from .._checked import checked, describe
 from ..errors import InputError
 from ..topographic import OffsetTopology, Topology, Window, shifting, stationary, topographic
 from ._vae_networks import MlpDecoder, conv_decoder, conv_encoder, mlp_encoder
@@ -23,6 +24,7 @@ class NotCyclicWarning(UserWarning):
     """Sequences whose end does not lead to their beginning meet a topology that joins the two."""
 
 
+@checked
 @dataclass(frozen=True)
 class VAEOutput:
     """What a pass over sequences gives; all but the images are for each frame, ``(batch, time)``.
@@ -68,6 +70,7 @@ class _Normal:
 class SequenceVAE(nn.Module, ABC):
     """What the autoencoders here share: encoder, decoder, likelihoods and bounds; they differ in how t is drawn."""
 
+    @checked
     def __init__(
         self,
         image: tuple[int, int, int],
@@ -268,6 +271,7 @@ class TopographicVAE(SequenceVAE):
     (torch.Size([2, 5, 3, 5]), torch.Size([]))
     """
 
+    @checked
     def __init__(
         self,
         image: tuple[int, int, int],
@@ -337,6 +341,7 @@ class BubbleVAE(TopographicVAE):
     torch.Size([2, 5, 3, 5])
     """
 
+    @checked
     def __init__(
         self,
         image: tuple[int, int, int],
@@ -362,6 +367,7 @@ class BubbleVAE(TopographicVAE):
         )
 
 
+@checked
 def topographic_pool(t: Tensor) -> Tensor:
     """The norm of each capsule, ``(..., capsules)``: it does not change when a capsule rolls.
 
@@ -369,4 +375,6 @@ def topographic_pool(t: Tensor) -> Tensor:
     >>> torch.allclose(topographic_pool(t), topographic_pool(t.roll(2, -1)))
     True
     """
+    if not t.is_floating_point():
+        raise InputError("topographic_pool", expected="a tensor of real numbers", got=describe(t))
     return t.norm(dim=-1)

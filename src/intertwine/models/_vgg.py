@@ -5,10 +5,13 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import conv2d, linear
 
+from .._checked import Positive, checked
 from ..errors import InputError
 
 WIDTHS = (64, 128, 256, 256, 512, 512, 512, 512)
@@ -67,7 +70,7 @@ class MirrorConv2d(nn.Module):
 class MirrorHead(nn.Module):
     """A linear map that sees the sum of the two channels of every pair: its output is invariant."""
 
-    def __init__(self, in_features: int, classes: int) -> None:
+    def __init__(self, in_features: int, classes: Positive) -> None:
         super().__init__()
         _require_even("MirrorHead", in_features, in_features)
         plain = nn.Linear(in_features, classes)  # the initialization of the plain network
@@ -100,7 +103,8 @@ class VGG11(nn.Module):
     9225610
     """
 
-    def __init__(self, channels: int = 3, classes: int = 10, *, width: float = 1.0) -> None:
+    @checked
+    def __init__(self, channels: Positive = 3, classes: Positive = 10, *, width: float = 1.0) -> None:
         super().__init__()
         self.features = nn.Sequential(*_layers(channels, width, 0))
         self.classifier: nn.Module = nn.Linear(_widths(width)[-1], classes)
@@ -126,7 +130,10 @@ class GVGG11(nn.Module):
     [4612810, 9187786]
     """
 
-    def __init__(self, channels: int = 3, classes: int = 10, *, width: float = 1.0, mirrored: int = 8) -> None:
+    @checked
+    def __init__(
+        self, channels: Positive = 3, classes: Positive = 10, *, width: float = 1.0, mirrored: int = 8
+    ) -> None:
         super().__init__()
         if not 1 <= mirrored <= len(WIDTHS):
             raise InputError("GVGG11", expected="1 to 8 mirrored layers", got=str(mirrored), fix="8 is the full GCNN.")
@@ -168,10 +175,12 @@ class GVGG11(nn.Module):
 
 
 def _widths(width: float) -> list[int]:
+    if not 0 < width < math.inf:
+        raise InputError("VGG11", expected="a finite width above 0", got=str(width))
     return [max(2, 2 * round(w * width / 2)) for w in WIDTHS]
 
 
-def _layers(channels: int, width: float, mirrored: int) -> list[nn.Module]:
+def _layers(channels: Positive, width: float, mirrored: int) -> list[nn.Module]:
     layers: list[nn.Module] = []
     before = channels
     for k, after in enumerate(_widths(width)):

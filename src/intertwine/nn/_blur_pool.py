@@ -11,6 +11,7 @@ from torch import Tensor
 from torch import nn as torch_nn
 from torch.nn.functional import conv2d, conv3d, pad
 
+from .._checked import checked
 from ..errors import InputError
 from ..groups import SO2, Cyclic, Dihedral, Octahedral
 from ..spaces import FieldType, Grid2d, Grid3d
@@ -36,6 +37,7 @@ class _BlurPool(Layer):
     needs_space = True
     dimension: int
 
+    @checked
     def __init__(
         self,
         in_type: FieldType,

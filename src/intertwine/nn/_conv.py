@@ -10,6 +10,7 @@ from torch import Tensor
 from torch import nn as torch_nn
 from torch.nn.functional import pad
 
+from .._checked import checked
 from ..errors import InputError
 from ..spaces import FieldType, Grid
 from ._export import filled
@@ -43,6 +44,7 @@ class Conv(FilterLayer):
     convolve: ClassVar[Callable[..., Tensor]]
     plain: ClassVar[type[torch_nn.Conv2d] | type[torch_nn.Conv3d]]
 
+    @checked
     def __init__(
         self,
         in_type: FieldType,

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch import nn as torch_nn
 from torch.nn.functional import conv_transpose2d, conv_transpose3d
 
+from .._checked import checked
 from ..errors import InputError
 from ..groups import SO3, Cyclic, Dihedral, Octahedral
 from ..spaces import FieldType, Grid, Grid2d, Grid3d
@@ -31,6 +32,7 @@ class ConvTranspose(FilterLayer):
     convolve: ClassVar[Callable[..., Tensor]]
     plain: ClassVar[type[torch_nn.ConvTranspose2d] | type[torch_nn.ConvTranspose3d]]
 
+    @checked
     def __init__(
         self,
         in_type: FieldType,

@@ -9,6 +9,7 @@ from torch import Tensor
 from torch import nn as torch_nn
 from torch.nn.functional import gelu
 
+from .._checked import checked
 from ..errors import InputError
 from ..groups import Cyclic, Dihedral, direct_sum
 from ..spaces import FieldType, Grid2d
@@ -49,6 +50,7 @@ class ConvNeXtBlock(Layer):
 
     needs_space = True
 
+    @checked
     def __init__(
         self,
         in_type: FieldType,
@@ -77,7 +79,7 @@ class ConvNeXtBlock(Layer):
         self.contract = Linear(middle, in_type)
         self.fields = Fields(in_type)
         count = len(in_type.rho.atoms)
-        self.scale = None if layer_scale is None else torch_nn.Parameter(torch.full((count,), layer_scale))
+        self.scale = None if layer_scale is None else torch_nn.Parameter(torch.full((count,), float(layer_scale)))
 
     @classmethod
     def examples(cls) -> Iterator[Layer]:

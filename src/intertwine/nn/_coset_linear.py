@@ -10,6 +10,7 @@ from torch import Tensor
 from torch import nn as torch_nn
 from torch.nn.functional import linear
 
+from .._checked import checked
 from .._kept import Kept
 from ..errors import EmptyKernelSpaceError, InputError, TypeMismatchError
 from ..groups import Dihedral, Symmetric
@@ -49,6 +50,7 @@ class CosetLinear(Layer):
 
     needs_space = True
 
+    @checked
     def __init__(self, in_type: FieldType, out_type: FieldType, bias: bool = True, *, gain: float = 1.0) -> None:
         self._points = _points(in_type, out_type)
         super().__init__(in_type, out_type, Exact())

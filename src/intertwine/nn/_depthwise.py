@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
+from .._checked import checked
 from ..errors import TypeMismatchError
 from ..groups import Cyclic, Dihedral
 from ..spaces import FieldType, Grid2d
@@ -44,6 +45,7 @@ class DepthwiseConv2d(Conv2d):
     [('bias', (4,)), ('weights.0', (4, 1, 49))]
     """
 
+    @checked
     def __init__(
         self,
         in_type: FieldType,

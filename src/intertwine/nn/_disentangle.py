@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
+from .._checked import checked
 from ..groups import SO2, SO3, Cyclic, Dihedral, Octahedral, Representation, Symmetric, direct_sum
 from ..spaces import FieldType, Grid2d, Grid3d, HomogeneousSpace, Sphere
 from ._layer import Exact, Layer, register_layer
@@ -113,6 +114,7 @@ class Disentangle(TracedLayer):
     True
     """
 
+    @checked
     def __init__(self, in_type: FieldType) -> None:
         basis = IrreducibleBasis(in_type.rho)
         super().__init__(in_type, in_type.space.field(direct_sum(basis.irreps)), Exact())
@@ -149,6 +151,7 @@ class Entangle(TracedLayer):
     Field(trivial + irrep1 + irrep2 on Grid2d(C4))
     """
 
+    @checked
     def __init__(self, out_type: FieldType) -> None:
         basis = IrreducibleBasis(out_type.rho)
         super().__init__(out_type.space.field(direct_sum(basis.irreps)), out_type, Exact())

@@ -8,6 +8,7 @@ from torch import Tensor
 from torch import nn as torch_nn
 from torch.nn.functional import dropout
 
+from .._checked import checked
 from ..errors import InputError
 from ..groups import SO2, Cyclic, Dihedral, Octahedral, Symmetric
 from ..spaces import FieldType, Grid2d, Grid3d, HomogeneousSpace, Sphere
@@ -39,6 +40,7 @@ class Dropout(Layer):
     True
     """
 
+    @checked
     def __init__(self, in_type: FieldType, p: float = 0.5, *, everywhere: bool = True) -> None:
         if not isinstance(p, int | float) or not 0 <= p < 1:
             raise InputError(

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 from torch import nn as torch_nn
 
-from ..errors import EmptyKernelSpaceError
+from .._checked import checked, describe
+from ..errors import EmptyKernelSpaceError, InputError
 from ..kernels import solve
 from ..spaces import FieldType, Grid, HomogeneousSpace
 from . import _blocks
@@ -41,8 +42,11 @@ class FilterExpansion(TableModule):
     columns: Tensor
     harmonics: Tensor
 
+    @checked
     def __init__(self, in_type: FieldType, out_type: FieldType, kernel_size: Sequence[int]) -> None:
         super().__init__()
+        if len(kernel_size) != getattr(in_type.space, "dimension", len(kernel_size)) or not kernel_size:
+            raise InputError("FilterExpansion", expected="one kernel size per axis", got=describe(kernel_size))
         self.kernel_size = tuple(kernel_size)
         self._in, self._out = summands(in_type.rho), summands(out_type.rho)
         ins = [in_type.space.field(rho) for rho in self._in.kinds]

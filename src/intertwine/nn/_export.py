@@ -9,9 +9,11 @@ import torch
 from torch import Tensor
 from torch import nn as torch_nn
 
+from .._checked import checked
 from ._layer import Layer
 
 
+@checked
 def to_plain(model: torch_nn.Module) -> torch_nn.Module:
     """The same map of ordinary torch modules, in evaluation mode: for inference, ``torch.export`` and ONNX.
 

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch import nn as torch_nn
 
+from .._checked import checked
 from ..errors import InputError, NumericalError, TypeMismatchError
 from ..groups import (
     O2,
@@ -39,6 +40,7 @@ from ._tables import TableModule, on_cpu
 from ._traced import TracedLayer
 
 
+@checked
 def band_limited_regular(group: Group, degree: int | None = None) -> Representation:
     """Functions on the group up to a degree: each irreducible as often as in the regular representation.
 
@@ -54,6 +56,7 @@ def band_limited_regular(group: Group, degree: int | None = None) -> Representat
     return direct_sum(psi for psi in irreps for _ in range(_columns(psi, "group").shape[1]))
 
 
+@checked
 def band_limited_quotient(group: Group, degree: int) -> Representation:
     """Functions on the circle (for SO(2), O(2)) or the sphere (for SO(3), O(3)) up to a degree: each degree once.
 
@@ -257,6 +260,7 @@ class FourierNonlinearity(TracedLayer):
     (28, torch.Size([1, 56, 5, 5]))
     """
 
+    @checked
     def __init__(
         self, in_type: FieldType, function: torch_nn.Module | None = None, *, samples: int | None = None
     ) -> None:

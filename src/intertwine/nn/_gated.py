@@ -8,6 +8,7 @@ from itertools import groupby
 from torch import Tensor
 from torch import nn as torch_nn
 
+from .._checked import checked
 from ..errors import InputError
 from ..groups import SO2, SO3, Cyclic, Dihedral, Octahedral, Symmetric
 from ..spaces import FieldType, Grid2d, Grid3d, HomogeneousSpace, Sphere
@@ -43,6 +44,7 @@ class Gated(TracedLayer):
     torch.Size([1, 8, 3, 3])
     """
 
+    @checked
     def __init__(
         self,
         out_type: FieldType,

@@ -10,17 +10,20 @@ from typing import TypeVar
 from torch import Tensor
 from torch import nn as torch_nn
 
+from .._checked import checked
 from .._registry import Registry
 from ..errors import InputError, TypeMismatchError
 from ..spaces import FieldType, Grid, HomogeneousSpace, Space
 from ._tables import on_cpu
 
 
+@checked
 @dataclass(frozen=True)
 class Exact:
     """The layer commutes with the group to rounding: Φ(π1(g) f) = π2(g) Φ(f)."""
 
 
+@checked
 @dataclass(frozen=True)
 class Approximate:
     """The layer commutes exactly with the motions of the lattice, and up to sampling with the others.
@@ -57,7 +60,9 @@ class Layer(torch_nn.Module, ABC):
     claim: Claim
     needs_space = False
     keeps_space = True
+    how_to_make = "Derive yours from intertwine.nn.Layer; put several layers in intertwine.nn.Sequential."
 
+    @checked
     def __init__(self, in_type: FieldType, out_type: FieldType, claim: Claim) -> None:
         super().__init__()
         self.in_type, self.out_type, self.claim = in_type, out_type, claim
@@ -113,6 +118,7 @@ LAYERS: Registry[type[Layer]] = Registry("layer")
 L = TypeVar("L", bound=type[Layer])
 
 
+@checked
 def register_layer(layer: L) -> L:
     """Class decorator: the layer is listed, and the conformance suite runs over its ``examples()``."""
     LAYERS.add(layer.__name__, layer)

@@ -9,6 +9,7 @@ from torch import Tensor
 from torch import nn as torch_nn
 from torch.nn.functional import group_norm
 
+from .._checked import checked
 from ..errors import InputError, TypeMismatchError
 from ..groups import SO2, Cyclic, Dihedral, Octahedral, Representation, Symmetric
 from ..spaces import FieldType, Grid2d, Grid3d, HomogeneousSpace, Sphere
@@ -86,6 +87,7 @@ class LayerNorm(_Affine):
     (True, True)
     """
 
+    @checked
     def __init__(self, in_type: FieldType, *, eps: float = 1e-5, affine: bool = True) -> None:
         super().__init__(in_type, eps=eps, affine=affine)
         e = _center(in_type.rho)
@@ -142,6 +144,7 @@ class GroupNorm(_Affine):
 
     needs_space = True
 
+    @checked
     def __init__(self, in_type: FieldType, groups: int, *, eps: float = 1e-5, affine: bool = True) -> None:
         who, count = type(self).__name__, len(in_type.rho.atoms)
         if isinstance(in_type.space, Sphere):
@@ -207,6 +210,7 @@ class InstanceNorm(GroupNorm):
     torch.Size([2, 14, 5, 5])
     """
 
+    @checked
     def __init__(self, in_type: FieldType, *, eps: float = 1e-5, affine: bool = True) -> None:
         super().__init__(in_type, len(in_type.rho.atoms), eps=eps, affine=affine)
 

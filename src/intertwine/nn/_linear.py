@@ -9,6 +9,7 @@ from torch import Tensor
 from torch import nn as torch_nn
 from torch.nn.functional import linear
 
+from .._checked import checked
 from ..groups import SO2, Cyclic, Dihedral
 from ..spaces import FieldType, Grid2d
 from ._export import filled
@@ -47,6 +48,7 @@ class Linear(FilterLayer):
 
     needs_space = False
 
+    @checked
     def __init__(self, in_type: FieldType, out_type: FieldType, bias: bool = True, *, gain: float = 1.0) -> None:
         space = require_grid("Linear", in_type, out_type)
         claim, sizes = pointwise_claim(space), (1,) * space.dimension

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch import nn as torch_nn
 
+from .._checked import checked
 from ..errors import InputError, TypeMismatchError
 from ..groups import SO2, Cyclic, Dihedral, Octahedral, Symmetric
 from ..spaces import FieldType, Grid2d, Grid3d, HomogeneousSpace, Sphere
@@ -35,6 +36,7 @@ class Pointwise(Layer):
     torch.Size([1, 8, 3, 3])
     """
 
+    @checked
     def __init__(self, in_type: FieldType, function: torch_nn.Module) -> None:
         who = type(self).__name__
         require_permutation(who, in_type)
@@ -79,6 +81,7 @@ class ReLU(Pointwise):
     or FourierNonlinearity (irreducibles that make up functions on the group).
     """
 
+    @checked
     def __init__(self, in_type: FieldType, *, inplace: bool = False) -> None:
         super().__init__(in_type, torch_nn.ReLU(inplace=inplace))
 
@@ -93,6 +96,7 @@ class ReLU(Pointwise):
 class ELU(Pointwise):
     """f for f > 0, else α(exp f - 1), on every channel of a permutation type; see :class:`Pointwise`."""
 
+    @checked
     def __init__(self, in_type: FieldType, *, alpha: float = 1.0, inplace: bool = False) -> None:
         super().__init__(in_type, torch_nn.ELU(alpha, inplace=inplace))
 
@@ -119,11 +123,12 @@ class NormNonlinearity(TracedLayer):
     True
     """
 
+    @checked
     def __init__(self, in_type: FieldType, *, bias: float = 0.0, eps: float = 1e-6) -> None:
         require_orthogonal("NormNonlinearity", in_type)
         super().__init__(in_type, in_type, pointwise_claim(in_type.space))
         self.eps, self._runs = eps, runs(in_type.rho)
-        self.bias = torch_nn.Parameter(torch.full((len(in_type.rho.atoms),), bias))
+        self.bias = torch_nn.Parameter(torch.full((len(in_type.rho.atoms),), float(bias)))
 
     @classmethod
     def examples(cls) -> Iterator[Layer]:

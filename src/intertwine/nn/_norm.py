@@ -9,6 +9,7 @@ from torch import Tensor
 from torch import nn as torch_nn
 from torch.nn.functional import batch_norm
 
+from .._checked import checked
 from ..groups import SO2, Cyclic, Dihedral, Octahedral, Symmetric
 from ..spaces import FieldType, Grid2d, Grid3d, HomogeneousSpace
 from ._fields import Fields
@@ -45,6 +46,7 @@ class BatchNorm(Layer):
     running_mean: Tensor
     running_var: Tensor
 
+    @checked
     def __init__(self, in_type: FieldType, *, eps: float = 1e-5, momentum: float = 0.1, affine: bool = True) -> None:
         require_orthogonal("BatchNorm", in_type)
         super().__init__(in_type, in_type, pointwise_claim(in_type.space))

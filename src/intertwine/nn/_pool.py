@@ -10,6 +10,7 @@ from torch import Tensor
 from torch import nn as torch_nn
 from torch.nn.functional import avg_pool2d, avg_pool3d, max_pool2d, max_pool3d
 
+from .._checked import checked
 from ..errors import InputError
 from ..groups import Cyclic, Dihedral, Octahedral
 from ..spaces import FieldType, Grid2d, Grid3d
@@ -35,6 +36,7 @@ class GroupPool(TracedLayer):
     Field(5 trivial on Grid2d(C4))
     """
 
+    @checked
     def __init__(self, in_type: FieldType) -> None:
         require_permutation("GroupPool", in_type)
         super().__init__(in_type, _scalars(in_type), pointwise_claim(in_type.space))
@@ -65,6 +67,7 @@ class NormPool(TracedLayer):
     Field(trivial on Grid2d(C4))
     """
 
+    @checked
     def __init__(self, in_type: FieldType, *, eps: float = 1e-6) -> None:
         require_orthogonal("NormPool", in_type)
         super().__init__(in_type, _scalars(in_type), pointwise_claim(in_type.space))
@@ -99,6 +102,7 @@ class GlobalPool(TracedLayer):
     needs_space = True
     keeps_space = False
 
+    @checked
     def __init__(self, in_type: FieldType) -> None:
         grid = require_grid("GlobalPool", in_type)
         super().__init__(in_type, in_type, pointwise_claim(grid))
@@ -129,6 +133,7 @@ class _WindowPool(Layer):
     needs_space = True
     dimension: ClassVar[int]
 
+    @checked
     def __init__(
         self,
         in_type: FieldType,

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch import nn as torch_nn
 
+from .._checked import checked
 from ..groups import (
     O2,
     O3,
@@ -52,6 +53,7 @@ class Restrict(Layer):
     Field(trivial + irrep2 on Grid2d(C8))
     """
 
+    @checked
     def __init__(self, in_type: FieldType, subgroup: Group) -> None:
         space = require_grid("Restrict", in_type)
         rho = direct_sum(_seen(atom, subgroup) for atom in in_type.rho.atoms)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch import nn as torch_nn
 
+from .._checked import checked
 from ..errors import EmptyKernelSpaceError, InputError, TypeMismatchError
 from ..groups import SO2, Representation
 from ..kernels import SphereKernelBasis
@@ -55,6 +56,7 @@ class SphereConv(TracedLayer):
 
     needs_space = True
 
+    @checked
     def __init__(
         self,
         in_type: FieldType,

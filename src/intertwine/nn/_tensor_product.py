@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch import nn as torch_nn
 
+from .._checked import checked
 from .._kept import Kept
 from ..errors import EmptyKernelSpaceError, TypeMismatchError
 from ..groups import O3, SO2, SO3, Cyclic, Dihedral, Octahedral, Representation, Symmetric, direct_sum
@@ -201,6 +202,7 @@ class TensorProduct(Layer):
     [(1, 2, 1), (1, 1, 1), (1, 1, 1), (1, 2, 1), (1, 1, 1)]
     """
 
+    @checked
     def __init__(self, in_type: FieldType, out_type: FieldType) -> None:
         if in_type.space != out_type.space:
             raise TypeMismatchError(
@@ -294,6 +296,7 @@ class TensorSquare(TracedLayer):
     Field(trivial + irrep(2) + trivial + irrep(2) on Grid3d(SO(3)))
     """
 
+    @checked
     def __init__(self, in_type: FieldType) -> None:
         kinds, channels = _channels(in_type.rho)
         tables, out, maps = TableModule(), [], []

@@ -8,6 +8,7 @@ from torch import Tensor
 from torch import nn as torch_nn
 from torch.nn.functional import interpolate
 
+from .._checked import checked
 from ..errors import InputError, TypeMismatchError
 from ..groups import SO2, Cyclic, Dihedral, Octahedral
 from ..spaces import FieldType, Grid2d, Grid3d
@@ -39,6 +40,7 @@ class Upsample(Layer):
 
     needs_space = True
 
+    @checked
     def __init__(
         self,
         in_type: FieldType,

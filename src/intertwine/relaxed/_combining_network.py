@@ -6,6 +6,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import interpolate
 
+from .._checked import Positive, checked
+
 RATES = (1, 2, 4, 8)
 _BRANCHES = 2 + len(RATES)
 
@@ -32,7 +34,10 @@ class CombiningNetwork(nn.Module):
     (torch.Size([2, 4, 26, 26]), 1132)
     """
 
-    def __init__(self, in_channels: int, rank: int, input_size: tuple[int, int], output_size: tuple[int, int]) -> None:
+    @checked
+    def __init__(
+        self, in_channels: Positive, rank: Positive, input_size: tuple[int, int], output_size: tuple[int, int]
+    ) -> None:
         super().__init__()
         self.output_size = output_size
         self.rates = tuple(rate for rate in RATES if rate <= (min(input_size) - 1) // 2)

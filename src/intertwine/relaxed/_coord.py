@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import conv2d
 
+from .._checked import checked
 from ..errors import InputError
 from ._local_window import LocalWindow, Pair, add_noise_, channel_count, pair, random_images, stride_motion
 from ._relaxed import Relaxed, SampleMotion, register_relaxed
@@ -43,6 +44,7 @@ class CoordConv2d(Relaxed):
     (torch.Size([2, 8, 8, 8]), torch.Size([8, 5, 3, 3]))
     """
 
+    @checked
     def __init__(
         self,
         in_channels: int,

@@ -9,6 +9,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from .._checked import checked
 from ..errors import InputError
 
 Sampling = Literal["grid", "random", "train"]
@@ -25,6 +26,7 @@ def principal(angle: Tensor) -> Tensor:
     return angle - 2 * math.pi * turns
 
 
+@checked
 @dataclass(frozen=True)
 class GroupSamples:
     """Elements (θ, m) of O(2), acting on (row, column) by [[cos θ, −sin θ], [sin θ, cos θ]] diag(1, m), m = ±1.

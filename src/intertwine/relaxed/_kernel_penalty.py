@@ -7,9 +7,11 @@ from contextlib import contextmanager
 
 from torch import Tensor, nn
 
+from .._checked import checked
 from ._soft_layer import KernelLayer
 
 
+@checked
 @contextmanager
 def kernel_norms(model: nn.Module) -> Iterator[list[Tensor]]:
     """Collect ‖k‖₂ of the kernel of each soft or partial layer, as it is sampled while the model runs inside the block.

@@ -9,6 +9,7 @@ from typing import Literal, Self
 import torch
 from torch import Tensor, nn
 
+from .._checked import checked
 from ..errors import InputError
 from ._local_window import LocalWindow, Padding, Pair, add_noise_, channel_count, random_images, stride_motion
 from ._relaxed import Relaxed, SampleMotion, register_relaxed
@@ -51,6 +52,7 @@ class LocallyConnected2d(Relaxed):
     intertwine.errors.InputError: LocallyConnected2d: expected (batch, 3, 10, 10); got (2, 3, 12, 12). ...
     """
 
+    @checked
     def __init__(
         self,
         in_channels: int,

@@ -9,6 +9,7 @@ from typing import Literal, Self
 import torch
 from torch import Tensor, nn
 
+from .._checked import checked
 from ..errors import InputError
 from ._combining import SHARING, Normalize, PlaceTable, Sharing, apart_from_mean, logits_of, normalized, require_choice
 from ._local import LocallyConnected2d
@@ -63,6 +64,7 @@ class LowRankLocalConv2d(LowRankBanks):
     True
     """
 
+    @checked
     def __init__(
         self,
         in_channels: int,
@@ -211,6 +213,7 @@ class LowRankLocalConv2d(LowRankBanks):
         return apart_from_mean(self.combining_weights()).square().sum(0).mean()
 
 
+@checked
 def to_locally_connected(model: nn.Module) -> nn.Module:
     """A copy of a model for inference: every :class:`LowRankLocalConv2d` that can be is a locally connected layer.
 

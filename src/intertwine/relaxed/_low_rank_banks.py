@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import conv2d
 
+from .._checked import checked
 from ..errors import InputError
 from ._combining import NORMALIZE, SHARING, Normalize, PlaceTable, Sharing, require_choice
 from ._local import apply_banks
@@ -27,6 +28,7 @@ BUILD_FROM_BATCH = 32
 BUILD_AT_MOST = 10_000_000
 
 
+@checked
 def path_by_cost(rank: int, *, places: int, fan: int, width: int, batch: int) -> Literal["conv", "build"]:
     """Which way to compute a low-rank layer: a fixed rule, not a measurement, so that results repeat.
 

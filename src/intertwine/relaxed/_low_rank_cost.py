@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from .._checked import checked
 from ..errors import InputError
 from ._combining_network import RATES
 from ._local_window import LocalWindow, Padding, Pair
@@ -14,6 +15,7 @@ from ._low_rank import LowRankLocalConv2d
 from ._low_rank_input import InputLowRankLocalConv2d
 
 
+@checked
 def wide_conv_width(in_channels: int, out_channels: int, rank: int, *, last: bool = False) -> int:
     """Channels of a plain convolution with as many weights as a low-rank layer of this rank.
 
@@ -41,6 +43,7 @@ def wide_conv_width(in_channels: int, out_channels: int, rank: int, *, last: boo
     return out_channels * (rank * in_channels + out_channels) // (in_channels + out_channels)
 
 
+@checked
 @dataclass(frozen=True)
 class RankCost:
     """Products and sums for one image, 2 for each product, by rank.
@@ -62,6 +65,7 @@ class RankCost:
     wide: int
 
 
+@checked
 def flops_against_rank(
     in_channels: int,
     out_channels: int,
@@ -100,6 +104,7 @@ def combining_network_products(in_channels: int, rank: int, window: LocalWindow)
     return reduce + dilated + (3 * (2 + len(rates)) + 24) * rank**2 * window.positions
 
 
+@checked
 @torch.no_grad()
 def combining_maps(layer: LowRankLocalConv2d | InputLowRankLocalConv2d, x: Tensor | None = None) -> Tensor:
     """Where a layer uses which bank: ``(K, Ho, Wo)``, or ``(batch, K, Ho, Wo)`` for a layer that looks at its input.

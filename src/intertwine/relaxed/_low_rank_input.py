@@ -8,6 +8,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from .._checked import checked
 from ._combining import Normalize, apart_from_mean, normalized
 from ._combining_network import CombiningNetwork
 from ._local_window import Padding, Pair, add_noise_, random_images, stride_motion
@@ -49,6 +50,7 @@ class InputLowRankLocalConv2d(LowRankBanks):
     (torch.Size([5, 8, 8, 8]), torch.Size([5, 2, 8, 8]))
     """
 
+    @checked
     def __init__(
         self,
         in_channels: int,

@@ -10,6 +10,7 @@ from typing import Literal, Self
 import torch
 from torch import Tensor, nn
 
+from .._checked import checked
 from ..errors import InputError
 from ._group_grid import GroupSamples, Sampling
 from ._relaxed import Relaxed, register_relaxed
@@ -63,6 +64,7 @@ class PartialGroupConv2d(GroupLayer):
 
     tied = False
 
+    @checked
     def __init__(
         self,
         in_channels: int,
@@ -171,6 +173,7 @@ class PartialGroupConv2d(GroupLayer):
         yield cls(2, 2, kernel_size=3, samples=8, mirrored=True, hidden=8)
 
 
+@checked
 def extent_penalty(model: nn.Module) -> Tensor:
     """Σ_l relu(t_{l+1} − t_l): a later partial layer should not see more of the group than an earlier one.
 

@@ -10,6 +10,7 @@ from typing import Self, TypeVar
 import torch
 from torch import Tensor, nn
 
+from .._checked import checked
 from .._registry import Registry
 
 
@@ -17,6 +18,7 @@ def _all(y: Tensor) -> Tensor:
     return y
 
 
+@checked
 @dataclass(frozen=True)
 class SampleMotion:
     """One element of a subgroup, as it acts on the input and on the output of a layer.
@@ -75,12 +77,14 @@ RELAXED: Registry[type[Relaxed]] = Registry("relaxed layer")
 R = TypeVar("R", bound=type[Relaxed])
 
 
+@checked
 def register_relaxed(layer: R) -> R:
     """Class decorator: the layer is listed, and the conformance suite runs over its ``examples()``."""
     RELAXED.add(layer.__name__, layer)
     return layer
 
 
+@checked
 @torch.no_grad()
 def motion_error(layer: Relaxed, motion: SampleMotion, x: Tensor) -> float:
     """|Φ(g x) - g Φ(x)| relative to |g Φ(x)|, where the motion says that the two must agree."""
@@ -88,11 +92,13 @@ def motion_error(layer: Relaxed, motion: SampleMotion, x: Tensor) -> float:
     return float((left - right).norm() / right.norm().clamp_min(1e-300))
 
 
+@checked
 def relaxed_layers(model: nn.Module) -> Iterator[tuple[str, Relaxed]]:
     """The relaxed layers of a model with their names."""
     return ((name, module) for name, module in model.named_modules() if isinstance(module, Relaxed))
 
 
+@checked
 def relaxation_penalty(model: nn.Module, *, weight: float = 1.0) -> Tensor:
     """λ Σ penalty over the relaxed layers of a model, to be added to a loss; λ is ``weight``.
 
@@ -106,6 +112,7 @@ def relaxation_penalty(model: nn.Module, *, weight: float = 1.0) -> Tensor:
     return weight * total if total is not None else torch.zeros(())
 
 
+@checked
 @dataclass(frozen=True)
 class RelaxationTable:
     """One row for each relaxed layer of a model: its name, its kind, and how far each subgroup is relaxed."""
@@ -122,6 +129,7 @@ class RelaxationTable:
         return "\n".join(line.rstrip() for line in lines)
 
 
+@checked
 def relaxation_table(model: nn.Module) -> RelaxationTable:
     """How far each relaxed layer of a model is from its equivariant point, in the order of the model."""
     found = relaxed_layers(model)

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from .._checked import checked
 from ._kernel_net import Parts
 from ._relaxed import Relaxed, SampleMotion, register_relaxed
 from ._soft_layer import Domain, SoftLayer, check_softness, make_net
@@ -58,6 +59,7 @@ class SoftConv2d(SoftLayer):
 
     translation_softness: Tensor
 
+    @checked
     def __init__(
         self,
         in_channels: int,

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from .._checked import checked
 from ..errors import InputError
 from ._group_grid import GroupSamples, Sampling, check_samples, draw, grid
 from ._kernel_net import Parts
@@ -269,6 +270,7 @@ class SoftGroupConv2d(SoftLayer, GroupLayer):
 
     tied = True
 
+    @checked
     def __init__(
         self,
         in_channels: int,

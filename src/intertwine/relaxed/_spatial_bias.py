@@ -8,6 +8,7 @@ from typing import Self
 import torch
 from torch import Tensor, nn
 
+from .._checked import checked
 from ._combining import SHARING, PlaceTable, Sharing, apart_from_mean, require_choice
 from ._local_window import LocalWindow, Pair, add_noise_, channel_count, random_images, stride_motion
 from ._relaxed import Relaxed, SampleMotion, register_relaxed
@@ -35,6 +36,7 @@ class SpatialBias2d(Relaxed):
     (torch.Size([2, 8, 5, 6]), 11)
     """
 
+    @checked
     def __init__(self, channels: int, *, input_size: Pair, sharing: Sharing = "factorized", bias: bool = False) -> None:
         super().__init__()
         who = type(self).__name__

@@ -10,6 +10,7 @@ from pathlib import Path
 from torch import Tensor
 
 from .. import __version__
+from .._checked import checked
 from ..experiments import Figure, Panel, Panels, Plot, Series, Table
 from ..measure import METRICS, Audit, Gate, Reading
 from ._audit_layers import audit_layers, first_filters
@@ -21,6 +22,7 @@ from ._numbers import duration
 Judged = Sequence[tuple[Gate, Reading, bool]]
 
 
+@checked
 def audit_page(audit: Audit, judged: Judged = ()) -> str:
     """The page as one self-contained HTML document; plots need matplotlib (extra ``plot``)."""
     plots = find_spec("matplotlib") is not None
@@ -44,6 +46,7 @@ def audit_page(audit: Audit, judged: Judged = ()) -> str:
     )
 
 
+@checked
 def write_audit_page(path: str | Path, audit: Audit, judged: Judged = ()) -> Path:
     """Write the page to a file, whole or not at all, and return where it is."""
     return write_page(path, audit_page(audit, judged))

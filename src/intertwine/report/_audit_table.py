@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from .._checked import checked
 from ..measure import METRICS, Audit, Gate, Reading
 from ._audit_text import differences, figures, interval, layer_lines, layer_metrics, metric_title
 from ._table import heading, plain_table
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 Judged = Sequence[tuple[Gate, Reading, bool]]
 
 
+@checked
 def audit_table(audit: Audit, judged: Judged = ()) -> Group:
     """The whole network, then its layers, then what to know besides, then the gates."""
     from rich.console import Group
@@ -70,6 +72,7 @@ def _whole(audit: Audit) -> RenderableType:
     return table
 
 
+@checked
 def audit_differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> tuple[list[dict[str, Any]], Group]:
     """Two audits side by side, as rows and as a table; ``apart`` marks intervals that do not meet."""
     from rich.console import Group

@@ -6,6 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from .. import __version__
+from .._checked import checked
 from ..experiments import Demo, Figure, Plot, Series, Table
 from ..groups import Dihedral
 from ..kernels import solve
@@ -16,11 +17,13 @@ from ._figure_section import figure_blocks
 from ._html import Block, Column, DataTable, Facts, Gallery, Picture, Prose, Section, TableCell, page, write_page
 
 
+@checked
 def write_demo_page(path: str | Path, demo: Demo) -> Path:
     """Write the page, whole or not at all, and return where it is."""
     return write_page(path, demo_page(demo))
 
 
+@checked
 def demo_page(demo: Demo) -> str:
     """The page as one self-contained HTML document."""
     plots = find_spec("matplotlib") is not None

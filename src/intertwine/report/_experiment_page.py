@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from .. import __version__
+from .._checked import checked
 from ..errors import InputError
 from ..experiments import SCALES, Comparison, Experiment, FinishedRun, Metric, Scale
 from ._comparison_text import (
@@ -72,6 +73,7 @@ class RunSummary(FinishedRun, Protocol):
         """Versions and machine."""
 
 
+@checked
 def experiment_page(experiment: Experiment, comparison: Comparison, runs: Sequence[RunSummary], *, scale: Scale) -> str:
     """The page as one self-contained HTML document.
 
@@ -110,6 +112,7 @@ def experiment_page(experiment: Experiment, comparison: Comparison, runs: Sequen
     )
 
 
+@checked
 def write_experiment_page(
     path: str | Path,
     experiment: Experiment,

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from .._checked import checked
 from ..errors import InputError, IntertwineError
 from ._explore_audit import Audits
 from ._explore_capsules import QUICK_STEPS, Capsules
@@ -52,6 +53,7 @@ class Explorer(ThreadingHTTPServer):
     daemon_threads = True
     allow_reuse_address = True
 
+    @checked
     def __init__(
         self, port: int = 0, *, demo: Path | None = None, audits: Sequence[Path] = (), steps: int = QUICK_STEPS
     ) -> None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from .._checked import checked
 from .._files import replace_file
 from ..errors import InputError, StorageError
 
@@ -25,6 +26,7 @@ SCRIPTS = ("draw.js", "picker.js", "page.js")
 Tone = Literal["", "good", "bad", "quiet"]
 
 
+@checked
 @dataclass(frozen=True)
 class Column:
     """One column of a table.
@@ -44,6 +46,7 @@ class Column:
     wrap: bool = False
 
 
+@checked
 @dataclass(frozen=True)
 class TableCell:
     """One cell.
@@ -70,6 +73,7 @@ class TableCell:
         return self.value
 
 
+@checked
 @dataclass(frozen=True)
 class DataTable:
     """A table that the reader can sort; the first cell of a row names the row."""
@@ -90,6 +94,7 @@ class DataTable:
                 )
 
 
+@checked
 @dataclass(frozen=True)
 class Picture:
     """A figure.
@@ -107,6 +112,7 @@ class Picture:
     card: bool = False
 
 
+@checked
 @dataclass(frozen=True)
 class Gallery:
     """Pictures side by side where there is room, one below the other on a phone."""
@@ -115,6 +121,7 @@ class Gallery:
     pictures: Sequence[Picture]
 
 
+@checked
 @dataclass(frozen=True)
 class Facts:
     """Names with their values. ``large`` is for the few that matter most."""
@@ -124,6 +131,7 @@ class Facts:
     large: bool = False
 
 
+@checked
 @dataclass(frozen=True)
 class Note:
     """A remark, or a warning that the reader must not miss."""
@@ -134,6 +142,7 @@ class Note:
     warning: bool = False
 
 
+@checked
 @dataclass(frozen=True)
 class Prose:
     """A paragraph; ``quiet`` for explanations that are looked up rather than read."""
@@ -143,6 +152,7 @@ class Prose:
     quiet: bool = False
 
 
+@checked
 @dataclass(frozen=True)
 class Heading:
     """A title inside a section, with a remark beside it."""
@@ -152,6 +162,7 @@ class Heading:
     remark: str = ""
 
 
+@checked
 @dataclass(frozen=True)
 class LayerPicker:
     """Layers of an audit, of which the reader picks one; see ``audit_layers``."""
@@ -163,6 +174,7 @@ class LayerPicker:
 Block = DataTable | Picture | Gallery | Facts | Note | Prose | Heading | LayerPicker
 
 
+@checked
 @dataclass(frozen=True)
 class Section:
     """Blocks under a title. A folded section shows its title only until the reader opens it."""
@@ -172,6 +184,7 @@ class Section:
     folded: bool = False
 
 
+@checked
 def page(
     title: str,
     sections: Sequence[Section],
@@ -235,6 +248,7 @@ def policy(script: str, **more: str) -> str:
     return "; ".join(f"{name} {value}" for name, value in allowed.items())
 
 
+@checked
 def write_page(path: str | Path, text: str) -> Path:
     """Write the page under a name of its own and rename, so that a kill leaves the old page or the new one."""
     path = Path(path)

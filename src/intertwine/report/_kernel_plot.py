@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from .._checked import checked
 from ..errors import InputError, MissingExtraError, SizeLimitError
 from ..kernels import DoubleCoset, KernelBasis, LatticeKernelBasis, OrbitKernels, Shell, SteerableKernelBasis
 from ..spaces import Grid2d, HomogeneousSpace
@@ -71,6 +72,7 @@ class _Sheet:
     reading: str
 
 
+@checked
 def kernel_figure(basis: Kernels) -> Figure:
     """Draw the basis: one panel a kernel, grouped by double coset, all on one color scale centered at zero.
 

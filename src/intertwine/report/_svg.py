@@ -8,6 +8,9 @@ import warnings
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
+from .._checked import checked, describe
+from ..errors import InputError
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -28,6 +31,7 @@ _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _LONG = 500  # characters of a path from which on it is a curve, and a tenth of a point is as fine as a screen
 
 
+@checked
 def inline_svg(figure: Figure, *, name: str, title: str) -> str:
     """The figure as one ``<svg>`` element.
 
@@ -39,7 +43,10 @@ def inline_svg(figure: Figure, *, name: str, title: str) -> str:
         title: what the picture shows, for those who cannot see it.
     """
     from matplotlib import rc_context
+    from matplotlib.figure import Figure
 
+    if not isinstance(figure, Figure):
+        raise InputError("inline_svg", expected="a matplotlib figure", got=describe(figure))
     file = io.StringIO()
     with rc_context({"svg.fonttype": "none", "svg.hashsalt": name}), warnings.catch_warnings():
         # The browser draws the letters: what matplotlib's own font lacks is no loss.

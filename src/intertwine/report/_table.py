@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from .._checked import checked
 from ..experiments import Comparison, Experiment, Metric
 from ._comparison_text import CONFIDENCE, beside_name, claims, direction, lines, metric_label, shown_metrics
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 _STYLES = {"good": "green", "bad": "red", "quiet": "dim", "": ""}
 
 
+@checked
 def comparison_table(experiment: Experiment, comparison: Comparison) -> Group:
     """Published against ours for each metric, then the claims: one thing to give to a console's ``print``.
 

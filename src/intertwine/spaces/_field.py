@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .._checked import checked
 from ..errors import InputError, TypeMismatchError
 from ..groups import Representation, content_digest, intertwiners
 from ._homogeneous import HomogeneousSpace
@@ -22,6 +23,7 @@ MackeyFunction = Callable[[Any], Tensor]
 """A field as a function on the group with F(gh) = rho(h)⁻¹ F(g)."""
 
 
+@checked
 @dataclass(frozen=True)
 class FieldType:
     """Fields on ``space`` with values in the representation space of ``rho``.
@@ -36,6 +38,7 @@ class FieldType:
 
     space: Space
     rho: Representation
+    how_to_make = "Make one with a space, as in Grid2d(Cyclic(4)).field(3 * Cyclic(4).regular)."
 
     @property
     def dim(self) -> int:
@@ -137,6 +140,7 @@ def _apply(matrix: Tensor, vector: Tensor) -> Tensor:
     return (matrix.to(vector.dtype) @ vector[..., None])[..., 0]
 
 
+@checked
 @dataclass(frozen=True)
 class Frobenius:
     """Both sides of Hom_G(σ, Ind_H^G ρ) ≅ Hom_H(σ|_H, ρ), as orthonormal bases and maps between them.
@@ -167,6 +171,7 @@ class Frobenius:
         return torch.einsum("...ij,xjk->...ixk", phi, back)
 
 
+@checked
 def frobenius(sigma: Representation, field: FieldType) -> Frobenius:
     """Frobenius reciprocity as a function: both sides, each solved on its own.
 

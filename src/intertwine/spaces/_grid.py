@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
+from .._checked import checked
 from ..errors import InputError, RepresentationError
 from ..groups import Element, FiniteGroup, Group, Representation, content_digest
 from ._resample import resample
@@ -46,6 +47,7 @@ class Grid(Space):
 
     dimension: int
 
+    @checked
     def __init__(
         self, stabilizer: Group, *, dimension: int, action: Representation | None, lattice_basis: Tensor, name: str
     ) -> None:
@@ -207,6 +209,7 @@ class Grid2d(Grid):
     True
     """
 
+    @checked
     def __init__(self, stabilizer: Group, *, action: Representation | None = None, lattice: Lattice = "square") -> None:
         if lattice not in ("square", "hexagonal"):
             raise InputError("Grid2d", expected="lattice 'square' or 'hexagonal'", got=repr(lattice), fix="Choose one.")
@@ -219,6 +222,7 @@ class Grid2d(Grid):
 class Grid3d(Grid):
     """3-space with the motions R³ ⋊ H, H ≤ O(3), sampled on the cubic lattice."""
 
+    @checked
     def __init__(self, stabilizer: Group, *, action: Representation | None = None) -> None:
         super().__init__(
             stabilizer,

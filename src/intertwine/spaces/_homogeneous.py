@@ -7,6 +7,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from .._checked import checked
 from ..errors import InputError, SubgroupError
 from ..groups import Element, FiniteGroup, Group, Representation, content_digest
 from ._space import Space
@@ -24,6 +25,7 @@ class HomogeneousSpace(Space):
     (4, 1, 1)
     """
 
+    @checked
     def __init__(self, group: Group, stabilizer: Group) -> None:
         if not isinstance(group, FiniteGroup):
             raise InputError(
@@ -112,6 +114,7 @@ def _like(value: Tensor, *arguments: Element) -> Element:
     return int(value) if all(isinstance(a, int) for a in arguments) else value
 
 
+@checked
 def require_common_group(a: HomogeneousSpace, b: HomogeneousSpace, *, who: str) -> FiniteGroup:
     """The group on which both spaces are built, or an error that names both."""
     if a.group != b.group:

@@ -7,7 +7,10 @@ from itertools import product
 import torch
 from torch import Tensor
 
+from .._checked import checked
 
+
+@checked
 def resample(f: Tensor, index: Tensor, *, circular: bool) -> Tensor:
     """Cubic convolution interpolation (Keys, a = -1/2) of the last d axes of ``f``.
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
+from .._checked import checked
 from ..errors import RepresentationError
 from ..groups import FiniteGroup, Group, Representation, Subgroup
 
@@ -29,6 +30,7 @@ class Space(ABC):
     name: str
     stabilizer: Group
     digest: str
+    how_to_make = "Make one from a group, as in intertwine.spaces.Grid2d(Cyclic(4))."
 
     @abstractmethod
     def compose(self, a: Any, b: Any) -> Any:
@@ -67,6 +69,7 @@ class Space(ABC):
         moved = self.inverse(self.section(self.act(g, x)))
         return self.as_stabilizer(self.compose(moved, self.compose(g, self.section(x))))
 
+    @checked
     def field(self, rho: Representation) -> FieldType:
         """The type of fields on this space with values in the representation space of rho."""
         from ._field import FieldType

@@ -10,11 +10,13 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from .._checked import checked
 from ..errors import InputError
 
 GridKind = Literal["gauss-legendre", "equiangular"]
 
 
+@checked
 @dataclass(frozen=True)
 class SphereGrid:
     """Points x_jk with polar angle beta_j and azimuth alpha_k, and weights w_j with Σ w_j f(x_jk) = ∫ f(x) dx.
@@ -40,6 +42,7 @@ class SphereGrid:
 
     kind: GridKind
     band_limit: int
+    how_to_make = 'Make one with intertwine.spaces.SphereGrid("gauss-legendre", 8).'
 
     def __post_init__(self) -> None:
         if self.kind not in ("gauss-legendre", "equiangular"):
@@ -120,6 +123,7 @@ class SphereGrid:
         return f"the {self.kind} grid of band limit {self.band_limit}"
 
 
+@checked
 def require_band_limit(value: object, *, who: str) -> int:
     """The band limit as a whole number.
 

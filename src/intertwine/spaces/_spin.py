@@ -10,10 +10,12 @@ from math import sqrt
 import torch
 from torch import Tensor
 
+from .._checked import checked
 from ..errors import RepresentationError
 from ..groups import SO2, Representation
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class SpinDecomposition:
     """rho as a sum of irreducibles of SO(2), in the order of its summands: Q⁻¹ rho(h) Q = ⊕ rho_m(h).

@@ -9,6 +9,7 @@ from math import pi
 import torch
 from torch import Tensor
 
+from .._checked import checked
 from ..groups import SO3, Representation, wigner_ds
 from ._sphere_grid import SphereGrid
 from ._spin import spin_decomposition
@@ -16,6 +17,7 @@ from ._spin import spin_decomposition
 Channels = slice | Tensor
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class SpinTables:
     """What the transform of fields of one type on one grid needs, in one precision and on one device.

@@ -8,6 +8,7 @@ from math import pi, sqrt
 import torch
 from torch import Tensor
 
+from .._checked import checked
 from .._numerics import require_memory
 from ..errors import InputError
 from ..groups import SO3, Representation, wigner_d
@@ -48,6 +49,7 @@ class SpinTransform:
             [0., 1., 1., 1.]], dtype=torch.float64))
     """
 
+    @checked
     def __init__(self, grid: SphereGrid, rho: Representation, band_limit: int | None = None) -> None:
         self.grid, self.rho = grid, rho
         self.band_limit = grid.band_limit if band_limit is None else require_band_limit(band_limit, who="SpinTransform")

@@ -5,11 +5,12 @@ from __future__ import annotations
 import copy
 import pickle
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 from torch import Tensor
 
+from .._checked import checked
 from ..errors import InputError
 from ..nn import Layer, to_plain
 from ..spaces import Grid, HomogeneousSpace, SphereGrid
@@ -18,7 +19,8 @@ from ._equivariance import assert_equivariant
 Check = Callable[[Layer], None]
 
 
-def assert_conforms(layer: Layer, *, checks: Iterable[str] | None = None, seed: int = 0) -> tuple[str, ...]:
+@checked
+def assert_conforms(layer: Layer, *, checks: Sequence[str] | None = None, seed: int = 0) -> tuple[str, ...]:
     """Hold a layer to its claim and to the habits of torch modules; an ``AssertionError`` says what fails.
 
     The claim must hold, and the checker must notice a layer that breaks it; gradients must be right; keys of the state

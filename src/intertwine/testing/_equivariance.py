@@ -7,6 +7,7 @@ from copy import deepcopy
 import torch
 from torch import Tensor
 
+from .._checked import Positive, checked
 from ..errors import InputError
 from ..nn import Approximate, Layer
 from ..spaces import Grid, HomogeneousSpace, Space, Sphere
@@ -16,11 +17,12 @@ from ._sphere_trial import sphere_trial
 from ._trial import Move, Trial
 
 
+@checked
 def assert_equivariant(
     layer: Layer,
     *,
     tolerance: float | None = None,
-    size: int | None = None,
+    size: Positive | None = None,
     training: bool = False,
     seed: int = 0,
 ) -> float:
@@ -53,6 +55,8 @@ def assert_equivariant(
     True
     """
     tolerance = 1e-10 if tolerance is None else tolerance
+    if not tolerance >= 0:
+        raise InputError("assert_equivariant", expected="a tolerance of 0 or more", got=str(tolerance))
     trial = _trial(layer, size, torch.Generator().manual_seed(seed))
     layer = deepcopy(layer).double().train(training)
     worst = 0.0
@@ -67,7 +71,7 @@ def assert_equivariant(
 
 
 def _trial(layer: Layer, size: int | None, noise: torch.Generator) -> Trial:
-    space = layer.in_type.space if isinstance(layer, Layer) else None
+    space = layer.in_type.space
     if isinstance(space, Grid):
         return grid_trial(layer, space, size, noise)
     if isinstance(space, HomogeneousSpace):
@@ -76,9 +80,8 @@ def _trial(layer: Layer, size: int | None, noise: torch.Generator) -> Trial:
         return sphere_trial(layer, noise)
     raise InputError(
         "assert_equivariant",
-        expected="a layer of intertwine.nn",
-        got=type(layer).__name__ if space is None else space.name,
-        fix="Derive it from intertwine.nn.Layer; put several in intertwine.nn.Sequential.",
+        expected="a layer on a grid, on a finite space G/H or on the sphere",
+        got=space.name,
     )
 
 

@@ -12,18 +12,25 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .._checked import checked
+from ..errors import InputError
 from ..groups import Group, Representation
 from ..spaces import FieldType, Space
 
 
+@checked
 def distance(a: Any, b: Any) -> float:
     """The largest difference between two elements, points or values; for integers 0 or at least 1."""
     if isinstance(a, tuple):
         return max(distance(x, y) for x, y in zip(a, b, strict=True))
-    difference = torch.as_tensor(a) - torch.as_tensor(b)
+    try:
+        difference = torch.as_tensor(a) - torch.as_tensor(b)
+    except (TypeError, RuntimeError) as error:
+        raise InputError("distance", expected="two tensors or numbers of one shape", got=str(error)) from None
     return float(difference.abs().max()) if difference.numel() else 0.0
 
 
+@checked
 def group_residual(group: Group, a: Any, b: Any, c: Any) -> float:
     """Associativity, identity and inverses for three elements."""
     mul, inv, e = group.compose, group.inverse, group.identity
@@ -36,16 +43,19 @@ def group_residual(group: Group, a: Any, b: Any, c: Any) -> float:
     )
 
 
+@checked
 def homomorphism_residual(rho: Representation, a: Any, b: Any) -> float:
     """rho(ab) = rho(a) rho(b)."""
     return distance(rho(rho.group.compose(a, b)), rho(a) @ rho(b))
 
 
+@checked
 def section_residual(space: Space, x: Any) -> float:
     """p(s(x)) = x."""
     return distance(space.project(space.section(x)), x)
 
 
+@checked
 def cocycle_residual(space: Space, x: Any, g1: Any, g2: Any) -> float:
     """g s(x) = s(gx) h(x, g), and h(x, g1 g2) = h(g2 x, g1) h(x, g2)."""
     defined = space.compose(space.section(space.act(g1, x)), space.from_stabilizer(space.cocycle(x, g1)))
@@ -54,6 +64,7 @@ def cocycle_residual(space: Space, x: Any, g1: Any, g2: Any) -> float:
     return max(distance(defined, space.compose(g1, space.section(x))), distance(both, steps))
 
 
+@checked
 def mackey_residual(field: FieldType, f: Callable[[Any], Tensor], g: Any, h: Any) -> float:
     """F(gh) = rho(h)⁻¹ F(g) for a function on the group."""
     space = field.space
@@ -61,6 +72,7 @@ def mackey_residual(field: FieldType, f: Callable[[Any], Tensor], g: Any, h: Any
     return distance(moved, (field.rho(space.stabilizer.inverse(h)) @ f(g)[..., None])[..., 0])
 
 
+@checked
 def induced_residual(field: FieldType, f: Callable[[Any], Tensor], a: Any, b: Any, x: Any) -> float:
     """π(ab) f = π(a) π(b) f at the point x, on local sections and on Mackey functions; the lift intertwines them."""
     space = field.space

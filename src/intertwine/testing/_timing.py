@@ -12,12 +12,14 @@ import torch
 from torch import Tensor
 from torch import nn as torch_nn
 
+from .._checked import Positive, checked
 from ..nn import Layer, to_plain
 from ._conformance import example_input
 
 _SHORTEST = 2e-3  # CPU seconds: what is shorter is run several times, or the clock would be measured
 
 
+@checked
 @dataclass(frozen=True)
 class Comparison:
     """Seconds of both sides and the ratio second / first, each a median over pairs of runs.
@@ -35,6 +37,7 @@ class Comparison:
     spread: tuple[float, float]
 
 
+@checked
 def cpu_seconds(run: Callable[[], object]) -> float:
     """CPU seconds of one run, of all threads together."""
     start = time.process_time()
@@ -42,7 +45,8 @@ def cpu_seconds(run: Callable[[], object]) -> float:
     return time.process_time() - start
 
 
-def compare(first: Callable[[], object], second: Callable[[], object], *, repeats: int) -> Comparison:
+@checked
+def compare(first: Callable[[], object], second: Callable[[], object], *, repeats: Positive) -> Comparison:
     """Run both in turn; the first pair warms up and does not count. The spread is the quartiles of the ratio."""
     pairs = [(cpu_seconds(first), cpu_seconds(second)) for _ in range(repeats + 1)][1:]
     ratios = sorted(b / a for a, b in pairs)
@@ -51,6 +55,7 @@ def compare(first: Callable[[], object], second: Callable[[], object], *, repeat
     return Comparison(seconds[0], seconds[1], statistics.median(ratios), quartiles)
 
 
+@checked
 def training_step(layer: torch_nn.Module, x: Tensor, g: Tensor) -> Callable[[], None]:
     """One call of the layer and its gradients, for the output's gradient g."""
 
@@ -62,6 +67,7 @@ def training_step(layer: torch_nn.Module, x: Tensor, g: Tensor) -> Callable[[], 
     return run
 
 
+@checked
 def evaluation(layer: torch_nn.Module, x: Tensor) -> Callable[[], None]:
     """One call of the layer in evaluation mode, without gradients."""
     layer.eval()
@@ -73,8 +79,9 @@ def evaluation(layer: torch_nn.Module, x: Tensor) -> Callable[[], None]:
     return run
 
 
+@checked
 def compare_with_plain(
-    layer: Layer, *, training: bool = False, repeats: int = 15, batch: int = 8, size: int = 24
+    layer: Layer, *, training: bool = False, repeats: Positive = 15, batch: Positive = 8, size: Positive = 24
 ) -> Comparison:
     """What a layer costs over the plain torch modules that :func:`intertwine.nn.to_plain` makes of it.
 

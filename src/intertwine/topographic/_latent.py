@@ -5,10 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from .._checked import Positive, checked
 from ..errors import InputError
 from ._topology import Topology
 
 
+@checked
 def topographic(z: Tensor, u: Tensor, topology: Topology, *, shift: Tensor | float = 0.0, eps: float = 1e-6) -> Tensor:
     """t = (z + shift) / √(W u² + ε), all ``(batch, time, capsules, length)``.
 
@@ -30,13 +32,14 @@ def topographic(z: Tensor, u: Tensor, topology: Topology, *, shift: Tensor | flo
     return (z + shift) / (topology.sums(u.square()) + eps).sqrt()
 
 
+@checked
 def sample_topographic(
     topology: Topology,
     *,
-    sequences: int,
-    time: int,
-    capsules: int,
-    length: int,
+    sequences: Positive,
+    time: Positive,
+    capsules: Positive,
+    length: Positive,
     shift: float = 0.0,
     eps: float = 0.0,
     standard: bool = False,

@@ -18,6 +18,7 @@ from typing import Literal, Protocol
 import torch
 from torch import Tensor
 
+from .._checked import checked
 from ..errors import InputError
 from ._window import Window
 
@@ -37,6 +38,7 @@ class Topology(Protocol):
         """Which frames have a share in frame 0."""
 
 
+@checked
 @dataclass(frozen=True)
 class OffsetTopology:
     """Neighborhoods that look alike at every place: a set Ω of offsets (d, e) in time and along the capsule.
@@ -155,6 +157,7 @@ def _added(parts: Sequence[Tensor]) -> Tensor:
     return total
 
 
+@checked
 def shifting(window: int | Window, *, band: int = 0, padding: Padding = "cyclic") -> OffsetTopology:
     """A topology that moves: variable i now shares its variance with i + 1 in the next frame, and so on.
 
@@ -176,6 +179,7 @@ def shifting(window: int | Window, *, band: int = 0, padding: Padding = "cyclic"
     return OffsetTopology(pairs, padding)
 
 
+@checked
 def stationary(window: int | Window, width: int | Window = 1, *, padding: Padding = "cyclic") -> OffsetTopology:
     """A topology that stays ("bubble"): the same positions in all frames of the window.
 
@@ -189,6 +193,7 @@ def stationary(window: int | Window, width: int | Window = 1, *, padding: Paddin
     return OffsetTopology(tuple((d, e) for d in times.offsets for e in across.offsets), padding)
 
 
+@checked
 @dataclass(frozen=True)
 class TorusTopology:
     """One capsule laid out as a torus: neighbors within a square, no sharing over time.
@@ -261,6 +266,7 @@ class AdjacencyTopology(torch.nn.Module):
     tensor([3., 3., 3., 3.])
     """
 
+    @checked
     def __init__(self, matrix: Tensor, *, length: int, learn: bool = False) -> None:
         super().__init__()
         if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.shape[0] % length:
@@ -333,6 +339,7 @@ class ProductTopology:
     tensor(12.)
     """
 
+    @checked
     def __init__(self, lengths: Sequence[int], parts: Sequence[OffsetTopology]) -> None:
         if len(lengths) != len(parts) or not parts:
             raise InputError(

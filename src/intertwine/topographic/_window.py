@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .._checked import checked
 from ..errors import InputError
 
 
+@checked
 @dataclass(frozen=True)
 class Window:
     """The offsets low, …, high of neighbors.

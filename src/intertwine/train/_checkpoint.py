@@ -16,7 +16,6 @@ import json
 import os
 import re
 import shutil
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +24,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .._checked import checked
 from .._files import PART, sync_folder, write_synced
+from .._warn import warn_caller
 from ..errors import InputError, StorageError
 from ._content import content_hash
 
@@ -135,7 +136,7 @@ class CheckpointFolder:
             except _DamageError as damage:
                 older = [other for other in self.steps() if other < step]
                 then = f"trying {self.path_of(older[-1]).name}" if older else "starting from the beginning"
-                warnings.warn(f"{path}: {damage}; {then}", CheckpointWarning, stacklevel=2)
+                warn_caller(f"{path}: {damage}; {then}", CheckpointWarning)
                 if set_aside:
                     aside = path.with_name(f"damaged-{path.name}")
                     shutil.rmtree(aside, ignore_errors=True)
@@ -220,6 +221,7 @@ def _decode(data: bytes) -> dict[str, Tensor]:
     return found
 
 
+@checked
 def load_weights(folder: str | Path, *, step: int | None = None, ema: bool = False) -> dict[str, Tensor]:
     """The weights of a run, for ``model.load_state_dict``.
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from ..errors import InputError
 from ._content import content_hash
+from ._validated import ValidatedModel
 
 CONFIG_VERSION = 1
 """Raise it whenever the same fields mean another computation than before; the hash of every configuration changes."""
@@ -34,7 +35,7 @@ They are left out of the hash, and may change between the parts of an interrupte
 """
 
 
-class TrainConfig(BaseModel):
+class TrainConfig(ValidatedModel):
     """Everything :func:`fit` needs to know besides the model, the loss and the data.
 
     A step uses ``accumulate`` batches and updates the weights once. The learning rate of step t = 0, 1, ... of T is
@@ -133,14 +134,6 @@ class TrainConfig(BaseModel):
     validate_every: int = Field(default=1, ge=1)
     tensorboard: bool = False
 
-    if not TYPE_CHECKING:  # type checkers keep the signature that the fields give
-
-        def __init__(self, **data: Any) -> None:
-            try:
-                super().__init__(**data)
-            except ValidationError as error:
-                raise _named(error) from None
-
     @model_validator(mode="after")
     def _fields_agree(self) -> TrainConfig:
         if self.epochs is None and self.max_steps is None:
@@ -232,17 +225,3 @@ def _mapping(value: object) -> dict[str, Any]:
 def _unreadable(format: str, error: Exception) -> InputError:
     got = " ".join(str(error).split())
     return InputError("TrainConfig", expected=f"{format} text", got=got, fix="Correct the file at that place.")
-
-
-def _named(error: ValidationError) -> InputError:
-    problems, given = [], []
-    for item in error.errors(include_url=False):
-        name = ".".join(str(part) for part in item["loc"] if part != "constrained-str")
-        message = item["msg"].removeprefix("Value error, ")
-        if item["type"] == "extra_forbidden":
-            message = "no such field"
-        problems.append(f"{name}: {message[0].lower()}{message[1:]}" if name else message)
-        if name:
-            given.append(repr(item["input"]))
-    got = ", ".join(given) or "fields that do not fit together"
-    return InputError("TrainConfig", expected="; ".join(problems), got=got, fix="Correct these fields.")

@@ -7,16 +7,22 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from .._checked import checked
 from ..errors import InputError
 
 
+@checked
 def content_hash(value: object) -> str:
     """SHA-256 of a JSON value, whatever the order of its keys: 64 hexadecimal digits.
 
     >>> content_hash({"a": 1, "b": 2}) == content_hash({"b": 2, "a": 1})
     True
     """
-    return hashlib.sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    try:
+        text = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    except (TypeError, ValueError) as error:
+        raise InputError("content_hash", expected="a JSON value", got=str(error)) from None
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def plain(value: Any) -> Any:

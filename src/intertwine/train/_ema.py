@@ -8,6 +8,8 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
+from .._checked import checked
+
 
 class Ema:
     """After each step: average ← decay · average + (1 − decay) · weights.
@@ -27,6 +29,7 @@ class Ema:
     0.25
     """
 
+    @checked
     def __init__(self, model: nn.Module, decay: float) -> None:
         self.decay = decay
         live = {name: value for name, value in model.state_dict().items() if isinstance(value, Tensor)}

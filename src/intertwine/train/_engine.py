@@ -13,6 +13,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from .._checked import checked
 from ..errors import InputError, IntertwineError, LostWorkerError
 from ._config import TrainConfig
 from ._content import plain
@@ -28,6 +29,7 @@ from ._storage import locked, storage_errors
 from ._training import Loss, Metric, Training
 
 
+@checked
 @dataclass(frozen=True)
 class FitResult:
     """What :func:`fit` returns.
@@ -53,6 +55,7 @@ class FitResult:
         return read_metrics(self.folder)
 
 
+@checked
 def fit(
     model: nn.Module,
     loss: Loss,

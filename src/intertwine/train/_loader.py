@@ -25,6 +25,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, TensorDataset, default_collate
 
+from .._checked import checked
 from ..errors import InputError
 from ._batch import batch_size as size_of
 from ._seeding import derive_seed, preserved_generators, seed_all
@@ -67,6 +68,7 @@ class Augmented:
     (True, False)
     """
 
+    @checked
     def __init__(self, dataset: Any, transform: Callable[[Any, torch.Generator], Any]) -> None:
         self.dataset, self.transform = dataset, transform
 
@@ -133,6 +135,7 @@ class _Fetch:
             return self.collate(samples)
 
 
+@checked
 @dataclass(eq=False, kw_only=True)
 class DeterministicLoader:
     """See :func:`deterministic_loader`, which makes one."""
@@ -151,7 +154,10 @@ class DeterministicLoader:
     def __post_init__(self) -> None:
         if not hasattr(self.dataset, "__len__"):
             raise self._wrong("a dataset with a length", f"a {type(self.dataset).__name__}")
-        self._samples = len(self.dataset)
+        try:
+            self._samples = len(self.dataset)
+        except TypeError as error:  # a tensor of rank 0 has the method, but no length
+            raise self._wrong("a dataset with a length", str(error)) from None
         if self.batch_size < 1 or self.workers < 0 or not 0 <= self.rank < self.world:
             got = f"batch_size={self.batch_size}, workers={self.workers}, rank={self.rank}, world={self.world}"
             raise self._wrong("batch_size >= 1, workers >= 0 and 0 <= rank < world", got)
@@ -268,6 +274,7 @@ def _leave_signals_to_the_parent(_: int) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
+@checked
 def deterministic_loader(
     dataset: Any,
     batch_size: int,

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import math
 import os
-import warnings
 from collections.abc import Mapping
 from io import FileIO
 from pathlib import Path
 from typing import Any, Protocol
 
+from .._checked import checked
+from .._warn import warn_caller
 from ..errors import MissingExtraError
 from ._checkpoint import CheckpointWarning
 from ._storage import storage_errors
@@ -51,10 +52,9 @@ class MetricsLog:
             self._file = open(self.path, "ab", buffering=0)  # noqa: SIM115 - open for the whole run
             there = self._file.tell()
             if there < length:
-                warnings.warn(
+                warn_caller(
                     f"{self.path}: {length - there} bytes of rows before the checkpoint are gone; going on without",
                     CheckpointWarning,
-                    stacklevel=2,
                 )
             self._file.truncate(min(there, length))
 
@@ -123,6 +123,7 @@ def finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
+@checked
 def read_metrics(folder: str | Path) -> list[dict[str, Any]]:
     """The rows of a run's ``metrics.jsonl``; a line cut off by a kill is left out.
 

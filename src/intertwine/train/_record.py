@@ -5,19 +5,21 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
-import warnings
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ConfigDict, Field, ValidationError
 
 from .. import __version__
+from .._checked import checked
 from .._files import replace_file
+from .._warn import warn_caller
 from ..errors import StorageError
 from ._content import content_hash
+from ._validated import ValidatedModel
 
 RECORD_FILE = "record.json"
 
@@ -28,7 +30,7 @@ class RecordWarning(UserWarning):
     """A record is damaged and was left out."""
 
 
-class RunRecord(BaseModel):
+class RunRecord(ValidatedModel):
     """One run: its configuration, where and with what it ran, and its result.
 
     Args:
@@ -121,6 +123,7 @@ class RunRecord(BaseModel):
             ) from error
 
 
+@checked
 def read_records(folder: str | Path) -> list[RunRecord]:
     """All records below a folder, by path. A damaged one is named in a warning and left out; the others are returned.
 
@@ -135,7 +138,7 @@ def read_records(folder: str | Path) -> list[RunRecord]:
         try:
             records.append(RunRecord.read(path))
         except StorageError as error:
-            warnings.warn(f"{path}: left out: {error.got}", RecordWarning, stacklevel=2)
+            warn_caller(f"{path}: left out: {error.got}", RecordWarning)
     return records
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 
+from .._checked import checked
 from ._config import TrainConfig
 
 
+@checked
 def lr_factor(config: TrainConfig, step: int, total: int) -> float:
     """What the learning rate is multiplied by in a step; the equation is in :class:`TrainConfig`.
 

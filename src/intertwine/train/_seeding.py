@@ -16,6 +16,8 @@ from typing import Any
 
 import torch
 
+from .._checked import checked
+
 
 def derive_seed(*parts: int | str) -> int:
     """A 63-bit seed from a run's seed and the name of what it is for.
@@ -33,6 +35,7 @@ def derive_seed(*parts: int | str) -> int:
     return int.from_bytes(hashlib.blake2b(repr(parts).encode(), digest_size=8).digest(), "little") >> 1
 
 
+@checked
 def seed_all(seed: int, device: torch.device | None = None) -> None:
     """Seed the global generators of torch, numpy and Python, and that of ``device`` if it has one.
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from .._checked import checked
 from ..errors import BusyError, StorageError
 
 
@@ -22,6 +23,7 @@ def storage_errors(path: Path, *, expected: str, fix: str) -> Iterator[None]:
         raise StorageError("fit", expected=expected, got=f"{reason} ({path})", fix=fix) from error
 
 
+@checked
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Hold the folder's lock during the block; the system lets go of it when the process ends, however it ends."""

@@ -1,0 +1,275 @@
+"""Arguments of public functions, checked against their annotations.
+
+A wrong argument should be named where it comes in. Without this check, ``Conv2d(3, 8, 3)`` fails deep inside the
+package with ``'int' object has no attribute 'space'``. The annotations already say what is expected, so they are the
+check: one decorator, nothing to keep in step.
+
+What the values must be can be part of an annotation, see :data:`Positive`; anything less common is the function's own
+business.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import types
+import typing
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from functools import wraps
+from itertools import chain, islice, repeat
+from numbers import Integral, Real
+from typing import Annotated, Any, Literal, TypeVar
+
+import torch
+
+from .errors import InputError
+
+Target = TypeVar("Target", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Where:
+    """In an annotation, ``Annotated[int, Where("1 or more", lambda n: n >= 1)]``: what else must hold, in words too."""
+
+    words: str
+    holds: Callable[[Any], bool]
+
+
+def tensor_of(*ranks: int) -> Where:
+    """Tensors of one of these ranks, for an annotation."""
+    return Where(f"rank {' or '.join(map(str, ranks))}", lambda x: x.ndim in ranks)
+
+
+Positive = Annotated[int, Where("1 or more", lambda n: n >= 1)]
+"""A number of channels, classes, images."""
+
+Vector = Annotated[torch.Tensor, tensor_of(1)]
+Matrix = Annotated[torch.Tensor, tensor_of(2)]
+
+_MAX_ITEMS = 1000  # of a container that are looked at
+_MAX_REPR = 80
+_UNIONS = (typing.Union, types.UnionType)
+
+
+def checked(target: Target) -> Target:
+    """A function, method or dataclass that raises an :class:`InputError` for arguments that contradict its annotations.
+
+    A class with a class attribute ``how_to_make`` tells the reader how to get one of its objects. Annotations that name
+    something imported for type checkers only are passed over, and so is everything while torch traces a program.
+
+    >>> @checked
+    ... def double(n: int) -> int:
+    ...     return 2 * n
+    >>> double("2")
+    Traceback (most recent call last):
+    intertwine.errors.InputError: double: expected n to be a whole number; got '2'.
+    """
+    if inspect.isclass(target):
+        target.__init__ = checked(target.__init__)  # type: ignore[method-assign]
+        return target
+    plan: _Plan | None = None
+
+    @wraps(target)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        nonlocal plan
+        if not torch.compiler.is_compiling():
+            if plan is None:
+                plan = _Plan(inspect.unwrap(target))
+            for parameter, value in chain(zip(plan.in_order(), args, strict=False), plan.by_name(kwargs)):
+                if not matches(value, parameter.hint):
+                    raise _wrong(target, args, parameter, value)
+        return target(*args, **kwargs)
+
+    return typing.cast(Target, call)
+
+
+def matches(value: object, hint: Any) -> bool:
+    """Whether a value is what an annotation says.
+
+    Numbers of numpy count as numbers; True and False don't. A text is no sequence of texts.
+
+    >>> matches((3, 4), int | Sequence[int]), matches("34", Sequence[str]), matches(True, int)
+    (True, False, False)
+    """
+    if hint in (Any, object, inspect.Parameter.empty) or isinstance(hint, str):
+        return True
+    if isinstance(hint, TypeVar):
+        return hint.__bound__ is None or matches(value, hint.__bound__)
+    if hint is None:
+        return value is None
+    if hint is int:
+        return isinstance(value, Integral) and not isinstance(value, bool)
+    if hint is float:
+        return isinstance(value, Real) and not isinstance(value, bool)
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if origin in _UNIONS:
+        return any(matches(value, each) for each in inner)
+    if origin is Literal:
+        return any(type(value) is type(each) and value == each for each in inner)
+    if origin is Annotated:
+        return matches(value, inner[0]) and all(each.holds(value) for each in inner[1:] if isinstance(each, Where))
+    if origin is not None:
+        return _matches_generic(value, origin, inner)
+    if getattr(hint, "_is_protocol", False):
+        return all(hasattr(value, name) for name in _members(hint))
+    return not isinstance(hint, type) or isinstance(value, hint)
+
+
+def _members(protocol: type) -> set[str]:
+    """What an object must have to follow a protocol."""
+    inherited = [kind for kind in protocol.__mro__ if getattr(kind, "_is_protocol", False)]
+    return {name for kind in inherited for name in {**vars(kind), **kind.__annotations__} if not name.startswith("_")}
+
+
+def _matches_generic(value: object, origin: Any, inner: tuple[Any, ...]) -> bool:
+    if origin is Callable:
+        return callable(value)
+    if origin is type:
+        bound = getattr(inner[0], "__bound__", inner[0])
+        return isinstance(value, type) and (not isinstance(bound, type) or issubclass(value, bound))
+    if not isinstance(value, origin) or isinstance(value, torch.Tensor):  # tensors are no collections of anything
+        return False
+    if origin is tuple and inner[-1:] != (...,):
+        return len(value) == len(inner) and all(map(matches, value, inner))
+    if issubclass(origin, Mapping):
+        return all(matches(k, inner[0]) and matches(v, inner[1]) for k, v in islice(value.items(), _MAX_ITEMS))
+    if isinstance(value, str):
+        return False  # each letter of it would be a text again
+    if isinstance(value, Sequence | Set) and issubclass(origin, Iterable):
+        return all(matches(each, inner[0]) for each in islice(value, _MAX_ITEMS))
+    return True
+
+
+class _Parameter:
+    """One parameter: its name, and the object that its annotation names."""
+
+    def __init__(self, parameter: inspect.Parameter, names: dict[str, Any]) -> None:
+        self.name = parameter.name
+        self.hint = _resolved(parameter.annotation, names)
+
+
+class _Plan:
+    """The parameters of a function; a starred one takes all arguments that are left."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.named: dict[str, _Parameter] = {}
+        self.ordered: list[_Parameter] = []
+        self.rest: _Parameter | None = None
+        # A class that would close a circle of imports is imported for type checkers only, but its room has it.
+        room = sys.modules[function.__module__.rpartition(".")[0] or function.__module__]
+        names = {**vars(room), **function.__globals__}
+        for name, parameter in inspect.signature(function).parameters.items():
+            known = _Parameter(parameter, names)
+            if parameter.kind is parameter.VAR_POSITIONAL:
+                self.rest = known
+            elif parameter.kind is not parameter.VAR_KEYWORD:
+                self.named[name] = known
+                if parameter.kind is not parameter.KEYWORD_ONLY:
+                    self.ordered.append(known)
+
+    def in_order(self) -> Iterable[_Parameter]:
+        return self.ordered if self.rest is None else chain(self.ordered, repeat(self.rest))
+
+    def by_name(self, kwargs: Mapping[str, Any]) -> Iterable[tuple[_Parameter, Any]]:
+        return [(self.named[name], value) for name, value in kwargs.items() if name in self.named]
+
+
+def _resolved(annotation: Any, names: dict[str, Any]) -> Any:
+    if not isinstance(annotation, str):
+        return annotation
+    try:
+        return eval(annotation, names)  # our own source text
+    except NameError:  # imported for type checkers only
+        return Any
+
+
+def _wrong(function: Callable[..., Any], args: tuple[Any, ...], parameter: _Parameter, value: object) -> InputError:
+    is_init = function.__name__ == "__init__"
+    return InputError(
+        type(args[0]).__name__ if is_init else function.__qualname__.rpartition(">.")[2],
+        expected=f"{parameter.name} to be {in_words(parameter.hint)}",
+        got=describe(value),
+        fix=_advice(parameter.hint, value),
+    )
+
+
+def _advice(hint: Any, value: object) -> str:
+    options = typing.get_args(hint) or (hint,)
+    if torch.nn.Module in options and callable(value):
+        return "Wrap the function in a module, as torch.nn.Tanh does with torch.tanh."
+    for each in options:
+        advice = getattr(each, "how_to_make", None)
+        if isinstance(advice, str):
+            return advice
+    return ""
+
+
+_PLAIN = {
+    int: "a whole number",
+    float: "a number",
+    str: "a string",
+    bool: "True or False",
+    type(None): "None",
+    torch.Tensor: "a tensor",
+    torch.nn.Module: "a torch.nn.Module",
+}
+
+
+def in_words(hint: Any) -> str:
+    """An annotation in the words of an error.
+
+    >>> in_words(int | Sequence[float] | None), in_words(Literal["input", "output"])
+    ('a whole number, a sequence of float or None', "'input' or 'output'")
+    """
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if hint in _PLAIN:
+        return _PLAIN[hint]
+    if origin in _UNIONS:
+        return _any_of([in_words(each) for each in inner])
+    if origin is Literal:
+        return _any_of([repr(each) for each in inner])
+    if origin is Annotated:
+        return " of ".join([in_words(inner[0]), *(each.words for each in inner[1:] if isinstance(each, Where))])
+    if origin is Callable:
+        return "a function"
+    if origin is not None:
+        kind = _with_article(origin.__name__.lower())
+        return f"{kind} of {', '.join(_name(each) for each in inner)}" if inner else kind
+    return _with_article(_name(hint))
+
+
+def _any_of(options: list[str]) -> str:
+    return " or ".join(filter(None, [", ".join(options[:-1]), options[-1]]))
+
+
+def _name(hint: Any) -> str:
+    return "..." if hint is ... else getattr(hint, "__name__", str(hint))
+
+
+def _with_article(noun: str) -> str:
+    return f"{'an' if noun[0] in 'aeiouAEIOU' else 'a'} {noun}"
+
+
+def describe(value: object) -> str:
+    """A value in the words of an error: short, and with its type where that is not plain to see.
+
+    >>> describe(3), describe(torch.zeros(2, 3)), describe(int)
+    ('3', 'a tensor of shape (2, 3) and dtype float32', 'the class int')
+    """
+    if value is None or isinstance(value, int | float | str):
+        return _shortened(repr(value))
+    if isinstance(value, torch.Tensor):
+        return f"a tensor of shape {tuple(value.shape)} and dtype {str(value.dtype).removeprefix('torch.')}"
+    if inspect.isclass(value):
+        return f"the class {value.__name__}"
+    kind = _with_article(type(value).__name__)
+    try:
+        text = repr(value)
+    except Exception:  # somebody's own class
+        return kind
+    return kind if "\n" in text or text.startswith("<") else f"{_shortened(text)}, {kind}"
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _MAX_REPR else f"{text[: _MAX_REPR - 1]}…"

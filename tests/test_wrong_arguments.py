@@ -1,0 +1,171 @@
+"""Every public callable, given wrong arguments: it works, or it raises an error of this package that says why."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import io
+import math
+import typing
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import redirect_stderr, redirect_stdout
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import intertwine as tw
+from intertwine._checked import checked
+from intertwine.errors import IntertwineError
+
+ROOMS = (
+    "groups", "spaces", "kernels", "nn", "relaxed", "topographic", "measure", "data", "models", "testing", "train",
+    "experiments", "report",
+)  # fmt: skip
+
+C4, PLANE = tw.groups.Cyclic(4), tw.spaces.Grid2d(tw.groups.Cyclic(4))
+FIELD = PLANE.field(C4.regular)
+
+WRONG: dict[str, Any] = {
+    "an int": 3,
+    "a negative int": -1,
+    "a text": "nonsense",
+    "None": None,
+    "a group": C4,
+    "a representation": C4.regular,
+    "a grid": PLANE,
+    "a float": 0.5,
+    "NaN": math.nan,
+    "a list": [],
+    "a tensor of rank 0": torch.tensor(1.0),
+    "a tensor of rank 1": torch.zeros(3),
+    "a tensor of integers": torch.zeros(2, 3, 8, 8, dtype=torch.int64),
+    "a tensor of NaN": torch.full((2, 1, 8, 8), math.nan),
+    "a tensor of complex numbers": torch.zeros(2, 1, 8, 8, dtype=torch.complex64),
+}
+
+
+def right_values(folder: Path) -> dict[str, Any]:
+    """Something that fits, by the annotation of a parameter."""
+    torch.manual_seed(0)
+    images = torch.rand(4, 1, 8, 8)
+    net = nn.Sequential(nn.Conv2d(1, 2, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(128, 3)).eval()
+    return {
+        "int": 2, "Positive": 2, "float": 0.5, "str": "C4", "bool": True, "Tensor": images, "Images": images,
+        "nn.Module": net,
+        "torch_nn.Module": net, "FieldType": FIELD, "Group": C4, "FiniteGroup": C4, "Representation": C4.regular,
+        "Grid": PLANE, "Space": PLANE, "Layer": tw.nn.ReLU(FIELD), "Path": folder / "file", "Any": 1,
+        "str | Symmetry": "hflip", "str | Symmetry | Transformation": "hflip", "str | Path": str(folder / "file"),
+        "SphereGrid": tw.spaces.SphereGrid("gauss-legendre", 3), "int | Sequence[int]": 3, "Pair": 3,
+        "Sequence[int]": (3, 3), "Sequence[nn.Module]": [net, net], "torch.Generator": torch.Generator(),
+        "Callable[[Tensor], Tensor]": torch.relu, "HomogeneousSpace": tw.spaces.HomogeneousSpace(C4, C4.subgroup([2])),
+        "tuple[int, ...]": (2, 2), "tuple[int, int]": (4, 4), "tuple[int, int, int]": (1, 8, 8),
+        "Mapping[str, Any]": {"a": 1}, "Sequence[str]": ("a",), "Sequence[float]": (0.5, 0.5),
+    }  # fmt: skip
+
+
+def public_callables() -> Iterator[tuple[str, Callable[..., Any]]]:
+    for room in ROOMS:
+        module = importlib.import_module(f"intertwine.{room}")
+        for name, value in sorted(vars(module).items()):
+            if name.startswith("_") or inspect.ismodule(value) or not callable(value):
+                continue
+            if typing.get_origin(value) is not None or (inspect.isclass(value) and issubclass(value, BaseException)):
+                continue  # an alias of types; an error
+            if not inspect.isabstract(value) and not getattr(value, "_is_protocol", False):
+                yield f"{room}.{name}", value
+
+
+def instances() -> list[Any]:
+    groups = tw.groups
+    so2, so3, d4 = groups.SO2(), groups.SO3(), groups.Dihedral(4)
+    coset = tw.spaces.HomogeneousSpace(d4, d4.subgroup([4]))
+    types = [
+        PLANE.field(C4.regular + C4.trivial),
+        tw.spaces.Sphere().field(so2.irrep(1)),
+        coset.field(coset.stabilizer.regular),
+    ]
+    return [
+        C4, d4, groups.Symmetric(3), so2, so3, groups.O2(), groups.O3(), groups.SE2(), groups.Translations(2),
+        C4.regular, C4.regular + C4.trivial, d4.regular.restrict(d4.subgroup([4])), so3.irrep(2),
+        so2.irrep(1) @ so2.irrep(1),
+        PLANE, tw.spaces.Grid3d(groups.Octahedral()), tw.spaces.Sphere(), coset, *types,
+        tw.kernels.solve(FIELD, FIELD, kernel_size=3), tw.kernels.solve(types[2], types[2]),
+    ]  # fmt: skip
+
+
+def public_methods() -> Iterator[tuple[str, Callable[..., Any]]]:
+    for owner in instances():
+        for name, member in inspect.getmembers(owner, inspect.isroutine):
+            if not name.startswith("_"):
+                yield f"{owner}.{name}", member
+
+
+LONG = {"experiments.run_demo", "experiments.train_capsules", "experiments.TurningDigits", "report.Explorer"}
+"""Callables that work for seconds or minutes when their arguments are right: here all of their arguments are wrong."""
+
+
+def wrong_calls(name: str, target: Callable[..., Any], folder: Path) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """Calls with all arguments wrong, then with one wrong among right ones."""
+    parameters = [p for p in inspect.signature(target).parameters.values() if p.kind is not p.VAR_KEYWORD]
+    required = [p for p in parameters if p.default is p.empty]
+    if required:
+        for what, value in WRONG.items():
+            if callable(value) and any("Callable" in str(p.annotation) for p in required):
+                continue
+            yield f"{what} everywhere", _call(target, dict.fromkeys(required, value))
+    if name in LONG:
+        return
+    for wrong in parameters:
+        for what, value in WRONG.items():
+            if callable(value) and any(word in str(wrong.annotation) for word in ("Callable", "Score", "Likelihood")):
+                continue  # a representation is a function; what it raises when it is called is not the caller's error
+            right = right_values(folder)
+            chosen = {p: right.get(str(p.annotation), 2) for p in required} | {wrong: value}
+            yield f"{what} as {wrong.name}", _call(target, {p: chosen[p] for p in parameters if p in chosen})
+
+
+def _call(target: Callable[..., Any], chosen: dict[inspect.Parameter, Any]) -> Callable[[], Any]:
+    starred = any(p.kind is p.VAR_POSITIONAL for p in chosen)
+    by_place = [
+        value
+        for p, value in chosen.items()
+        if p.kind is p.POSITIONAL_ONLY or (starred and p.kind is not p.KEYWORD_ONLY)
+    ]
+    return partial(target, *by_place, **{p.name: value for p, value in list(chosen.items())[len(by_place) :]})
+
+
+def complaints(name: str, target: Callable[..., Any], folder: Path) -> list[str]:
+    """What escapes that is no error of this package."""
+    bare = []
+    for what, call in wrong_calls(name, target, folder):
+        try:
+            with warnings.catch_warnings(), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+                warnings.simplefilter("ignore")
+                call()
+        except IntertwineError:
+            pass
+        except Exception as error:
+            bare.append(f"{name} with {what}: {type(error).__name__}: {str(error)[:150]}")
+    return bare
+
+
+@pytest.mark.parametrize(("name", "target"), [pytest.param(*pair, id=pair[0]) for pair in public_callables()])
+def test_wrong_arguments_are_explained(
+    name: str, target: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = complaints(name, target, tmp_path)
+    assert not found, "\n".join(found[:20])
+
+
+def test_a_bare_error_is_noticed(tmp_path: Path) -> None:
+    def careless(group: tw.groups.Group) -> str:
+        return group.name
+
+    assert complaints("careless", careless, tmp_path)
+    assert not complaints("careful", checked(careless), tmp_path)

@@ -7,7 +7,7 @@ import os
 import torch
 from torch import Tensor
 
-from .errors import SizeLimitError
+from .errors import IntertwineError, SizeLimitError
 
 LAW_TOLERANCE = 1e-10
 """Largest residual at which a law (homomorphism, cocycle, kernel constraint) still counts as satisfied."""
@@ -79,3 +79,17 @@ def projector_range(projector: Tensor) -> Tensor:
         found.append(v)
         rest -= torch.outer(v, v)
     return torch.stack(found) if found else rest.new_zeros((0, rest.shape[0]))
+
+
+_MEMORY = (
+    "out of memory", "can't allocate memory", "cannot allocate memory", "not enough memory", "alloc_failed",
+    "failed to allocate", "bad_alloc", "bad allocation",
+)  # fmt: skip
+
+
+def is_memory(error: BaseException) -> bool:
+    """Whether an error says that memory ran out: torch has no one class for this on all devices."""
+    if isinstance(error, IntertwineError):
+        return False
+    text = str(error).lower()
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or any(words in text for words in _MEMORY)

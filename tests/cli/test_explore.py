@@ -77,7 +77,9 @@ def test_a_folder_named_demo_is_found_by_itself(opened, tmp_path, monkeypatch):
     assert "Run 'intertwine demo' again." in done.stderr
 
 
-def test_ctrl_c_during_a_training_ends_well(tmp_path):
+@pytest.fixture
+def running(tmp_path):
+    """``intertwine explore`` in a process of its own, and its port."""
     with subprocess.Popen(
         [sys.executable, "-W", "error", "-m", "intertwine", "explore", "--no-browser"],
         stdout=subprocess.PIPE,
@@ -87,19 +89,40 @@ def test_ctrl_c_during_a_training_ends_well(tmp_path):
     ) as process:
         try:
             assert process.stdout is not None
-            assert process.stderr is not None
-            port = int(re.findall(r":(\d+)/", process.stdout.readline())[0])
-            ask(port, "POST")
-            while not ask(port, "GET")["done"]:
-                time.sleep(0.1)
-            process.send_signal(signal.SIGINT)
-            assert process.wait(60) == 0
-            assert (process.stdout.read(), process.stderr.read()) == ("ended\n", "")
+            yield process, int(re.findall(r":(\d+)/", process.stdout.readline())[0])
         finally:
             process.kill()
 
 
-def ask(port: int, method: str) -> dict[str, object]:
+def interrupt(process):
+    """One Ctrl-C ends it, without a trace."""
+    process.send_signal(signal.SIGINT)
+    assert process.wait(30) == 0
+    assert (process.stdout.read(), process.stderr.read()) == ("ended\n", "")
+
+
+def test_ctrl_c_at_once(running):
+    interrupt(running[0])
+
+
+def test_ctrl_c_during_a_training(running):
+    process, port = running
+    ask(port, "POST")
+    while not ask(port, "GET")["done"]:
+        time.sleep(0.1)
+    interrupt(process)
+
+
+def test_ctrl_c_while_kernels_are_computed(running):
+    process, port = running
+    ask(port, "GET", "/api/representations?group=C4")
+    with closing(http.client.HTTPConnection("127.0.0.1", port)) as connection:
+        connection.request("GET", "/api/kernels?group=D16&in=2*regular&out=2*regular&size=15")
+        time.sleep(1)  # it computes for twenty seconds and more
+        interrupt(process)
+
+
+def ask(port: int, method: str, path: str = "/api/capsules") -> dict[str, object]:
     with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=60)) as connection:
-        connection.request(method, "/api/capsules")
+        connection.request(method, path)
         return json.loads(connection.getresponse().read())

@@ -11,9 +11,9 @@ from intertwine.report import Explorer
 
 
 @contextmanager
-def serving(**options: Any) -> Iterator[Explorer]:
+def serving(kind: type[Explorer] = Explorer, **options: Any) -> Iterator[Explorer]:
     """Serve during the block."""
-    with Explorer(**options) as made:
+    with kind(**options) as made:
         thread = threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.05})
         thread.start()
         try:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import base64
 import http.client
 import json
-import threading
 from collections.abc import Iterator
+from contextlib import closing
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from urllib.parse import urlencode
 
 import numpy as np
@@ -25,6 +27,7 @@ from intertwine.report import Explorer
 from intertwine.report._explore_relax import GRID, IMAGE, KERNEL, filters_at_places
 from intertwine.spaces import Grid2d
 from tests.report.serving import serving
+from tests.waiting import wait_until
 
 
 @pytest.fixture(scope="module")
@@ -91,10 +94,30 @@ def test_other_names_of_the_address_are_refused(server, host):
     assert ask(server, "/api/audits", headers={"Host": f"localhost:{server.server_address[1]}"}).status == 200
 
 
-def test_other_pages_cannot_start_a_training(server):
-    assert ask(server, "/api/capsules", "POST", headers={"Origin": "http://evil.example"}).status == 403
-    own = ask(server, "/api/capsules", "POST", headers={"Origin": server.url.rstrip("/")})
-    assert own.json["state"] == "ready", "the demonstration has a network: nothing is trained"
+ELSEWHERE = (
+    {"Sec-Fetch-Site": "cross-site"},
+    {"Sec-Fetch-Site": "same-site"},
+    {"Origin": "http://evil.example"},
+    {"Origin": "null"},
+    {"Referer": "http://evil.example/page"},
+)
+
+
+@pytest.mark.parametrize("headers", ELSEWHERE)
+def test_other_pages_can_ask_for_nothing(server, headers):
+    for method, path in (("GET", "/api/representations?group=C4"), ("GET", "/api/audits"), ("POST", "/api/capsules")):
+        answer = ask(server, path, method, headers=headers)
+        assert (answer.status, answer.json["error"]) == (403, "requests of other pages are refused")
+
+
+def test_its_own_page_and_links_are_served(server):
+    own = {"Origin": server.url.rstrip("/"), "Referer": server.url, "Sec-Fetch-Site": "same-origin"}
+    assert ask(server, "/api/audits", headers=own).status == 200
+    state = ask(server, "/api/capsules", "POST", headers=own)
+    assert state.json["state"] == "ready", "the demonstration has a network: nothing is trained"
+    link = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Referer": "http://docs.example/"}
+    assert ask(server, "/", headers=link).status == 200
+    assert ask(server, "/api/audits", headers=link).status == 403
 
 
 @pytest.mark.parametrize(
@@ -160,11 +183,16 @@ def test_many_kernels_are_counted_and_some_are_drawn(server):
     [
         ({"group": "D4", "in": "trivial", "out": "regluar", "size": 3}, "expected a representation of D4"),
         ({"group": "Q", "in": "trivial", "out": "regular", "size": 3}, "got 'Q'"),
-        ({"group": "T", "in": "trivial", "out": "trivial", "size": 3}, "2-dimensional space"),
+        ({"group": "T", "in": "trivial", "out": "trivial", "size": 3}, "a group of the plane"),
+        ({"group": "C2000", "in": "trivial", "out": "trivial", "size": 3}, "C1 to C16, D1 to D16"),
+        ({"group": "C3 x S7", "in": "trivial", "out": "trivial", "size": 3}, "C1 to C16, D1 to D16"),
+        ({"group": "D4", "in": "trivial", "out": "irrep999999", "size": 3}, "numbers up to 64"),
+        ({"group": "SO(2)", "in": "irrep999999", "out": "trivial", "size": 3}, "numbers up to 64"),
+        ({"group": "D4", "in": "trivial" + " + trivial" * 50, "out": "trivial", "size": 3}, "at most 200 letters"),
         ({"group": "SO(2)", "in": "trivial", "out": "regular", "size": 3}, "expected a representation of SO(2)"),
         ({"group": "D4", "in": "trivial", "out": "regular", "size": 99}, "a kernel size from 1 to 15; got 99"),
         ({"group": "D4", "in": "trivial", "out": "regular", "size": "three"}, "size: expected a whole number"),
-        ({"group": "D4", "in": "trivial", "out": "99*regular", "size": 3}, "at most 64 channels"),
+        ({"group": "D4", "in": "trivial", "out": "9*regular", "size": 3}, "at most 64 channels"),
         ({"group": "D4", "in": "trivial", "out": "", "size": 3}, "out: expected a text; got nothing"),
         ({"group": "D4", "in": "trivial", "out": "irrep1", "size": 1}, "got"),
         ({}, "group: expected a text"),
@@ -253,32 +281,101 @@ def test_one_capsule_can_be_rolled_by_itself(server):
     assert one[3] not in (one[0], whole[3])
 
 
-def test_a_network_is_trained_where_there_is_none(monkeypatch):
+def test_a_network_is_trained_where_there_is_none():
     with Explorer(steps=3) as server:
         with pytest.raises(InputError, match="expected a trained network; got none yet"):
             server.capsules.answer(1, 0, None)
         assert server.capsules.state()["state"] == "none"
         assert server.capsules.start()["state"] == "training"
-        for thread in threading.enumerate():
-            if thread.name == "training":
-                thread.join(60)
+        wait_until(lambda: server.capsules.state()["state"] != "training")
         state = server.capsules.state()
         assert (state["state"], state["capsules"], state["length"]) == ("ready", 12, 9)
         assert server.capsules.answer(1, 0, None)["note"] == "trained here for 3 steps"
 
 
-def test_a_training_that_fails_says_so(monkeypatch):
-    def broken(*args, **options):
-        raise OSError("no space left")
-
-    monkeypatch.setattr("intertwine.report._explore_capsules.train_capsules", broken)
+def test_a_training_that_fails_says_so(tmp_path):
     with Explorer(steps=3) as server:
+        server.capsules._place = TemporaryDirectory(dir=tmp_path)
+        (Path(server.capsules._place.name) / "run").write_text("a file where a folder must go")
         server.capsules.start()
-        for thread in threading.enumerate():
-            if thread.name == "training":
-                thread.join(60)
+        wait_until(lambda: server.capsules.state()["state"] != "training")
         assert server.capsules.state()["state"] == "failed"
-        assert "no space left" in server.capsules.state()["note"]
+        assert "run" in server.capsules.state()["note"]
+
+
+def test_a_training_that_nobody_watches_ends():
+    with Explorer(unwatched=3.0) as server:
+        server.capsules.start()
+        trainer = server.capsules._trainer
+        wait_until(lambda: trainer._process is not None)
+        wait_until(lambda: trainer._process is None)  # without asking for the state
+        wait_until(lambda: server.capsules.state()["state"] == "failed")
+        assert server.capsules.state()["note"] == "ended: no tab was open that asked for it"
+
+
+class Endless(Explorer):
+    """An explorer with one more thing to ask for: a computation that takes hours."""
+
+    def answer(self, path, query, gone=lambda: False):
+        if path != "/api/endless":
+            return super().answer(path, query, gone)
+        arguments = {"folder": query["folder"], "steps": 10**7}
+        return self.workers["kernels"].ask("train", arguments, gone=gone, seconds=self.seconds)
+
+
+class TestHeavyWork:
+    @pytest.fixture
+    def begin(self, tmp_path):
+        """Ask for what takes hours; the connection."""
+
+        def asked(server):
+            connection = http.client.HTTPConnection(*server.server_address[:2])
+            connection.request("GET", f"/api/endless?{urlencode({'folder': tmp_path})}")
+            return connection
+
+        return asked
+
+    def test_it_is_ended_after_its_time_and_other_rooms_answer_meanwhile(self, begin):
+        with serving(Endless, seconds=20.0) as server:
+            connection = begin(server)
+            assert ask(server, "/api/soft", softness=0).status == 200
+            assert server.workers["kernels"]._turn.locked(), "one computes while the other answers"
+            with closing(connection):
+                answer = Answer(connection.getresponse())
+            assert answer.status == 400
+            assert "something that can be computed in 20 seconds" in answer.json["error"]
+            assert ask(server, "/api/representations", group="C4").status == 200, "a new worker answers"
+
+    def test_memory_is_bounded(self):
+        with serving(seconds=600) as server:
+            answer = ask(server, "/api/kernels", group="D16", **{"in": "2*regular", "out": "2*regular"}, size=7)
+            assert answer.status == 400
+            assert "needs more than the 2 GB" in answer.json["error"]
+            assert ask(server, "/api/representations", group="C4").status == 200, "the same worker answers"
+
+    def test_a_closed_tab_cancels_its_work(self, begin):
+        with serving(Endless, seconds=3600) as server:
+            worker = server.workers["kernels"]
+            first = begin(server)
+            wait_until(lambda: worker._turn.locked() and worker._process is not None)
+            process = worker._process
+            second = begin(server)
+            wait_until(lambda: worker._waiting == 1)
+            second.close()
+            wait_until(lambda: worker._waiting == 0)  # dropped from the line
+            assert process.poll() is None, "the other tab still waits for this"
+            first.close()
+            wait_until(lambda: process.poll() is not None)
+            assert ask(server, "/api/representations", group="C4").status == 200
+
+    def test_only_so_many_requests_wait(self, begin):
+        with serving(Endless, seconds=3600) as server:
+            connections = [begin(server) for _ in range(9)]
+            wait_until(lambda: server.workers["kernels"]._waiting == 8)
+            answer = ask(server, "/api/representations", group="C4")
+            assert "at most 8 requests at once" in answer.json["error"]
+            for connection in connections:
+                connection.close()
 
 
 def test_an_audit_with_its_pictures(server, folder):
@@ -297,8 +394,10 @@ def test_an_audit_with_its_pictures(server, folder):
 
 def test_an_audit_that_is_broken_is_explained(tmp_path):
     (tmp_path / "audit.json").write_text('{"schema": 1}')
-    with Explorer(audits=[tmp_path]) as server, pytest.raises(InputError, match="Run the audit again"):
-        server.audits.answer(str(tmp_path))
+    with serving(audits=[tmp_path]) as server:
+        answer = ask(server, "/api/audit", name=str(tmp_path))
+        assert answer.status == 400
+        assert "Run the audit again" in answer.json["error"]
 
 
 def test_a_port_that_is_taken_is_explained(server):
@@ -319,10 +418,21 @@ def test_a_server_that_ended_computes_nothing_more():
         made.answer("/api/audits", {})
 
 
-def test_a_defect_is_no_answer_but_the_server_lives(server, monkeypatch, capsys):
-    monkeypatch.setattr("intertwine.report._explore_server.soft_answer", lambda *a, **k: 1 / 0)
-    answer = ask(server, "/api/soft", softness=1)
-    assert (answer.status, answer.json["error"]) == (500, "ZeroDivisionError: division by zero")
-    assert "ZeroDivisionError" in capsys.readouterr().err
-    monkeypatch.undo()
-    assert ask(server, "/api/soft", softness=1).status == 200
+def test_a_defect_is_no_answer_but_the_server_lives(monkeypatch, capfd):
+    with serving() as server:
+        worker = server.workers["relax"]
+        broken = partial(worker.ask, "soft", {"no such argument": 1})
+        monkeypatch.setattr(worker, "ask", lambda *arguments, **options: broken())
+        answer = ask(server, "/api/soft", softness=1)
+        assert answer.status == 500
+        assert answer.json["error"].startswith("TypeError: ")
+        assert "Traceback" in capfd.readouterr().err, "whoever started the server sees where"
+        monkeypatch.undo()
+        assert ask(server, "/api/soft", softness=1).status == 200
+
+
+def test_a_module_in_the_current_folder_is_not_imported(tmp_path, monkeypatch):
+    (tmp_path / "torch.py").write_text("raise SystemExit('hijacked')")
+    monkeypatch.chdir(tmp_path)
+    with serving() as server:
+        assert ask(server, "/api/representations", group="C4").status == 200

@@ -43,14 +43,14 @@ def explore(
 
     if demo is None and Path("demo").is_dir():
         demo = Path("demo")
-    with Explorer(port, demo=demo, audits=audit or ()) as server:
-        typer.echo(f"Open {server.url}  (Ctrl-C ends it)")
-        if browser and _has_screen():
-            webbrowser.open(server.url)
-        try:
+    try:
+        with Explorer(port, demo=demo, audits=audit or ()) as server:
+            typer.echo(f"Open {server.url}  (Ctrl-C ends it)")
+            if browser and _has_screen():
+                webbrowser.open(server.url)
             server.serve_forever(poll_interval=0.2)
-        except KeyboardInterrupt:
-            typer.echo("ended")
+    except KeyboardInterrupt:
+        typer.echo("ended")
 
 
 def _has_screen() -> bool:

@@ -10,8 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from .._checked import Positive
+from .._numerics import is_memory
 from .._warn import warn_caller
-from ..errors import InputError, IntertwineError, SizeLimitError
+from ..errors import InputError, SizeLimitError
 
 R = TypeVar("R")
 Images = Tensor | tuple[Tensor, Tensor] | Iterable[object]
@@ -148,20 +149,6 @@ class Fitting:
         )
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
-
-
-_MEMORY = (
-    "out of memory", "can't allocate memory", "cannot allocate memory", "not enough memory", "alloc_failed",
-    "failed to allocate", "bad_alloc", "bad allocation",
-)  # fmt: skip
-
-
-def is_memory(error: BaseException) -> bool:
-    """Whether an error says that memory ran out: torch has no one class for this on all devices."""
-    if isinstance(error, IntertwineError):
-        return False
-    text = str(error).lower()
-    return isinstance(error, torch.OutOfMemoryError | MemoryError) or any(words in text for words in _MEMORY)
 
 
 def require_finite(out: Tensor, *, who: str) -> Tensor:

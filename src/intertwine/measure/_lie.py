@@ -9,9 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from .._checked import Positive, checked
+from .._numerics import is_memory
 from .._warn import warn_caller
 from ..errors import InputError
-from ._batches import Fitting, Images, as_tensor, batches, is_memory, measuring, require_finite
+from ._batches import Fitting, Images, as_tensor, batches, measuring, require_finite
 from ._estimate import Estimate, estimate
 from ._layers import as_maps
 from ._metrics import define

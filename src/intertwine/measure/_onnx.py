@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from .._numerics import is_memory
 from ..errors import InputError, MissingExtraError
-from ._batches import is_memory
 
 LAYERS = frozenset(
     {

@@ -11,8 +11,9 @@ from torch import Tensor, nn
 from torch.nn.utils.parametrize import remove_parametrizations
 
 from .._checked import Positive, checked
+from .._numerics import is_memory
 from ..errors import InputError, NonFiniteError, SizeLimitError
-from ._batches import Images, as_tensor, batches, is_memory
+from ._batches import Images, as_tensor, batches
 from ._merge import batch_norms, reset_batch_norms
 from ._orbit_average import OrbitAverage
 from ._permute import full_state, with_state

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
+from .._checked import describe
 from ..errors import InputError, SizeLimitError
-from ..groups import CompactLieGroup, FiniteGroup, parse, parse_representation
+from ..groups import CompactLieGroup, FiniteGroup, Representation, parse, parse_representation
 from ..kernels import SteerableKernelBasis, solve
 from ..spaces import Grid2d
 from ._kernel_plot import chosen_kernels, share, sheet_for
 from ._pixels import signed_pixels
 
 GROUPS = (*(f"{kind}{n}" for kind in "CD" for n in range(1, 9)), "SO(2)", "O(2)")
+LARGEST_GROUP = 16
+"""The largest n of C_n and D_n. Larger ones take minutes and have more kernels than anybody can read."""
+
 LARGEST_SIZE = 15
+_MOST_LETTERS = 200
+_LARGEST_NUMBER = 64
 _MOST_CHANNELS = 64
 _MOST_KERNELS = 120
 _MOST_NUMBERS = 1_500_000  # in all pictures together: what a page draws at once
@@ -34,7 +41,7 @@ def kernel_answer(group: str, in_type: str, out_type: str, size: int) -> dict[st
         )
     moving = _plane_group(group)
     space = Grid2d(moving)
-    fields = [space.field(parse_representation(moving, text)) for text in (in_type, out_type)]
+    fields = [space.field(_representation(moving, text)) for text in (in_type, out_type)]
     for field in fields:
         if field.dim > _MOST_CHANNELS:
             raise SizeLimitError(
@@ -92,9 +99,27 @@ def representation_names(group: str) -> list[str]:
 
 
 def _plane_group(name: str) -> FiniteGroup | CompactLieGroup:
-    found = parse(name)
-    if not isinstance(found, FiniteGroup | CompactLieGroup):
+    plain = re.fullmatch(r"[CD]([1-9]\d?)", name.strip())
+    if not (plain and int(plain[1]) <= LARGEST_GROUP) and name.strip() not in ("SO(2)", "O(2)"):
         raise InputError(
-            _WHO, expected="a group that fixes a point of the plane", got=found.name, fix="For example D4 or SO(2)."
+            _WHO,
+            expected=f"a group of the plane: C1 to C{LARGEST_GROUP}, D1 to D{LARGEST_GROUP}, SO(2) or O(2)",
+            got=repr(name),
+            fix="'intertwine kernels' takes any group.",
         )
-    return found
+    group = parse(name)
+    if not isinstance(group, FiniteGroup | CompactLieGroup):
+        raise InputError(_WHO, expected="a group that fixes a point of the plane", got=group.name)
+    return group
+
+
+def _representation(group: FiniteGroup | CompactLieGroup, text: str) -> Representation:
+    numbers = [int(digits) for digits in re.findall(r"\d{1,9}", text)]
+    if len(text) > _MOST_LETTERS or max(numbers, default=0) > _LARGEST_NUMBER:
+        raise SizeLimitError(
+            _WHO,
+            expected=f"a representation of at most {_MOST_LETTERS} letters, with numbers up to {_LARGEST_NUMBER}",
+            got=describe(text),
+            fix="'intertwine kernels' has no such bounds.",
+        )
+    return parse_representation(group, text)

@@ -1,14 +1,17 @@
 """The explorer's server: one page and what it asks for, for this machine alone.
 
 It listens on 127.0.0.1 only. A request must name that address in its Host header, or a page elsewhere could reach it
-under a name of its own that it points here (DNS rebinding). It opens no file that a request names, and runs no command.
+under a name of its own that it points here (DNS rebinding); and it must not come from another page, which browsers tell
+in its other headers. It opens no file that a request names. Whatever takes time is computed in worker processes with
+bounded time and memory, one for each room, so that nothing that is asked can stop the server or another room.
 """
 
 from __future__ import annotations
 
 import json
+import select
+import socket
 import sys
-import threading
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
@@ -19,18 +22,17 @@ from urllib.parse import parse_qs, urlsplit
 
 from .._checked import checked
 from ..errors import InputError, IntertwineError
-from ._explore_audit import Audits
-from ._explore_capsules import QUICK_STEPS, Capsules
-from ._explore_kernels import kernel_answer, representation_names
+from ._explore_capsules import QUICK_STEPS, UNWATCHED, Capsules
+from ._explore_child import SECONDS, Child, Refused, WorkerFailedError
 from ._explore_page import explore_page
-from ._explore_relax import low_rank_answer, soft_answer
-from ._html import finite
 
 ADDRESS = "127.0.0.1"
 _LONGEST = 2000  # letters of a request's path
 _WHO = "intertwine explore"
 
 Query = Mapping[str, str]
+Gone = Callable[[], bool]
+"""Whether the browser that asked has closed the connection."""
 
 
 class Explorer(ThreadingHTTPServer):
@@ -41,6 +43,8 @@ class Explorer(ThreadingHTTPServer):
         demo: the folder of a demonstration, whose network and audits are shown.
         audits: folders with audits.
         steps: of training, if the demonstration kept no network.
+        seconds: the longest that an answer may take to compute.
+        unwatched: seconds after which a training ends that no tab asks about.
 
     Attributes:
         url: its address.
@@ -55,14 +59,20 @@ class Explorer(ThreadingHTTPServer):
 
     @checked
     def __init__(
-        self, port: int = 0, *, demo: Path | None = None, audits: Sequence[Path] = (), steps: int = QUICK_STEPS
+        self,
+        port: int = 0,
+        *,
+        demo: Path | None = None,
+        audits: Sequence[Path] = (),
+        steps: int = QUICK_STEPS,
+        seconds: float = SECONDS,
+        unwatched: float = UNWATCHED,
     ) -> None:
-        self.capsules = Capsules(demo, steps=steps)
-        self.audits = Audits([*audits, *([demo] if demo is not None else [])])
+        self.capsules = Capsules(demo, steps=steps, unwatched=unwatched)
+        self.audits = [str(folder) for folder in [*audits, *([demo] if demo is not None else [])]]
+        self.seconds = seconds
         self.page, self.policy = explore_page()
-        # Layers are seeded through torch's one generator: one computation at a time.
-        self.computing = threading.Lock()
-        self._ended = False
+        self.workers = {room: Child() for room in ("kernels", "relax", "audit")}
         try:
             super().__init__((ADDRESS, port), _Handler)
         except (OSError, OverflowError) as error:
@@ -79,10 +89,10 @@ class Explorer(ThreadingHTTPServer):
         return f"http://{ADDRESS}:{self.server_address[1]}/"
 
     def server_close(self) -> None:
-        """Listen no more, and wait until nothing is computed."""
+        """Listen no more, and end whatever is computed."""
         super().server_close()
-        with self.computing:
-            self._ended = True
+        for worker in self.workers.values():
+            worker.stop()
         self.capsules.stop()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
@@ -90,34 +100,43 @@ class Explorer(ThreadingHTTPServer):
         if not isinstance(sys.exception(), ConnectionError | TimeoutError):
             traceback.print_exc()
 
-    def answer(self, path: str, query: Query) -> Any:
+    def answer(self, path: str, query: Query, gone: Gone = lambda: False) -> Any:
         """What a path of the interface answers; None if there is no such path."""
+
+        def ask(room: str, do: str, **arguments: Any) -> Any:
+            return self.workers[room].ask(do, arguments, gone=gone, seconds=self.seconds)
+
         answers: dict[str, Callable[[], Any]] = {
-            "/api/representations": lambda: representation_names(_text(query, "group")),
-            "/api/kernels": lambda: kernel_answer(
-                _text(query, "group"), _text(query, "in"), _text(query, "out"), _whole(query, "size")
+            "/api/representations": lambda: ask("kernels", "representations", group=_text(query, "group")),
+            "/api/kernels": lambda: ask(
+                "kernels",
+                "kernels",
+                group=_text(query, "group"),
+                in_type=_text(query, "in"),
+                out_type=_text(query, "out"),
+                size=_whole(query, "size"),
             ),
-            "/api/soft": lambda: soft_answer(_number(query, "softness"), seed=_whole(query, "seed", 0)),
-            "/api/low-rank": lambda: low_rank_answer(
-                _whole(query, "rank"), _number(query, "strength"), seed=_whole(query, "seed", 0)
+            "/api/soft": lambda: ask(
+                "relax", "soft", softness=_number(query, "softness"), seed=_whole(query, "seed", 0)
+            ),
+            "/api/low-rank": lambda: ask(
+                "relax",
+                "low-rank",
+                rank=_whole(query, "rank"),
+                strength=_number(query, "strength"),
+                seed=_whole(query, "seed", 0),
             ),
             "/api/capsules": self.capsules.state,
             "/api/capsules/roll": lambda: self.capsules.answer(
                 _whole(query, "digit"),
                 _whole(query, "number", 0),
                 None if query.get("capsule", "all") == "all" else _whole(query, "capsule"),
+                gone,
             ),
-            "/api/audits": self.audits.names,
-            "/api/audit": lambda: self.audits.answer(_text(query, "name")),
+            "/api/audits": lambda: ask("audit", "audits", folders=self.audits),
+            "/api/audit": lambda: ask("audit", "audit", folders=self.audits, name=_text(query, "name")),
         }
-        if path not in answers:
-            return None
-        if path == "/api/capsules":  # answers while something is computed
-            return answers[path]()
-        with self.computing:
-            if self._ended:
-                raise InputError(_WHO, expected="a server that runs", got="one that has ended", fix="Start it again.")
-            return answers[path]()
+        return answers[path]() if path in answers else None
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -133,9 +152,10 @@ class _Handler(BaseHTTPRequestHandler):
             return
         path, query = parts
         if path in ("/", "/index.html"):
+            self.server.workers["kernels"].start()  # the page begins with this room
             self._send(HTTPStatus.OK, self.server.page.encode(), "text/html; charset=utf-8")
             return
-        self._answer(lambda: self.server.answer(path, query))
+        self._answer(lambda: self.server.answer(path, query, self._gone))
 
     def do_HEAD(self) -> None:
         self.do_GET()
@@ -145,9 +165,6 @@ class _Handler(BaseHTTPRequestHandler):
         if parts is None:
             return
         self.close_connection = True  # a body, if there is one, is not read
-        if self.headers.get("Origin", self.server.url.rstrip("/")) not in self._origins():
-            self._fail(HTTPStatus.FORBIDDEN, "requests of other pages are refused")
-            return
         start = self.server.capsules.start if parts[0] == "/api/capsules" else lambda: None
         self._answer(start)
 
@@ -161,27 +178,48 @@ class _Handler(BaseHTTPRequestHandler):
         if self.headers.get("Host") not in hosts:
             self._fail(HTTPStatus.FORBIDDEN, f"open {self.server.url}: other names of this address are refused")
             return None
+        if self._is_from_elsewhere():
+            self._fail(HTTPStatus.FORBIDDEN, "requests of other pages are refused")
+            return None
         if len(self.path) > _LONGEST:
             self._fail(HTTPStatus.REQUEST_URI_TOO_LONG, f"expected at most {_LONGEST} letters; got {len(self.path)}")
             return None
         parts = urlsplit(self.path)
         return parts.path, {key: values[-1] for key, values in parse_qs(parts.query, keep_blank_values=True).items()}
 
+    def _is_from_elsewhere(self) -> bool:
+        """Whether another page made the browser send this. A link to the explorer may be followed from anywhere."""
+        is_link = self.headers.get("Sec-Fetch-Mode") == "navigate" and self.path == "/" and self.command == "GET"
+        site = self.headers.get("Sec-Fetch-Site", "none")
+        origins = [self.headers["Origin"]] if "Origin" in self.headers else []
+        if "Referer" in self.headers:  # all that older browsers send with an image or a script
+            parts = urlsplit(self.headers["Referer"])
+            origins.append(f"{parts.scheme}://{parts.netloc}")
+        foreign = site not in ("same-origin", "none") or any(origin not in self._origins() for origin in origins)
+        return foreign and not is_link
+
+    def _gone(self) -> bool:
+        """Whether the browser has closed the connection: it can be read, and there is nothing to read."""
+        try:
+            readable, _, _ = select.select([self.connection], [], [], 0)
+            return bool(readable) and not self.connection.recv(1, socket.MSG_PEEK)
+        except (OSError, ValueError):
+            return True
+
     def _answer(self, compute: Callable[[], Any]) -> None:
         try:
-            found = compute()
-        except IntertwineError as error:
+            answer = compute()
+        except (IntertwineError, Refused) as error:
             self._fail(HTTPStatus.BAD_REQUEST, str(error))
-        except OSError as error:
-            self._fail(HTTPStatus.BAD_REQUEST, f"{error.filename or _WHO}: {error.strerror or error}")
-        except Exception as error:  # a defect: the trace for whoever started the server, a line for the page
-            traceback.print_exc()
-            self._fail(HTTPStatus.INTERNAL_SERVER_ERROR, f"{type(error).__name__}: {error}")
+        except ConnectionAbortedError:  # nobody is there to be told
+            self.close_connection = True
+        except WorkerFailedError as error:
+            self._fail(HTTPStatus.INTERNAL_SERVER_ERROR, str(error))
         else:
-            if found is None:
+            if answer is None:
                 self._fail(HTTPStatus.NOT_FOUND, f"there is no {urlsplit(self.path).path}")
             else:
-                self._send(HTTPStatus.OK, json.dumps(finite(found)).encode(), "application/json")
+                self._send(HTTPStatus.OK, json.dumps(answer).encode(), "application/json")
 
     def _fail(self, status: HTTPStatus, message: str) -> None:
         if status is not HTTPStatus.BAD_REQUEST:

@@ -11,7 +11,9 @@ import socket
 import subprocess
 import sys
 import tempfile
-from dataclasses import asdict, replace
+import threading
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -223,20 +225,48 @@ def postgres():
 
     run(str(programs / "initdb"), "-D", str(folder / "data"), "-U", user, "--auth=trust", "-E", "UTF8", "--no-sync")
     options = f"-p {port} -h 127.0.0.1 -k {folder} -c fsync=off"
-    run(str(programs / "pg_ctl"), "-D", str(folder / "data"), "-l", str(folder / "log"), "-o", options, "-w", "start")
+    control = (str(programs / "pg_ctl"), "-D", str(folder / "data"))
+    server = Postgres(
+        f"postgresql://{user}@127.0.0.1:{port}/postgres",
+        start=lambda: run(*control, "-l", str(folder / "log"), "-o", options, "-w", "start"),
+        stop=lambda: run(*control, "-m", "immediate", "stop"),
+    )
+    server.start()
     try:
-        yield f"postgresql://{user}@127.0.0.1:{port}/postgres"
+        yield server
     finally:
-        run(str(programs / "pg_ctl"), "-D", str(folder / "data"), "-m", "immediate", "stop")
+        server.stop()
         shutil.rmtree(folder, ignore_errors=True)
 
 
+@dataclass
+class Postgres:
+    url: str
+    start: Callable[[], None]
+    stop: Callable[[], None]
+
+
 def test_many_workers_on_postgres(tmp_path, postgres):
-    study = run_sweep(sweep(tmp_path, study="pg", storage=postgres, trials=5), workers=2)
+    study = run_sweep(sweep(tmp_path, study="pg", storage=postgres.url, trials=5), workers=2)
     assert len(states(study)) == 5
-    assert load_study("pg", postgres).best_value == study.best_value
+    assert load_study("pg", postgres.url).best_value == study.best_value
 
 
 def test_a_lost_worker_on_postgres(tmp_path, postgres):
-    trials = lose_a_worker(sweep(tmp_path, study="lost", storage=postgres, trials=2, prune=False, fixed=LONG))
+    trials = lose_a_worker(sweep(tmp_path, study="lost", storage=postgres.url, trials=2, prune=False, fixed=LONG))
     assert sum(trial.state.name == "COMPLETE" for trial in trials) == 2
+
+
+def test_a_database_that_goes_away(tmp_path, postgres):
+    asked = sweep(tmp_path, study="away", storage=postgres.url, trials=50)
+    stopping = threading.Thread(
+        target=lambda: (wait_until(lambda: len([*tmp_path.rglob("seed-*/record.json")]) > 2), postgres.stop())
+    )
+    stopping.start()
+    try:
+        with pytest.raises(StorageError, match=r"as it did at the beginning; got .* run the same command"):
+            run_sweep(asked)
+    finally:
+        stopping.join()
+        postgres.start()
+    assert states(load_study("away", postgres.url))[0] == "COMPLETE", "what was finished is kept"

@@ -263,6 +263,7 @@ def test_a_signal_saves_and_says_how_to_continue(
     step = int(saved.name.removeprefix("step-"))
     message = f"fit: stopped by {number.name} at step {step} of 600; saved {saved}. Run the same command again"
     assert message in errors
+    assert "Traceback" not in errors
     assert RunRecord.read(folder / "record.json").status == "interrupted"
 
     result = tiny.run(folder, epochs=100, checkpoint_every=None)

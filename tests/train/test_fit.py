@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.utils.data import DataLoader
+from torch.utils.data import BatchSampler, DataLoader, TensorDataset
 
 from intertwine.errors import InputError, MissingExtraError
 from intertwine.train import (
@@ -25,6 +25,8 @@ from intertwine.train import (
     read_metrics,
     seed_all,
 )
+from intertwine.train._data_digest import data_digest
+from intertwine.train._loader import as_loader
 from tests.train import tiny
 
 
@@ -474,3 +476,80 @@ def test_one_loader_may_serve_training_and_validation(tmp_path: Path) -> None:
     result = fit(linear(), squared, loader, small(), folder=tmp_path, val_loader=loader)
     assert [row["step"] for row in result.rows() if row["split"] == "val"] == [3, 6, 9]
     loader.close()
+
+
+class TestWhatRan:
+    """Records and messages tell what ran: the loader's batches, the data, and that nothing was trained."""
+
+    X = torch.linspace(-1, 1, 48).unsqueeze(1)
+
+    def run(self, folder: Path, loader: Any, **settings: Any) -> FitResult:
+        torch.manual_seed(0)
+        config = TrainConfig(**{"epochs": 1, "lr": 0.01, **settings})
+        return fit(nn.Linear(1, 1), lambda model, batch: model(batch[0]).square().mean(), loader, config, folder=folder)
+
+    def data(self, shift: float = 0.0) -> TensorDataset:
+        return TensorDataset(self.X + shift, self.X)
+
+    def test_the_batch_size_of_any_loader_is_recorded(self, tmp_path: Path) -> None:
+        loaders = {
+            "torch": DataLoader(self.data(), batch_size=12),
+            "sampler": DataLoader(self.data(), batch_sampler=BatchSampler(range(48), 12, False)),
+            "ours": deterministic_loader(self.data(), 12, seed=0),
+            "list": [(x,) for x in self.X.split(12)],
+        }
+        for name, loader in loaders.items():
+            record = self.run(tmp_path / name, loader).record
+            assert record.config["train"]["batch_size"] == 12, name
+
+    def test_a_batch_size_that_contradicts_is_refused(self, tmp_path: Path) -> None:
+        for loader in (DataLoader(self.data(), batch_size=12), deterministic_loader(self.data(), 12, seed=0)):
+            with pytest.raises(InputError, match=r"batches of 16, as TrainConfig\.batch_size says"):
+                self.run(tmp_path, loader, batch_size=16)
+
+    def test_a_finished_run_says_that_nothing_was_trained(self, tmp_path: Path, capsys: Any) -> None:
+        loader = deterministic_loader(self.data(), 12, seed=0)
+        self.run(tmp_path, loader)
+        assert capsys.readouterr().err == ""
+        self.run(tmp_path, loader)
+        assert capsys.readouterr().err == f"fit: {tmp_path} is finished, step 4: nothing was trained\n"
+
+    @pytest.mark.parametrize("kind", ["ours", "torch", "dataset", "list"])
+    def test_other_data_are_noticed(self, tmp_path: Path, kind: str) -> None:
+        def loader(shift: float) -> Any:
+            pairs = [(x + shift, x) for x in self.X]
+            return {
+                "ours": lambda: deterministic_loader(self.data(shift), 12, seed=0),
+                "torch": lambda: DataLoader(self.data(shift), batch_size=12, shuffle=True),
+                "dataset": lambda: deterministic_loader(pairs, 12, seed=0),
+                "list": lambda: [(x + shift,) for x in self.X.split(12)],
+            }[kind]()
+
+        self.run(tmp_path, loader(0.0))
+        self.run(tmp_path, loader(0.0))
+        with pytest.raises(InputError, match=r"got data = '\w{16}', there '\w{16}'"):
+            self.run(tmp_path, loader(0.1))
+
+    def test_looking_at_the_data_changes_no_random_number(self, tmp_path: Path) -> None:
+        generator = torch.Generator().manual_seed(3)
+        loader = DataLoader(self.data(), batch_size=12, shuffle=True, generator=generator)
+        state, before = generator.get_state(), torch.get_rng_state()
+        data_digest(as_loader(loader, 0, "a loader"))
+        assert torch.equal(generator.get_state(), state)
+        assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_workers_end_with_the_run_and_leave_no_trace(tmp_path: Path) -> None:
+    script = """
+import sys, torch
+from torch.utils.data import TensorDataset
+from intertwine.train import TrainConfig, deterministic_loader, fit
+
+data = TensorDataset(torch.rand(32, 1))
+loader = deterministic_loader(data, 8, seed=0, workers=2)
+fit(torch.nn.Linear(1, 1), lambda m, b: m(b[0]).mean(), loader, TrainConfig(epochs=2, lr=0.1), folder=sys.argv[1])
+import multiprocessing
+print(len(multiprocessing.active_children()))
+"""
+    done = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, timeout=300)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "0\n", "")

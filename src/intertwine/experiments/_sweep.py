@@ -161,13 +161,24 @@ def run_sweep(sweep: Sweep, *, workers: int = 1, engine: str = "local", address:
     """Create the study if it is new, work on it until it has its trials, and return it."""
     experiment_named(sweep.experiment).settings(sweep.row, sweep.scale, {p.name: None for p in sweep.parameters})
     create_study(sweep)
-    if engine == "ray":
-        _work_on_ray(sweep, workers, address)
-    elif workers == 1:
-        work(sweep)
-    else:
-        _work_in_processes(sweep, workers)
-    return load_study(sweep.study, sweep.storage)
+    try:
+        if engine == "ray":
+            _work_on_ray(sweep, workers, address)
+        elif workers == 1:
+            work(sweep)
+        else:
+            _work_in_processes(sweep, workers)
+        return load_study(sweep.study, sweep.storage)
+    except Exception as error:
+        lost = _database_error_in(error)
+        if lost is None:
+            raise
+        raise StorageError(
+            "sweep",
+            expected=f"the database at {shown(sweep.storage)} to go on answering, as it did at the beginning",
+            got=_in_one_line(lost),
+            fix="Finished trials are kept. Start it again, then run the same command.",
+        ) from error
 
 
 @checked
@@ -244,7 +255,8 @@ def work(sweep: Sweep, worker: int = 0) -> None:
             )
         if ended + open_ones >= sweep.trials:  # others are at the last ones; one of those may still fail
             time.sleep(0.2)
-            optuna.storages.fail_stale_trials(study)
+            with _experimental_parts(optuna):
+                optuna.storages.fail_stale_trials(study)
             continue
         study.optimize(partial(_value_of, sweep), n_trials=1, catch=(_JobFailedError,))
 
@@ -403,13 +415,33 @@ def shown(url: str) -> str:
     return re.sub(r"(://[^:/@]+):[^@]*@", r"\1:***@", url)
 
 
+class _NoDatabaseError(StorageError):
+    """The database does not answer."""
+
+
+def _database_error_in(error: BaseException | None) -> BaseException | None:
+    """The error of the database that led to this one: Optuna stumbles over them in other places."""
+    from sqlalchemy.exc import SQLAlchemyError
+
+    kinds = (_NoDatabaseError, SQLAlchemyError, _optuna().exceptions.StorageInternalError)
+    while error is not None and not isinstance(error, kinds):
+        error = error.__cause__ or error.__context__
+    return error
+
+
+def _in_one_line(error: BaseException) -> str:
+    if isinstance(error, StorageError):
+        return error.got
+    return " ".join(str(error).split())[:200]
+
+
 def _unreachable(url: str, error: Exception) -> Exception:
     if isinstance(error, MissingExtraError | InputError):
         return error
-    return StorageError(
+    return _NoDatabaseError(
         "sweep",
         expected=f"a database at {shown(url)}",
-        got=" ".join(str(error).split())[:200],
+        got=_in_one_line(error),
         fix="Check the URL: sqlite:///FILE, or postgresql://USER:PASSWORD@HOST/NAME.",
     )
 

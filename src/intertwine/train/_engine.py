@@ -15,10 +15,12 @@ from torch import Tensor, nn
 
 from .._checked import checked
 from ..errors import InputError, IntertwineError, LostWorkerError
+from ._batch import batch_size as size_of
 from ._config import TrainConfig
 from ._content import plain
+from ._data_digest import data_digest
 from ._interrupt import Interrupts
-from ._loader import as_loader
+from ._loader import DeterministicLoader, as_loader
 from ._logging import Logger, TensorBoardLog, read_metrics
 from ._progress import Progress
 from ._record import RunRecord
@@ -116,7 +118,7 @@ def fit(
     """
     folder = Path(folder)
     train = as_loader(train_loader, config.seed, "a train_loader")
-    _check_batch_size(train, config)
+    config = _with_batch_size_of(train_loader, config)
     val = as_loader(val_loader, config.seed, "a val_loader") if val_loader is not None else None
     if metrics and val is None:
         got = f"metrics {', '.join(metrics)} and no val_loader"
@@ -125,6 +127,9 @@ def fit(
     runtime = start_runtime(config)
     with ExitStack() as stack:
         stack.enter_context(deterministic_algorithms(config.deterministic))
+        for loader in (train, val):
+            if isinstance(loader, DeterministicLoader):
+                stack.callback(loader.close)
         if runtime.rank == 0:
             stack.enter_context(locked(folder))
         training = Training(
@@ -140,6 +145,7 @@ def fit(
             param_groups=param_groups,
             loggers=_loggers(config, folder, loggers, runtime),
             about=about,
+            data=data_digest(train),
         )
         interrupts = stack.enter_context(Interrupts())
         keeper = RecordKeeper(training)
@@ -148,6 +154,8 @@ def fit(
             with ExitStack() as closing:
                 _open_logs(training, closing)
                 keeper.begin(resumed=resumed_from is not None)
+                if training.step == training.total and runtime.rank == 0 and progress is not False:
+                    print(f"fit: {folder} is finished, step {training.step}: nothing was trained", file=sys.stderr)
                 training.prepare()
                 shown = progress if runtime.rank == 0 else False
                 bar = closing.enter_context(Progress(training.total, training.step, shown))
@@ -170,15 +178,25 @@ def fit(
         )
 
 
-def _check_batch_size(loader: Any, config: TrainConfig) -> None:
-    size = getattr(loader, "batch_size", config.batch_size)
-    if size != config.batch_size:
+def _with_batch_size_of(loader: Any, config: TrainConfig) -> TrainConfig:
+    """The configuration with the batch size of the loader, so that records tell what ran; they must not contradict.
+
+    A ``DataLoader`` may leave batches to a sampler. Of a list of batches the first one counts.
+    """
+    size = getattr(loader, "batch_size", None) or getattr(getattr(loader, "batch_sampler", None), "batch_size", None)
+    is_list = size is None and isinstance(loader, Sequence)
+    if is_list:
+        size = size_of(loader[0])
+    if not isinstance(size, int) or size == config.batch_size:
+        return config
+    if "batch_size" in config.model_fields_set and not is_list:
         raise InputError(
             "fit",
             expected=f"batches of {config.batch_size}, as TrainConfig.batch_size says",
             got=f"a train_loader with batches of {size}",
-            fix="Make the loader with config.batch_size.",
+            fix="Make the loader with config.batch_size, or leave batch_size out of TrainConfig.",
         )
+    return config.changed(batch_size=size)
 
 
 def _loggers(config: TrainConfig, folder: Path, loggers: Sequence[Logger], runtime: Runtime) -> list[Logger]:

@@ -4,12 +4,27 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
-from types import FrameType
+from types import FrameType, TracebackType
 from typing import Any
 
 _ONE_PRESS = 1.0  # seconds: under torchrun one Ctrl-C arrives twice, from the terminal and from torchrun
+
+
+def _show_no_trace(of: KeyboardInterrupt) -> None:
+    """If nobody catches this one, the program ends without a trace: a line has said that the run was saved.
+
+    Not a class of its own: only for an uncaught ``KeyboardInterrupt`` itself does Python end as by the signal.
+    """
+    before = sys.excepthook
+
+    def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        if error is not of:
+            before(kind, error, trace)
+
+    sys.excepthook = hook
 
 
 class Interrupts:
@@ -55,4 +70,6 @@ class Interrupts:
         """What to raise for the signal that was caught: programs expect to be ended by it."""
         if self.caught == signal.SIGTERM:
             return SystemExit(128 + signal.SIGTERM)
-        return KeyboardInterrupt()
+        error = KeyboardInterrupt()
+        _show_no_trace(error)
+        return error

@@ -238,8 +238,16 @@ class DeterministicLoader:
             )
         return replace(self, rank=rank, world=world)
 
+    def first_batch(self) -> Any:
+        """The first batch of epoch 0, loaded in this process."""
+        return self._fetch[self._keys_of(0, 0)[0]]
+
     def close(self) -> None:
         """End the worker processes; they start again when needed."""
+        # Left to the garbage collector, they would be ended while the interpreter shuts down, with a trace.
+        iterator = getattr(self._pool, "_iterator", None)
+        if iterator is not None:
+            iterator._shutdown_workers()
         self._pool = None
 
     def _keys_of(self, epoch: int, start: int) -> list[_Key]:

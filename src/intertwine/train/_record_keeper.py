@@ -17,7 +17,7 @@ class RecordKeeper:
     def __init__(self, training: Training) -> None:
         self._training = training
         self._path = training.folder / RECORD_FILE
-        config = {"train": training.config.to_dict(), "about": dict(training.about)}
+        config = {"train": training.config.to_dict(), "about": dict(training.about), "data": training.data}
         digest = content_hash({"train": training.config.hash, "about": training.about})
         self._record = RunRecord.start(config, seed=training.config.seed, config_hash=digest)
         self._begun = self._finished_before = False

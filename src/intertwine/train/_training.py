@@ -57,10 +57,11 @@ class Training:
         param_groups: Iterable[Mapping[str, Any]] | None,
         loggers: Sequence[Logger],
         about: Mapping[str, Any],
+        data: str,
     ) -> None:
         self.model, self.loss, self.config, self.runtime, self.folder = model, loss, config, runtime, folder
         self.train_loader, self.val_loader, self.metrics = train_loader, val_loader, metrics
-        self.extra_penalty, self.loggers, self.about = extra_penalty, loggers, about
+        self.extra_penalty, self.loggers, self.about, self.data = extra_penalty, loggers, about, data
 
         self.steps_per_epoch = math.ceil(len(train_loader) / config.accumulate)
         ends = [config.max_steps, config.epochs and config.epochs * self.steps_per_epoch]
@@ -110,6 +111,8 @@ class Training:
     def _same_run(self, state: Mapping[str, Any]) -> None:
         then = {**state["config"], **flat("about", state["about"]), "batches in an epoch": state["batches"]}
         now = {**self.config.what(), **flat("about", plain(self.about)), "batches in an epoch": len(self.train_loader)}
+        if "data" in state:  # checkpoints of version 0.1 have none
+            then, now = {**then, "data": state["data"]}, {**now, "data": self.data}
         differing = [name for name in sorted({*then, *now}) if then.get(name) != now.get(name)]
         if differing:
             raise InputError(
@@ -293,6 +296,7 @@ class Training:
             "epoch": epoch,
             "position": done * self.config.accumulate,
             "batches": len(self.train_loader),
+            "data": self.data,
             "lr_factor": self.factor,
             "optimizer": optimizer_numbers,
             "extra": extra,

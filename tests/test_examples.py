@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from intertwine._torchvision import declare_missing_operations
+from intertwine import enable_torchvision
 
 FOLDER = Path(__file__).parent.parent / "examples"
 EXAMPLES = {  # the fewest epochs that show the claim, and a line of the output
@@ -57,7 +57,7 @@ def test_an_example_is_short_and_imports_what_is_installed(name: str) -> None:
 
 
 def test_soften_takes_a_resnet_of_torchvision() -> None:
-    declare_missing_operations()
+    enable_torchvision()
     torchvision = pytest.importorskip("torchvision")
     soften = runpy.run_path(str(FOLDER / "soft_resnet.py"))["soften"]
     net = torchvision.models.resnet18(num_classes=10)

@@ -52,6 +52,20 @@ _ROOMS = (
 )
 
 
+def enable_torchvision() -> None:
+    """Let ``import torchvision`` work beside a CPU build of torch; call it first.
+
+    The torchvision on PyPI is built for CUDA. Beside a CPU build of torch its import fails at operations on boxes that
+    are missing there. This declares them, so that networks, transforms and data sets can be used. It does nothing where
+    nothing is missing, and ``timm:NAME`` networks do it by themselves.
+
+    >>> enable_torchvision()
+    """
+    from ._torchvision import declare_missing_operations
+
+    declare_missing_operations()
+
+
 def __getattr__(name: str) -> ModuleType:
     if name in _ROOMS:
         return import_module(f"{__name__}.{name}")

@@ -259,9 +259,12 @@ def test_a_lost_worker_on_postgres(tmp_path, postgres):
 
 def test_a_database_that_goes_away(tmp_path, postgres):
     asked = sweep(tmp_path, study="away", storage=postgres.url, trials=50)
-    stopping = threading.Thread(
-        target=lambda: (wait_until(lambda: len([*tmp_path.rglob("seed-*/record.json")]) > 2), postgres.stop())
-    )
+
+    def stop() -> None:
+        wait_until(lambda: len([*tmp_path.rglob("seed-*/record.json")]) > 2)
+        postgres.stop()
+
+    stopping = threading.Thread(target=stop)
     stopping.start()
     try:
         with pytest.raises(StorageError, match=r"as it did at the beginning; got .* run the same command"):

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
-from intertwine._torchvision import declare_missing_operations
+from intertwine import enable_torchvision
 
 
 class Residual(nn.Module):
@@ -153,7 +153,7 @@ def vgg(width: int = 8, *, classes: int = 5, norm: bool = False, size: int = 8) 
 
 def torchvision():
     """torchvision, also beside a CPU build of torch."""
-    declare_missing_operations()
+    enable_torchvision()
     import torchvision
 
     return torchvision

@@ -147,6 +147,10 @@ class TestBadInput:
     def test_wrong_settings(self):
         with pytest.raises(InputError, match="at least one capsule"):
             VAE((1, 8, 8), capsules=0, length=5)
+        for kind in (VAE, TopographicVAE, BubbleVAE):
+            for image in ((100,), (1, 8), (1, 0, 8), 64):
+                with pytest.raises(InputError, match=f"{kind.__name__}: expected image"):
+                    kind(image, **SMALL)
         with pytest.raises(InputError, match="'bernoulli' or 'gaussian'"):
             VAE((1, 8, 8), **SMALL, likelihood="poisson")
         with pytest.raises(InputError, match="multiples of 4"):

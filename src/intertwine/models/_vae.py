@@ -86,14 +86,10 @@ class SequenceVAE(nn.Module, ABC):
                 type(self).__name__,
                 expected="at least one capsule of at least one variable",
                 got=f"{capsules} of {length}",
-                fix="",
             )
-        if likelihood not in ("bernoulli", "gaussian"):
+        if min(image) < 1:
             raise InputError(
-                type(self).__name__,
-                expected="likelihood bernoulli or gaussian",
-                got=repr(likelihood),
-                fix="Choose one.",
+                type(self).__name__, expected="image (channels, height, width) with sizes of 1 or more", got=str(image)
             )
         self.image, self.capsules, self.length = tuple(image), capsules, length
         self.network, self.likelihood = network, likelihood

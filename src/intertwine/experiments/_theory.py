@@ -79,7 +79,7 @@ def _on_the_plane() -> list[Row]:
     so2, o2 = SO2(), O2()
     square, mirrored, hexagonal, ring = Grid2d(c4), Grid2d(d4), Grid2d(d6, lattice="hexagonal"), Grid2d(c8)
     quarter = so2.from_angle(torch.pi / 2)
-    steerable_in = c4.irreps[-1] + c4.quotient(c4.subgroup([2]))
+    steerable_in = c4.irrep(1) + c4.quotient(c4.subgroup([2]))
     frequencies = so2.irrep(0) + so2.irrep(1)
     any_o2 = o2.irrep(0, -1) + o2.irrep(2)
     turns = "Zhou et al. 2017; Bekkers et al. 2018; Weiler et al. 2018"
@@ -91,7 +91,7 @@ def _on_the_plane() -> list[Row]:
         ),
         Row(
             *("p4, p4m", "C4, D4", "Z²", "any", "Cohen & Welling 2017", LATTICE),
-            _filter(square, steerable_in, c4.irreps[-1] + c4.irreps[1], 1),
+            _filter(square, steerable_in, c4.irrep(1) + c4.irrep(2), 1),
         ),
         Row(
             *("p6, p6m", "C6, D6", "hexagonal", "regular", "Hoogeboom et al. 2018", f"{LATTICE} (hexagonal)"),
@@ -100,7 +100,7 @@ def _on_the_plane() -> list[Row]:
         Row(*("R²⋊C_N", "C_N", "R²", "regular", turns, STEERABLE), _filter(ring, c8.regular, c8.regular, 2)),
         Row(
             *("R²⋊C_N", "C_N", "R²", "vector", "Marcos et al. 2017", STEERABLE),
-            _filter(ring, c8.irreps[2], c8.irreps[2], 2),
+            _filter(ring, c8.irrep(1), c8.irrep(1), 2),
         ),
         Row(
             *("SE(2)", "SO(2)", "R²", "irreducible", "Worrall et al. 2017", STEERABLE),

@@ -125,7 +125,7 @@ class O2(_PlanarGroup):
 
     @property
     def component_representatives(self) -> Tensor:
-        return torch.stack([self.identity, torch.tensor([1.0, -1.0], dtype=torch.float64).diag()])
+        return torch.stack([self.identity, torch.tensor([-1.0, 1.0], dtype=torch.float64).diag()])
 
     def log(self, g: Element) -> Tensor:
         g = self.require(g, who="O(2).log")

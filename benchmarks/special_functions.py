@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from functools import partial
 from math import ceil
 
 import e3nn
@@ -32,10 +33,8 @@ def with_gradient(function: Callable[[torch.Tensor], torch.Tensor], x: torch.Ten
     return step
 
 
-def several(run: Callable[[], object]) -> Callable[[], None]:
-    """Enough runs that the clock can tell."""
-    run()
-    calls = max(1, ceil(0.005 / max(cpu_seconds(run), 1e-6)))
+def several(run: Callable[[], object], calls: int) -> Callable[[], None]:
+    """As many runs as the clock needs."""
 
     def runs() -> None:
         for _ in range(calls):
@@ -44,23 +43,23 @@ def several(run: Callable[[], object]) -> Callable[[], None]:
     return runs
 
 
-def harmonics(l: int, x: torch.Tensor) -> tuple[Callable[..., torch.Tensor], Callable[..., torch.Tensor]]:
+Sides = tuple[Callable[[torch.Tensor], torch.Tensor], Callable[[torch.Tensor], torch.Tensor], torch.Tensor]
+
+
+def harmonics(l: int, x: torch.Tensor) -> Sides:
+    """Both functions, and the input of theirs."""
     degrees = list(range(l + 1))
-    order = torch.tensor(ORDER)
-
-    def theirs(x: torch.Tensor) -> torch.Tensor:
-        return o3.spherical_harmonics(degrees, x[:, order], True, normalization="integral")
-
-    return lambda x: spherical_harmonics(l, x), theirs
+    theirs = partial(o3.spherical_harmonics, degrees, normalize=True, normalization="integral")
+    return partial(spherical_harmonics, l), theirs, x[:, ORDER].contiguous()
 
 
-def matrices(l: int, R: torch.Tensor) -> tuple[Callable[..., torch.Tensor], Callable[..., torch.Tensor]]:
-    order = torch.tensor(ORDER)
-
-    def theirs(R: torch.Tensor) -> torch.Tensor:
-        return o3.wigner_D(l, *o3.matrix_to_angles(R[:, order][:, :, order]))
-
-    return lambda R: wigner_d(l, R), theirs
+def matrices(l: int, R: torch.Tensor) -> Sides:
+    """Both functions, and the input of theirs."""
+    return (
+        partial(wigner_d, l),
+        lambda R: o3.wigner_D(l, *o3.matrix_to_angles(R)),
+        R[:, ORDER][:, :, ORDER].contiguous(),
+    )
 
 
 def main() -> None:
@@ -77,15 +76,17 @@ def main() -> None:
         for make, inputs in ((harmonics, points), (matrices, turns)):
             for what, x in inputs.items():
                 for l in DEGREES:
-                    ours, theirs = make(l, x)
-                    error = float((ours(x) - theirs(x)).abs().max())
+                    ours, theirs, y = make(l, x)
+                    error = float((ours(x) - theirs(y)).abs().max())
                     sides = {
-                        "": (lambda f=ours, x=x: f(x), lambda f=theirs, x=x: f(x)),
-                        ", with gradient": (with_gradient(ours, x), with_gradient(theirs, x)),
+                        "": (partial(ours, x), partial(theirs, y)),
+                        ", with gradient": (with_gradient(ours, x), with_gradient(theirs, y)),
                     }
                     for kind, (a, b) in sides.items():
                         name = f"{make.__name__} l <= {l}, {what}, {str(dtype)[6:]}{kind}"
-                        result = compare(*map(several, (b, a)), repeats=options.repeats)
+                        b()
+                        calls = max(1, ceil(0.005 / max(cpu_seconds(b), 1e-6)))
+                        result = compare(several(b, calls), several(a, calls), repeats=options.repeats)
                         found[name] = {"ratio": result.ratio, "spread": result.spread, "error": error}
                         print(f"{name:62} {result.ratio:.2f} ({result.spread[0]:.2f}-{result.spread[1]:.2f})")
     write_result("special_functions", found)

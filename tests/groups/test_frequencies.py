@@ -95,5 +95,5 @@ class TestRefusals:
 
     def test_elements_outside(self):
         rho: Representation = Cyclic(8).irrep(1)
-        with pytest.raises(InputError, match="elements 0..7; got 8"):
+        with pytest.raises(InputError, match=r"elements 0[.][.]7; got 8"):
             rho(8)

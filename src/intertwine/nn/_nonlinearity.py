@@ -75,8 +75,8 @@ class ReLU(Pointwise):
     Traceback (most recent call last):
         ...
     intertwine.errors.TypeMismatchError: ReLU: expected a representation that permutes the channels (trivial, regular,
-    quotient); got irrep(1) of D4. Use NormNonlinearity (any orthogonal type), Gated (any type), TensorProduct (any type)
-    or FourierNonlinearity (irreducibles that make up functions on the group).
+    quotient); got irrep(1) of D4. Use NormNonlinearity (any orthogonal type), Gated (any type), TensorProduct (any
+    type) or FourierNonlinearity (irreducibles that make up functions on the group).
     """
 
     def __init__(self, in_type: FieldType, *, inplace: bool = False) -> None:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
+from . import _rotation_maps as maps
 from ._lie_representation import LieRepresentation
 
 if TYPE_CHECKING:
@@ -59,8 +60,10 @@ def _frame(axis: Axis, who: str) -> Frame:
 
 
 def _about(frame: Frame, turns_over: bool, g: Tensor) -> Tensor:
-    turn = torch.nn.functional.pad(g, (0, 1, 0, 1))
-    corner = torch.zeros_like(turn)
-    corner[..., 2, 2] = g[..., 0, 0] * g[..., 1, 1] - g[..., 0, 1] * g[..., 1, 0] if turns_over else 1.0
+    turn = maps.embed_corner(g, 3)
+    if turns_over:
+        det = g[..., 0, 0] * g[..., 1, 1] - g[..., 0, 1] * g[..., 1, 0]
+        signs = torch.stack([torch.ones_like(det), torch.ones_like(det), det], -1)
+        turn = turn * signs[..., None, :]
     f = torch.tensor(frame, dtype=g.dtype, device=g.device)
-    return f @ (turn + corner) @ f.mT
+    return f @ turn @ f.mT

@@ -311,7 +311,7 @@ main(sys.argv[1:])
         ("--group D4 --subgroup C3", "subgroup of D4: expected trivial, whole or one of C1, C2, C2#2, C2#3, C4"),
         ("--group D4 --subgroup 1,9", "expected elements 0..7; got 9"),
         ("--group D4 --subgroup C2 --out-subgroup C5", "got 'C5'"),
-        ("--group D4 --taps 3 --in foo", "irrep4 (dim 2, real); got 'foo'"),
+        ("--group D4 --taps 3 --in foo", "irrep(1) (dim 2, real), irrep(2, +1) (dim 1, real)"),
         (
             "--group D4 --subgroup C2 --out irrep9",
             "a representation of C2: trivial, regular, standard, quotient:SUBGROUP",
@@ -326,7 +326,7 @@ main(sys.argv[1:])
             "maps the hexagonal lattice to itself: C1, C2, C3, C6, D1, D2, D3, D6; got C4.",
         ),
         ("--group O --taps 100000", "a filter of 100000 x 100000 x 100000 taps"),
-        ("--group D4 --taps 3 --in irrep1 --out trivial", "a layer of these types could only be zero"),
+        ("--group D4 --taps 3 --in irrep(0,-1) --out trivial", "a layer of these types could only be zero"),
     ],
 )
 def test_bad_input_is_one_line(arguments: str, text: str) -> None:

@@ -6,13 +6,18 @@ import json
 from dataclasses import replace
 
 import pytest
+import torch
 from typer.testing import CliRunner
 
 from intertwine import kernels
 from intertwine.cli import program
 from intertwine.experiments import Check, classification
+from intertwine.experiments._theory_checks import count, random_error
+from intertwine.groups import SO2, Cyclic
+from intertwine.spaces import Grid2d
 
 ROWS = classification()
+EXACT = ("Z²", "p4, p4m", "p6, p6m", "Z³⋊O", "SO(3)", "S_n")
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.group} {row.rho}")
@@ -23,18 +28,44 @@ def test_row(row):
     assert hasattr(kernels, row.builder.split()[0])
     check = row.check()
     assert check.dim == check.mackey > 0
+    assert check.wider_dim == check.wider_mackey > check.dim
     assert check.residual < 1e-10
     assert check.error < 1e-10
+    assert check.random_error < (1e-10 if row.group in EXACT else 0.005)
+    assert (check.random_error > 1e-6) == (row.group not in EXACT)
     assert check.passed
 
 
 def test_a_check_can_fail():
-    good = Check("x", 3, 3, 0.0, 0.0)
+    good = Check("x", 3, 3, 5, 5, 0.0, 0.0, 0.0)
     assert good.passed
     assert not replace(good, mackey=4).passed
     assert not replace(good, dim=0, mackey=0).passed
     assert not replace(good, residual=1e-6).passed
     assert not replace(good, error=1e-6).passed
+    assert not replace(good, wider_dim=6).passed
+    assert not replace(good, random_error=1e-6).passed
+    assert replace(good, random_error=1e-3, bound=1e-2).passed
+
+
+def test_a_filter_that_knows_quarter_turns_only_is_found_out():
+    so2, c4 = SO2(), Cyclic(4)
+    plane = Grid2d(c4)
+    basis = kernels.solve(plane.field(c4.trivial), plane.field(c4.irrep(1)), kernel_size=5)
+    random = torch.Generator().manual_seed(0)
+    filters = basis.filters(basis.combine(torch.randn(basis.dim, dtype=torch.float64, generator=random)))
+    assert random_error(plane, c4.trivial, c4.irrep(1), filters, random) < 1e-12
+    errors = [random_error(Grid2d(so2), so2.trivial, so2.irrep(1), filters, random) for _ in range(8)]
+    assert max(errors) > 0.05
+
+
+def test_the_count_does_not_come_from_the_basis():
+    so2 = SO2()
+    field = Grid2d(so2).field(so2.irrep(1))
+    basis = kernels.solve(field, field, kernel_size=5)
+    assert count(basis) == basis.dim
+    basis._harmonics = basis._harmonics[:1]  # what the basis itself counts with
+    assert count(basis) == basis.dim
 
 
 def test_known_counts():
@@ -65,7 +96,7 @@ def test_command_fails_when_a_row_fails(monkeypatch):
     from intertwine import experiments
 
     row = next(row for row in ROWS if row.check is not None)
-    wrong = replace(row, check=lambda: Check("broken", 3, 4, 0.0, 0.5))
+    wrong = replace(row, check=lambda: Check("broken", 3, 4, 5, 5, 0.0, 0.5, 0.5))
     monkeypatch.setattr(experiments, "classification", lambda: (wrong,))
     result = CliRunner().invoke(program(), ["theory"])
     assert result.exit_code == 1

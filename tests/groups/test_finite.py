@@ -99,7 +99,7 @@ def test_standard_matrices_are_exact_on_the_lattice():
         assert torch.equal(m, m.round())
     quarter = Dihedral(4).standard(1)
     assert quarter.tolist() == [[0.0, -1.0], [1.0, 0.0]]
-    assert Dihedral(4).standard(4).tolist() == [[1.0, 0.0], [0.0, -1.0]]
+    assert Dihedral(4).standard(4).tolist() == [[-1.0, 0.0], [0.0, 1.0]]
 
 
 def test_parse():

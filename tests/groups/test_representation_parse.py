@@ -17,7 +17,10 @@ S4 = Symmetric(4)
         ("regular", D4.regular),
         ("standard", D4.standard),
         ("irrep0", D4.trivial),
-        ("irrep3", D4.irreps[3]),
+        ("irrep1", D4.irrep(1)),
+        ("irrep2", D4.irrep(2)),
+        ("irrep(2,-1)", D4.irrep(2, -1)),
+        ("irrep(0,+1)", D4.trivial),
         ("quotient:C4", D4.quotient(D4.subgroup([1]))),
         ("quotient: C2#2", D4.quotient(D4.subgroup([4]))),
         ("quotient:C2 x C2", D4.quotient(D4.subgroup([2, 4]))),
@@ -27,14 +30,17 @@ S4 = Symmetric(4)
         ("  3 trivial+2 * regular ", 3 * D4.trivial + 2 * D4.regular),
         ("2regular", 2 * D4.regular),
         ("regular + trivial", D4.regular + D4.trivial),
-        ("2*quotient:C4 + irrep4", 2 * D4.quotient(D4.subgroup([1])) + D4.irreps[4]),
+        ("2*quotient:C4 + irrep1", 2 * D4.quotient(D4.subgroup([1])) + D4.irrep(1)),
     ],
 )
 def test_what_a_text_means(text: str, meant: object) -> None:
     assert parse_representation(D4, text) == meant
 
 
-@pytest.mark.parametrize("text", ["trivial", "2 irrep1 + regular", "quotient by C2#3 + 2 trivial", "standard"])
+@pytest.mark.parametrize(
+    "text",
+    ["trivial", "2 irrep(1) + regular", "irrep(0, -1) + irrep(2, +1)", "quotient by C2#3 + 2 trivial", "standard"],
+)
 def test_the_printed_name_is_understood(text: str) -> None:
     rho = parse_representation(D4, text)
     assert rho.name == text
@@ -54,13 +60,15 @@ def test_an_unknown_name_lists_the_choices(text: str) -> None:
     with pytest.raises(ParseError) as caught:
         parse_representation(D4, text)
     message = str(caught.value)
-    assert "a representation of D4: trivial, regular, standard, quotient:SUBGROUP, irrep1 (dim 1, real)" in message
-    assert "irrep4 (dim 2, real)" in message
+    assert (
+        "a representation of D4: trivial, regular, standard, quotient:SUBGROUP, irrep(0, -1) (dim 1, real)" in message
+    )
+    assert "irrep(1) (dim 2, real)" in message
     assert "3*trivial + 2*regular" in message
 
 
 def test_the_error_names_the_term_and_the_type_of_an_irrep() -> None:
-    with pytest.raises(ParseError, match=r"irrep2 \(dim 2, complex\).*got 'foo' in 'trivial \+ foo'"):
+    with pytest.raises(ParseError, match=r"irrep\(2\) \(dim 2, complex\).*got 'foo' in 'trivial \+ foo'"):
         parse_representation(Cyclic(6), "trivial + foo")
     with pytest.raises(ParseError, match=r"got an empty term in 'trivial [+]'"):
         parse_representation(D4, "trivial +")
@@ -76,7 +84,7 @@ def test_a_long_list_of_irreps_is_cut() -> None:
     with pytest.raises(ParseError) as caught:
         parse_representation(Cyclic(60), "foo")
     assert str(caught.value).count("(dim") == 11
-    assert "... irrep30" in str(caught.value)
+    assert "... irrep(30)" in str(caught.value)
 
 
 def test_a_large_group_is_not_solved_for_a_misspelled_name() -> None:

@@ -102,7 +102,7 @@ def test_all_degrees_at_once() -> None:
         assert [d.shape for d in D] == [(2, 3, 2 * l + 1, 2 * l + 1) for l in range(lmax + 1)]
         assert max(gap(d, wigner_d(l, R)) for l, d in enumerate(D)) < 1e-13
     assert wigner_d(3, R[:0]).shape == (0, 3, 7, 7)
-    assert wigner_d(3, R.to(torch.float32)).dtype == torch.float64
+    assert wigner_d(3, R.to(torch.float32)).dtype == torch.float32
 
 
 @pytest.mark.parametrize("l", range(12))

@@ -122,7 +122,7 @@ def test_hexagonal_lattice(group):
 def test_realizations():
     group = Dihedral(4)
     plane = Grid2d(group)
-    basis = solve(plane.field(group.regular), plane.field(group.irreps[4]), kernel_size=3)
+    basis = solve(plane.field(group.regular), plane.field(group.irrep(1)), kernel_size=3)
     on_taps, on_group = basis.on_cosets(), basis.on_group()
     assert on_group.shape == (basis.dim, 9, 8, 2, 8)
     assert torch.equal(on_group[:, :, 0], on_taps)
@@ -154,6 +154,6 @@ class TestErrors:
     def test_empty(self):
         group = Dihedral(4)
         plane = Grid2d(group)
-        sign = group.irreps[1]
+        sign = group.irrep(0, -1)
         with pytest.raises(EmptyKernelSpaceError, match="larger filter"):
             solve(plane.field(group.trivial), plane.field(sign), kernel_size=1)

@@ -122,7 +122,7 @@ def test_stencils_change_nothing_where_strides_fit():
 
     layer = nn.Conv2d(2, 3, 3, 2, 1)
     layer.weight.data = layer.weight.data + layer.weight.data.flip(3)
-    twin = OrbitAverage(layer, [PlaneMap(), PlaneMap(turns=2, flip=True)])
+    twin = OrbitAverage(layer, [PlaneMap(), PlaneMap(flip=True)])
     x = torch.randn(2, 2, 9, 9)
     torch.testing.assert_close(twin(x), layer(x), atol=1e-6, rtol=1e-5)
     assert not torch.allclose(twin(x[..., :8]), layer(x[..., :8]), atol=1e-3)

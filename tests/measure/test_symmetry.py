@@ -48,7 +48,7 @@ def test_a_users_own_group():
     assert colors.channel_order(1, 3) == (2, 0, 1)
     assert colors.plane_maps[1] == PlaneMap()
     both = Symmetry("both", Cyclic(2), [lambda x: x, lambda x: x.flip(1, 3)])
-    assert both.plane_maps[1] == PlaneMap(turns=2, flip=True)
+    assert both.plane_maps[1] == PlaneMap(flip=True)
     assert both.channel_order(1, 3) == (2, 1, 0)
     shift = Symmetry("shift", Cyclic(5), [lambda x, k=k: x.roll(k, 3) for k in range(5)])
     assert shift.plane_maps[1] is None

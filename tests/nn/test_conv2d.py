@@ -222,10 +222,10 @@ class TestOptions:
 
     def test_bias_lives_in_the_trivial_components(self):
         plane = Grid2d(D4)
-        mixed = plane.field(D4.irreps[4] + 2 * D4.regular + D4.irreps[1] + D4.trivial)
+        mixed = plane.field(D4.irrep(1) + 2 * D4.regular + D4.irrep(0, -1) + D4.trivial)
         layer = Conv2d(mixed, mixed, 3)
         assert layer.bias.shape == (3,)
-        assert Conv2d(mixed, plane.field(D4.irreps[4]), 3).bias is None
+        assert Conv2d(mixed, plane.field(D4.irrep(1)), 3).bias is None
         with torch.no_grad():
             layer.bias.normal_()
         bias = layer.expand()[1].double()

@@ -37,7 +37,7 @@ def with_filter(layer, filters):
     [
         (PLANE, C4.trivial, C4.regular, {"kernel_size": 3, "stride": 2}),
         (PLANE, C4.regular, C4.regular, {"kernel_size": 4, "stride": 2, "padding": 1}),
-        (Grid2d(D4), D4.irreps[4], D4.regular, {"kernel_size": 3, "stride": 3, "dilation": 2}),
+        (Grid2d(D4), D4.irrep(1), D4.regular, {"kernel_size": 3, "stride": 3, "dilation": 2}),
         (Grid2d(SO2()), SO2().irrep(1), SO2().irrep(2), {"kernel_size": 5, "padding": 2}),
         (Grid3d(CUBE), CUBE.irreps[3], CUBE.irreps[4], {"kernel_size": 3, "stride": 2, "padding": 1}),
         (Grid3d(SO3()), SO3().irrep(0), SO3().irrep(1), {"kernel_size": 3, "padding": 1}),

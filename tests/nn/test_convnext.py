@@ -84,13 +84,13 @@ def test_unit_noise_keeps_its_size() -> None:
 
 def test_types_whose_channels_are_not_permuted_are_refused() -> None:
     so2 = SO2()
-    for field in (Grid2d(D4).field(D4.regular + D4.irreps[4]), Grid2d(so2).field(so2.irrep(1))):
+    for field in (Grid2d(D4).field(D4.regular + D4.irrep(1)), Grid2d(so2).field(so2.irrep(1))):
         with pytest.raises(TypeMismatchError, match=r"DepthwiseConv2d: .*permutes the channels.*Use Conv2d"):
             DepthwiseConv2d(field, 3)
         with pytest.raises(TypeMismatchError, match=r"ConvNeXtBlock: .*permutes the channels"):
             ConvNeXtBlock(field)
     with pytest.raises(TypeMismatchError, match="split into groups"):
-        Conv2d(Grid2d(D4).field(D4.irreps[4]), Grid2d(D4).field(D4.irreps[4]), 3, groups=2)
+        Conv2d(Grid2d(D4).field(D4.irrep(1)), Grid2d(D4).field(D4.irrep(1)), 3, groups=2)
     field = Grid2d(D4).field(D4.regular)
     with pytest.raises(InputError, match="expansion"):
         ConvNeXtBlock(field, expansion=0)

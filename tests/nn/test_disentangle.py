@@ -19,11 +19,11 @@ def on_a_point(rho):
 
 
 TYPES = {
-    "mixed": Grid2d(D4).field(D4.irreps[4] + D4.regular + D4.trivial + 2 * D4.regular + D4.irreps[4]),
+    "mixed": Grid2d(D4).field(D4.irrep(1) + D4.regular + D4.trivial + 2 * D4.regular + D4.irrep(1)),
     "Q8": on_a_point(2 * Q8.regular + Q8.irreps[4]),
     "skew": Grid2d(C2).field(2 * SKEW + C2.irreps[1]),
     "products": Grid3d(so3).field(so3.irrep(1) @ so3.irrep(2) + so3.trivial + so3.irrep(1) @ so3.irrep(2)),
-    "irreducible": Grid2d(D4).field(D4.irreps[4] + D4.trivial + D4.irreps[4]),
+    "irreducible": Grid2d(D4).field(D4.irrep(1) + D4.trivial + D4.irrep(1)),
 }
 
 

@@ -12,7 +12,7 @@ from intertwine.spaces import Grid2d
 from intertwine.testing import assert_equivariant
 
 D4 = Dihedral(4)
-FIELD = Grid2d(D4).field(D4.irreps[4] + D4.regular + 2 * D4.trivial)
+FIELD = Grid2d(D4).field(D4.irrep(1) + D4.regular + 2 * D4.trivial)
 
 
 @pytest.mark.parametrize("everywhere", [True, False])

@@ -43,7 +43,7 @@ print("loaded")
 
 def network() -> Sequential:
     rgb, hidden = PLANE.field(3 * D4.trivial), PLANE.field(2 * D4.regular)
-    vectors, scalars = PLANE.field(2 * D4.irreps[4]), PLANE.field(2 * D4.trivial)
+    vectors, scalars = PLANE.field(2 * D4.irrep(1)), PLANE.field(2 * D4.trivial)
     net = Sequential(
         Conv2d(rgb, hidden, 3, padding=1),
         BatchNorm(hidden),

@@ -54,7 +54,7 @@ def test_a_finite_group_acts_in_its_regular_representation(group):
 
 
 def test_part_of_a_finite_band():
-    field = Grid2d(D4).field(D4.irreps[4] + D4.trivial + D4.irreps[4])
+    field = Grid2d(D4).field(D4.irrep(1) + D4.trivial + D4.irrep(1))
     layer = FourierNonlinearity(field)
     assert layer.samples == 8
     assert assert_equivariant(layer) < 1e-12
@@ -152,7 +152,7 @@ class TestRefusals:
             so3.trivial + 2 * so3.irrep(1),
             so2.trivial + so2.irrep(1) @ so2.irrep(1),
             D4.regular,
-            D4.trivial + D4.irreps[4],
+            D4.trivial + D4.irrep(1),
         ],
         ids=lambda rho: rho.name,
     )

@@ -13,7 +13,7 @@ from intertwine.testing import assert_equivariant
 
 C2, D4 = Cyclic(2), Dihedral(4)
 PLANE = Grid2d(D4)
-MIXED = PLANE.field(D4.irreps[4] + D4.trivial + D4.regular + D4.irreps[1] + D4.irreps[4] + D4.trivial)
+MIXED = PLANE.field(D4.irrep(1) + D4.trivial + D4.regular + D4.irrep(0, -1) + D4.irrep(1) + D4.trivial)
 SKEW = Grid2d(C2).field(
     MatrixRepresentation(C2, torch.tensor([[[1.0, 0.0], [0.0, 1.0]], [[1.0, 1.0], [0.0, -1.0]]]), name="skew")
 )
@@ -50,15 +50,15 @@ def test_any_representation():
 
 
 def test_a_gate_that_is_no_scalar_breaks_it():
-    layer = Gated(PLANE.field(D4.irreps[4]))
-    layer.in_type = PLANE.field(D4.irreps[4] + D4.irreps[1])
+    layer = Gated(PLANE.field(D4.irrep(1)))
+    layer.in_type = PLANE.field(D4.irrep(1) + D4.irrep(0, -1))
     with pytest.raises(AssertionError, match="does not commute"):
         assert_equivariant(layer)
 
 
 def test_after_a_convolution():
     so2 = SO2()
-    for group, rho in ((D4, D4.trivial + 2 * D4.irreps[4]), (so2, so2.trivial + so2.irrep(1) + so2.irrep(2))):
+    for group, rho in ((D4, D4.trivial + 2 * D4.irrep(1)), (so2, so2.trivial + so2.irrep(1) + so2.irrep(2))):
         plane = Grid2d(group)
         gated = Gated(plane.field(rho))
         net = Sequential(Conv2d(plane.field(group.trivial), gated.in_type, 5, padding=2), gated)

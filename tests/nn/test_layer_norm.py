@@ -13,7 +13,7 @@ from intertwine.testing import assert_equivariant
 
 C4, D4 = Cyclic(4), Dihedral(4)
 PLANE = Grid2d(D4)
-MIXED = PLANE.field(D4.irreps[4] + D4.regular + D4.trivial + D4.irreps[4] @ D4.irreps[4])
+MIXED = PLANE.field(D4.irrep(1) + D4.regular + D4.trivial + D4.irrep(1) @ D4.irrep(1))
 REGULAR = PLANE.field(4 * D4.regular)
 SCALARS = PLANE.field(6 * D4.trivial)
 
@@ -86,7 +86,7 @@ def test_vectors_have_no_mean():
 
 def test_a_mean_of_vectors_would_break_it():
     layer = LayerNorm(REGULAR)
-    layer.in_type = layer.out_type = PLANE.field(16 * D4.irreps[4])
+    layer.in_type = layer.out_type = PLANE.field(16 * D4.irrep(1))
     with pytest.raises(AssertionError, match="does not commute"):
         assert_equivariant(layer)
 

@@ -29,7 +29,7 @@ from intertwine.testing import assert_equivariant
 
 C2, C4, D4 = Cyclic(2), Cyclic(4), Dihedral(4)
 PLANE = Grid2d(D4)
-MIXED = PLANE.field(D4.irreps[4] + D4.regular + D4.trivial)
+MIXED = PLANE.field(D4.irrep(1) + D4.regular + D4.trivial)
 REGULAR = PLANE.field(2 * D4.regular)
 SKEW = Grid2d(C2).field(
     MatrixRepresentation(C2, torch.tensor([[[1.0, 0.0], [0.0, 1.0]], [[1.0, 1.0], [0.0, -1.0]]]), name="skew")
@@ -39,12 +39,12 @@ SKEW = Grid2d(C2).field(
 class TestRefusals:
     @pytest.mark.parametrize("layer", [ReLU, ELU, lambda t: Pointwise(t, torch.nn.SiLU())])
     def test_pointwise(self, layer):
-        with pytest.raises(TypeMismatchError, match=r"got irrep4 of D4. Use NormNonlinearity"):
+        with pytest.raises(TypeMismatchError, match=r"got irrep\(1\) of D4. Use NormNonlinearity"):
             layer(MIXED)
 
     def test_what_is_refused_is_really_broken(self):
         layer = ReLU(REGULAR)
-        layer.in_type = layer.out_type = PLANE.field(8 * D4.irreps[4])
+        layer.in_type = layer.out_type = PLANE.field(8 * D4.irrep(1))
         with pytest.raises(AssertionError, match="does not commute"):
             assert_equivariant(layer)
 
@@ -187,7 +187,9 @@ class TestSequential:
         with pytest.raises(TypeMismatchError) as caught:
             Sequential(ReLU(REGULAR), ReLU(REGULAR), NormNonlinearity(MIXED))
         assert "layer 2 (NormNonlinearity) to take Field(2 regular on Grid2d(D4))" in str(caught.value)
-        assert "which layer 1 (ReLU) returns; got Field(irrep4 + regular + trivial on Grid2d(D4))" in str(caught.value)
+        assert "which layer 1 (ReLU) returns; got Field(irrep(1) + regular + trivial on Grid2d(D4))" in str(
+            caught.value
+        )
 
     def test_no_space_is_left(self):
         with pytest.raises(TypeMismatchError, match="without spatial axes"):
@@ -219,11 +221,11 @@ O, I, SO2_, SO3_, C8 = Octahedral(), Icosahedral(), SO2(), SO3(), Cyclic(8)
 DEEP = {
     "C4 regular": Grid2d(C4).field(16 * C4.regular),
     "C4 trivial": Grid2d(C4).field(48 * C4.trivial),
-    "C4 irreps": Grid2d(C4).field(40 * C4.irreps[0] + 40 * C4.irreps[1] + 40 * C4.irreps[2]),
+    "C4 irreps": Grid2d(C4).field(40 * C4.irreps[0] + 40 * C4.irrep(2) + 40 * C4.irrep(1)),
     "D4 regular": PLANE.field(8 * D4.regular),
     "D4 quotient": PLANE.field(16 * D4.quotient(D4.subgroup([4]))),
-    "D4 vectors": PLANE.field(32 * D4.irreps[4]),
-    "D4 mixed": PLANE.field(16 * D4.irreps[4] + 24 * D4.trivial + 6 * D4.regular),
+    "D4 vectors": PLANE.field(32 * D4.irrep(1)),
+    "D4 mixed": PLANE.field(16 * D4.irrep(1) + 24 * D4.trivial + 6 * D4.regular),
     "C8 regular": Grid2d(C8).field(8 * C8.regular),
     "C6 hexagonal": Grid2d(Cyclic(6), lattice="hexagonal").field(8 * Cyclic(6).regular),
     "SO(2)": Grid2d(SO2_).field(24 * SO2_.irrep(0) + 24 * SO2_.irrep(1) + 24 * SO2_.irrep(2)),

@@ -44,15 +44,15 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> None:
 PAIRS: list[tuple[str, Representation, Representation]] = [
     ("mirror", 3 * D1.regular, 2 * D1.regular),
     ("C4, a complex type", 2 * C4.regular, 3 * C4.regular),
-    ("C4, sorted irreducibles", 2 * C4.irreps[0] + 3 * C4.irreps[1], 2 * C4.irreps[1] + C4.irreps[0]),
+    ("C4, sorted irreducibles", 2 * C4.irreps[0] + 3 * C4.irrep(2), 2 * C4.irrep(2) + C4.irreps[0]),
     ("C8", 2 * C8.regular, C8.regular),
     ("D4", 2 * D4.regular, 2 * D4.regular),
     ("D4 quotient", 3 * quotient, 2 * quotient),
-    ("D4 unsorted", D4.regular + 2 * D4.irreps[4] + D4.trivial + D4.regular, quotient + D4.irreps[4] + quotient),
+    ("D4 unsorted", D4.regular + 2 * D4.irrep(1) + D4.trivial + D4.regular, quotient + D4.irrep(1) + quotient),
     ("D4 irreducible", direct_sum(D4.irreps[::-1]), direct_sum(D4.irreps)),
-    ("D4, an output without a trivial component", 2 * D4.regular, 2 * D4.irreps[4] + D4.irreps[1]),
-    ("D4, an output that some inputs do not reach", D4.irreps[4] + D4.trivial, D4.regular),
-    ("D6", D6.regular, D6.regular + D6.irreps[-1]),
+    ("D4, an output without a trivial component", 2 * D4.regular, 2 * D4.irrep(1) + D4.irrep(0, -1)),
+    ("D4, an output that some inputs do not reach", D4.irrep(1) + D4.trivial, D4.regular),
+    ("D6", D6.regular, D6.regular + D6.irrep(2)),
     ("SO(2)", so2.irrep(2) + 2 * so2.irrep(1) + so2.trivial + so2.irrep(1), 2 * so2.irrep(1) + 3 * so2.trivial),
     ("O(2)", 2 * o2.standard + o2.trivial, o2.standard + 2 * o2.trivial),
 ]
@@ -120,7 +120,7 @@ class TestFastPath:
 
     def layer(self) -> Linear:
         plane = Grid2d(D4)
-        rho1, rho2 = 2 * D4.regular + D4.irreps[4], D4.irreps[4] + D4.regular + quotient
+        rho1, rho2 = 2 * D4.regular + D4.irrep(1), D4.irrep(1) + D4.regular + quotient
         layer = Linear(plane.field(rho1), plane.field(rho2)).double()
         with torch.no_grad():
             layer.bias.normal_()  # type: ignore[union-attr]
@@ -231,7 +231,7 @@ def test_fractions_of_the_dense_products() -> None:
 
 
 def test_sums_of_irreducibles_need_no_change_of_basis() -> None:
-    for rho in (direct_sum(C4.irreps), 3 * D4.irreps[4] + 2 * D4.irreps[0], 2 * so2.irrep(3) + so2.trivial):
+    for rho in (direct_sum(C4.irreps), 3 * D4.irrep(1) + 2 * D4.irreps[0], 2 * so2.irrep(3) + so2.trivial):
         rows = IrreducibleRows(rho)
         assert rows.is_identity
         v = torch.randn(rho.dim, 6)
@@ -324,7 +324,7 @@ def test_types_that_do_not_fit_are_named() -> None:
     with pytest.raises(TypeMismatchError, match="Grid2d or Grid3d"):
         Linear(space.field(space.stabilizer.trivial), space.field(space.stabilizer.trivial))
     with pytest.raises(EmptyKernelSpaceError, match="shares an irreducible"):
-        Linear(plane.field(C4.trivial), plane.field(C4.irreps[1]))
+        Linear(plane.field(C4.trivial), plane.field(C4.irrep(2)))
 
 
 def test_a_plain_twin_takes_values_with_and_without_space() -> None:

@@ -11,7 +11,7 @@ from intertwine.spaces import Grid2d, Grid3d
 
 D4, so2, so3 = Dihedral(4), SO2(), SO3()
 TURNS, C8 = D4.subgroup([1]), Cyclic(8)
-MIXED = Grid2d(D4).field(D4.irreps[4] + D4.regular + D4.trivial)
+MIXED = Grid2d(D4).field(D4.irrep(1) + D4.regular + D4.trivial)
 DISK = Grid2d(so2).field(so2.irrep(1) + so2.trivial)
 VECTORS = Grid3d(so3).field(so3.irrep(1))
 PRODUCT = Grid3d(so3).field(so3.irrep(1) @ so3.irrep(2))

@@ -72,8 +72,8 @@ def brute_force(rho1: torch.Tensor, rho2: torch.Tensor) -> int:
 
 
 CASES = {
-    "D4": (D4.irreps[4] + D4.trivial + D4.irreps[4], D4.irreps[4] + D4.irreps[1]),
-    "regular": (C4.regular + C4.irreps[1], C4.regular + C4.irreps[2]),
+    "D4": (D4.irrep(1) + D4.trivial + D4.irrep(1), D4.irrep(1) + D4.irrep(0, -1)),
+    "regular": (C4.regular + C4.irrep(2), C4.regular + C4.irrep(1)),
     "complex": (C3.irreps[1] + C3.trivial, C3.irreps[1] + C3.trivial),
     "quaternionic": (Q8.irreps[4] + Q8.irreps[1], Q8.irreps[1] + Q8.irreps[4]),
     "S3": (S3.irreps[2] + S3.irreps[1], S3.regular),
@@ -184,15 +184,15 @@ def test_white_noise_comes_out_with_mean_square_one(case):
 
 
 def test_the_weights_have_those_deviations():
-    field = on_a_point(20 * D4.irreps[4])
-    layer = TensorProduct(field, field.space.field(40 * D4.irreps[2].restrict(D4.whole)))
+    field = on_a_point(20 * D4.irrep(1))
+    layer = TensorProduct(field, field.space.field(40 * D4.irrep(2).restrict(D4.whole)))
     assert len(layer.weights) == 2
     for weight, deviation in zip(layer.weights, layer.paths._deviations, strict=True):
         assert torch.allclose(weight.std((0, 1)), deviation.float(), rtol=0.1)
 
 
 class TestTensorSquare:
-    FIELD = Grid2d(D4).field(D4.irreps[4] + D4.trivial + D4.irreps[1] + 2 * D4.irreps[4])
+    FIELD = Grid2d(D4).field(D4.irrep(1) + D4.trivial + D4.irrep(0, -1) + 2 * D4.irrep(1))
 
     def test_nothing_mixes(self):
         layer = TensorSquare(self.FIELD)

@@ -13,7 +13,7 @@ from intertwine.spaces import Grid2d, Grid3d
 from intertwine.testing import assert_equivariant
 
 C4, D4, O = Cyclic(4), Dihedral(4), Octahedral()
-PLANE, SPACE = Grid2d(D4).field(D4.irreps[4] + D4.irreps[1]), Grid3d(O).field(O.irreps[3])
+PLANE, SPACE = Grid2d(D4).field(D4.irrep(1) + D4.irrep(0, -1)), Grid3d(O).field(O.irreps[3])
 
 
 class TestUpsample:

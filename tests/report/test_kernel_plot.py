@@ -24,6 +24,7 @@ from intertwine.groups import (
     Representation,
     Symmetric,
     direct_product,
+    parse_representation,
 )
 from intertwine.kernels import KernelBasis, LatticeKernelBasis, OrbitKernels, SteerableKernelBasis
 from intertwine.report import kernel_figure
@@ -59,9 +60,7 @@ def volume(group: FiniteGroup, taps: int, rho1: str, rho2: str) -> LatticeKernel
 
 
 def named(group: FiniteGroup, name: str) -> Representation:
-    found = group.irreps[int(name[5:])] if name.startswith("irrep") else getattr(group, name)
-    assert isinstance(found, Representation)
-    return found
+    return parse_representation(group, name)
 
 
 D4, C4, S4, O = Dihedral(4), Cyclic(4), Symmetric(4), Octahedral()
@@ -86,13 +85,13 @@ BASES = {
     "many": lambda: plane(C4, 3, "regular", "regular"),
     "signs": lambda: plane(D4, 5, "standard", "standard"),
     "even": lambda: plane(D4, 4, "trivial", "regular"),
-    "single": lambda: plane(D4, 3, "irrep1", "irrep2"),
+    "single": lambda: plane(D4, 3, "irrep(0, -1)", "irrep2"),
     "wide": lambda: plane(D4, 3, "regular", "trivial"),
     "hexagonal": lambda: plane(Cyclic(6), 5, "trivial", "regular", hexagonal=True),
     "volume": lambda: volume(O, 3, "trivial", "trivial"),
     "volume, vectors": lambda: volume(O, 3, "standard", "standard"),
     "volume, regular": lambda: volume(O, 3, "trivial", "regular"),
-    "empty": lambda: plane(D4, 3, "irrep1", "trivial", allow_empty=True),
+    "empty": lambda: plane(D4, 3, "irrep(0, -1)", "trivial", allow_empty=True),
 }
 
 
@@ -230,12 +229,12 @@ def test_groups_carry_the_names_of_their_double_cosets() -> None:
 
 
 def test_the_caption_names_double_cosets_without_kernels() -> None:
-    text = " ".join(words(kernel_figure(plane(D4, 3, "irrep1", "irrep2"))).split())
+    text = " ".join(words(kernel_figure(plane(D4, 3, "irrep(0, -1)", "irrep2"))).split())
     assert "No kernel lives on: orbit of (0, 1), orbit of (0, 0)." in text
 
 
 def test_a_kernel_space_of_zero_is_said_to_be_one() -> None:
-    text = words(kernel_figure(plane(D4, 3, "irrep1", "trivial", allow_empty=True)))
+    text = words(kernel_figure(plane(D4, 3, "irrep(0, -1)", "trivial", allow_empty=True)))
     assert "No kernel but zero commutes with the group" in text
 
 

@@ -87,7 +87,7 @@ def test_orientation_is_that_of_torch():
     field = Grid2d(group).field(group.trivial)
     f = torch.randn(1, 5, 5, dtype=torch.float64)
     assert torch.equal(field.transform(f, Motion(torch.zeros(2), 1)), torch.rot90(f, 1, (-2, -1)))
-    assert torch.equal(field.transform(f, Motion(torch.zeros(2), 4)), f.flip(-2))
+    assert torch.equal(field.transform(f, Motion(torch.zeros(2), 4)), f.flip(-1))
     assert torch.equal(field.transform(f, Motion(torch.tensor([1.0, 0.0]), 0)), f.roll(1, -1))
     assert torch.equal(field.transform(f, Motion(torch.tensor([0.0, 1.0]), 0)), f.roll(-1, -2))
 
@@ -132,7 +132,7 @@ def test_equality_knows_the_action():
     assert c2 == d1
     assert Grid2d(c2) != Grid2d(d1)
     assert Grid2d(c2) == Grid2d(Cyclic(2))
-    assert distance(Grid2d(d1).matrices(1), torch.tensor([[1.0, 0], [0, -1]])) == 0
+    assert distance(Grid2d(d1).matrices(1), torch.tensor([[-1.0, 0], [0, 1]])) == 0
 
 
 class TestErrors:

@@ -96,7 +96,7 @@ def test_mackey_checker_sees_an_arbitrary_function_on_the_group():
 def test_induced_checker_sees_a_wrong_twist():
     group = Dihedral(4)
     h = group.find_subgroup("C4")
-    field = HomogeneousSpace(group, h).field(h.irreps[2])
+    field = HomogeneousSpace(group, h).field(h.irreps[1])
     samples = sampled_field(field)
 
     class Untwisted(FieldType):

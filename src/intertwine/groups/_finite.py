@@ -14,6 +14,7 @@ from .._checked import checked
 from .._numerics import LAW_TOLERANCE
 from ..errors import GroupLawError, InputError, RepresentationError, SubgroupError
 from . import _decompose, _irreps, _tables
+from ._frequencies import irreps_by_frequency
 from ._group import Element, Group
 from ._matrix_representation import MatrixRepresentation, PermutationRepresentation
 from ._representation import Decomposition, Representation, content_digest, require_same_group
@@ -115,7 +116,11 @@ class FiniteGroup(Group):
                 fix="Pass a list of (d, d) matrices.",
             )
         found = _tables.enumerate_group(
-            mats, np.eye(len(mats[0])), lambda a, b: snapped(a @ b), lambda m: (m.round(6) + 0.0).tobytes(), who=who
+            mats,
+            np.eye(len(mats[0])),
+            lambda a, b: _tables.snapped(a @ b),
+            lambda m: (m.round(6) + 0.0).tobytes(),
+            who=who,
         )
         _require_group_of_invertibles(found, who)
         return FiniteGroup(
@@ -357,7 +362,13 @@ class FiniteGroup(Group):
 
     @cached_property
     def irreps(self) -> tuple[Representation, ...]:
-        """All real irreducible representations, trivial first, then by dimension and character."""
+        """All real irreducible representations, trivial first.
+
+        Those of cyclic and dihedral groups come by frequency, those of other groups by dimension and character.
+        """
+        known = irreps_by_frequency(self)
+        if known is not None:
+            return known
         tables = _irreps.real_irreps(self._t, self.digest)
         rest = [
             MatrixRepresentation(self, m, name=f"irrep{k}", validated=True) for k, m in enumerate(tables[1:], start=1)
@@ -552,12 +563,6 @@ def cycles(permutation: Sequence[int]) -> str:
         if len(cycle) > 1:
             out += f"({' '.join(cycle)})"
     return out or "e"
-
-
-def snapped(matrix: Any) -> Any:
-    """Entries within rounding error of -1, -1/2, 0, 1/2 or 1 made exact, so that lattice motions stay integers."""
-    halves = np.round(2 * np.asarray(matrix)) / 2
-    return np.where(np.abs(matrix - halves) < 1e-12, halves, matrix) + 0.0
 
 
 def _require_group_of_invertibles(found: _tables.Enumeration, who: str) -> None:

@@ -10,7 +10,9 @@ import torch
 from torch import Tensor
 
 from .._checked import checked
-from ._checks import require_vectors, require_whole
+from ._checks import full_precision, require_floats, require_whole
+
+_HOW = "The last dimension holds the coordinates."
 
 
 @checked
@@ -28,19 +30,21 @@ def spherical_harmonics(lmax: int, x: Tensor, *, normalize: bool = True) -> Tens
             polynomials in x. At x = 0 both are 0 for l ≥ 1.
 
     Returns:
-        ``(..., (lmax+1)**2)``, float64; degree l stands at ``l**2 : (l+1)**2``, ordered m = -l..l.
+        ``(..., (lmax+1)**2)``, in the dtype of x; degree l stands at ``l**2 : (l+1)**2``, ordered m = -l..l.
 
     >>> spherical_harmonics(1, torch.tensor([0.0, 0.0, 2.0]))
-    tensor([0.2821, 0.0000, 0.4886, 0.0000], dtype=torch.float64)
+    tensor([0.2821, 0.0000, 0.4886, 0.0000])
     """
     require_whole(lmax, who="spherical_harmonics", name="lmax")
-    x = require_vectors(x, 3, who="spherical_harmonics")
+    x = require_floats(x, 3, who="spherical_harmonics", what="vectors", fix=_HOW)
+    flat = x.reshape(-1, 3).T.contiguous()
+    square = (flat * flat).sum(0)
     if normalize:
-        length = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
-        x = x / torch.where(length > 0, length, 1.0)
-    flat = x.reshape(-1, 3)
-    parts = list(solid_harmonics(lmax, flat.T, (flat * flat).sum(-1)))
-    return torch.cat(parts).T.reshape(*x.shape[:-1], (lmax + 1) ** 2)
+        inside = square > 0
+        flat = flat * torch.where(inside, square, 1.0).rsqrt()
+        square = inside.to(x.dtype)
+    rows = _low_harmonics(lmax, flat) if lmax <= 2 else torch.cat(list(solid_harmonics(lmax, flat, square)))
+    return rows.T.reshape(*x.shape[:-1], (lmax + 1) ** 2)
 
 
 @checked
@@ -57,13 +61,13 @@ def circular_harmonics(mmax: int, x: Tensor, *, normalize: bool = True) -> Tenso
             (x + iy)^m, polynomials in x. At x = 0 both are 0 for m ≥ 1.
 
     Returns:
-        ``(..., 2*mmax+1)``, float64.
+        ``(..., 2*mmax+1)``, in the dtype of x.
 
     >>> circular_harmonics(2, torch.tensor([0.0, 1.0]))
-    tensor([ 1.,  0.,  1., -1.,  0.], dtype=torch.float64)
+    tensor([ 1.,  0.,  1., -1.,  0.])
     """
     require_whole(mmax, who="circular_harmonics", name="mmax")
-    x = require_vectors(x, 2, who="circular_harmonics")
+    x = require_floats(x, 2, who="circular_harmonics", what="vectors", fix=_HOW)
     if normalize:
         length = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
         x = x / torch.where(length > 0, length, 1.0)
@@ -95,7 +99,7 @@ def solid_harmonics(lmax: int, xyz: Tensor, square: Tensor | None, *, only: int 
     if only in (None, 0):
         yield q
     for l in range(1, lmax + 1):
-        a, b = _legendre_steps(l, x.device)
+        a, b = _legendre_steps(l, x.device, x.dtype)
         low = z * q[:-1] - b * (before if square is None else square * before)
         diagonal = (2 * l + 1) ** 0.5 * z * q[-1:]
         # √2 of the cosines and sines enters with the first q_mm, m = 1.
@@ -105,11 +109,39 @@ def solid_harmonics(lmax: int, xyz: Tensor, square: Tensor | None, *, only: int 
             yield torch.cat([(q[1:] * sines[:l]).flip(0), q[:1], q[1:] * cosines[:l]])
 
 
+def _low_harmonics(lmax: int, xyz: Tensor) -> Tensor:
+    """The harmonics of degree up to 2, which are used most, ``((lmax+1)**2, points)``: one product with monomials."""
+    constants, coefficients = _low_coefficients(lmax, xyz.device, xyz.dtype)
+    monomials = xyz if lmax < 2 else torch.cat([xyz, (xyz[:, None] * xyz).flatten(0, 1)])
+    with full_precision(xyz.device):
+        return torch.addmm(constants, coefficients, monomials)
+
+
 @cache
 @torch.inference_mode(False)  # what is cached must serve later where gradients are wanted
-def _legendre_steps(l: int, device: torch.device) -> tuple[Tensor, Tensor]:
+def _low_coefficients(lmax: int, device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """The column of degree 0, and the coefficients of x, y, z, xx, xy, …, zz in all harmonics."""
+    c = torch.zeros(9, 12, dtype=torch.float64, device="cpu")
+    x, y, z = range(3)
+    linear, mixed, pure = (3 / (4 * pi)) ** 0.5, (15 / (4 * pi)) ** 0.5, (5 / (16 * pi)) ** 0.5
+    for row, axis in enumerate((y, z, x), start=1):
+        c[row, axis] = linear
+    for row, (i, j) in ((4, (x, y)), (5, (y, z)), (7, (x, z))):
+        c[row, 3 + 3 * i + j] = mixed
+    for row, weights in ((6, (-pure, -pure, 2 * pure)), (8, (mixed / 2, -mixed / 2, 0.0))):
+        for axis, weight in enumerate(weights):
+            c[row, 3 + 4 * axis] = weight
+    constants = torch.zeros(9, 1, dtype=torch.float64, device="cpu")
+    constants[0] = (4 * pi) ** -0.5
+    rows, columns = (lmax + 1) ** 2, 12 if lmax == 2 else 3
+    return constants[:rows].to(device, dtype), c[:rows, :columns].contiguous().to(device, dtype)
+
+
+@cache
+@torch.inference_mode(False)  # what is cached must serve later where gradients are wanted
+def _legendre_steps(l: int, device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """Coefficients a_lm, b_lm for m = 0..l-2, as columns."""
     m = torch.arange(max(l - 1, 0), dtype=torch.float64)[:, None]
     a = ((4 * l**2 - 1) / (l**2 - m**2)).sqrt()
     b = (((l - 1) ** 2 - m**2) / (4 * (l - 1) ** 2 - 1)).sqrt() if l > 1 else m
-    return a.to(device), b.to(device)
+    return a.to(device, dtype), b.to(device, dtype)

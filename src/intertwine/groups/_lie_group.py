@@ -92,6 +92,13 @@ class LieGroup(Group):
             fix="Draw some with sample(n), or restrict to a finite subgroup: rho.restrict(H).",
         )
 
+    @property
+    def probes(self) -> Tensor:
+        """A few fixed elements that generate a dense subgroup: continuous homomorphisms equal there are equal."""
+        d = self.algebra_dim
+        generic = torch.arange(1.0, (d + 1) * d + 1, dtype=torch.float64).sin().reshape(d + 1, d)
+        return torch.cat([self.component_representatives, self.exp(generic)])
+
     def compose(self, a: Element, b: Element) -> Tensor:
         return self.as_matrices(a, who=f"{self.name}.compose") @ self.as_matrices(b, who=f"{self.name}.compose")
 

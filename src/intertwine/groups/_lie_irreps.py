@@ -17,6 +17,8 @@ from ._wigner import wigner_d
 if TYPE_CHECKING:
     from ._lie_group import LieGroup
 
+_KEPT: dict[tuple[str, str], LieRepresentation] = {}
+
 
 def so2_irrep(group: LieGroup, m: int) -> LieRepresentation:
     """Rotation by mθ."""
@@ -70,7 +72,10 @@ def trivial(group: LieGroup) -> LieRepresentation:
 def _irrep(
     group: LieGroup, function: Callable[[Tensor], Tensor], *, dim: int, degree: int, name: str
 ) -> LieRepresentation:
-    return LieRepresentation(group, function, dim=dim, degree=degree, name=name, is_orthogonal=True)
+    key = group.digest, name
+    if key not in _KEPT:  # so that the digest of each is computed once
+        _KEPT[key] = LieRepresentation(group, function, dim=dim, degree=degree, name=name, is_orthogonal=True)
+    return _KEPT[key]
 
 
 def _sign(parity: int | None, default: int, *, who: str) -> int:

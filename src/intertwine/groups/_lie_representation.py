@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import torch
@@ -16,6 +17,9 @@ from ._representation import DirectSum, Dual, Representation, Restriction, Tenso
 if TYPE_CHECKING:
     from ._lie_group import LieGroup
 
+_DIGITS = 1e8
+"""Values count to this precision for identity: far below any real difference, far above rounding errors."""
+
 
 class LieRepresentation(Representation):
     """A representation rho(g) = function(g) of a Lie group, smooth in the entries of g.
@@ -26,7 +30,7 @@ class LieRepresentation(Representation):
             application of one, can be pickled.
         dim: the dimension.
         degree: the largest degree (frequency) of an irreducible of the rotations that occurs.
-        name: what to call it. The name stands for the function: within one group, same name, same representation.
+        name: what to call it. Representations are equal when their names and their values agree.
         is_orthogonal: whether all matrices are orthogonal.
 
     >>> from intertwine.groups import SO2
@@ -48,7 +52,6 @@ class LieRepresentation(Representation):
     ) -> None:
         self.group, self.dim, self.name, self.degree = group, dim, name, degree
         self._lie_group, self._function, self._is_orthogonal = group, function, is_orthogonal
-        self._digest = content_digest("lie", group.digest, name, dim)
 
     def __call__(self, g: Element) -> Tensor:
         return self._function(self._lie_group.require(g, who=f"{self.name} of {self.group.name}"))
@@ -56,9 +59,13 @@ class LieRepresentation(Representation):
     def character(self, g: Element) -> Tensor:
         return torch.einsum("...ii->...", self(g))
 
-    @property
+    @cached_property
     def digest(self) -> str:
-        return self._digest
+        # A continuous homomorphism is determined by its values at elements that generate a dense subgroup. The name
+        # tells apart what the rounding does not, such as waves of nearly the same length.
+        with torch.device("cpu"), torch.no_grad():
+            values = self(self._lie_group.probes)
+        return content_digest("lie", self.group.digest, self.name, self.dim, (values * _DIGITS).round() + 0.0)
 
     @property
     def permutation_table(self) -> Tensor | None:

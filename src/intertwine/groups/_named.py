@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from itertools import permutations, product
 from typing import Any
 
@@ -12,43 +13,76 @@ import torch
 from .._checked import checked
 from ..errors import InputError
 from . import _tables
-from ._finite import FiniteGroup, cycles, snapped
-from ._tables import Table
+from ._finite import FiniteGroup, cycles
+from ._frequencies import cyclic_irreps, cyclic_table, dihedral_irreps, dihedral_table, irrep_of_frequency, rotations
+from ._representation import Representation
+from ._tables import Table, snapped
 
 
 class Cyclic(FiniteGroup):
-    """C_n, the rotations of the plane by multiples of 2π/n; element k turns by 2πk/n."""
+    """C_n, the rotations of the plane by multiples of 2π/n; element k turns by 2πk/n, counterclockwise."""
 
     @checked
     def __init__(self, n: int) -> None:
         _require_count("Cyclic", n)
-        k = np.arange(n)
         super().__init__(
-            (k[:, None] + k) % n,
+            cyclic_table(n),
             name=f"C{n}",
             labels=[_power("r", i) for i in range(n)],
-            standard_matrices=_rotations(n),
+            standard_matrices=rotations(n),
             validated=True,
         )
 
+    @cached_property
+    def irreps(self) -> tuple[Representation, ...]:
+        """All real irreducible representations by frequency: ``irreps[k]`` is ``irrep(k)``."""
+        return cyclic_irreps(self)
+
+    def irrep(self, frequency: int) -> Representation:
+        """The irreducible in which element 1 turns by ``frequency`` · 2π/n, for frequencies 0 to n/2.
+
+        The dimension is 2, and 1 for frequency 0 and, if n is even, for n/2, where element 1 changes the sign.
+
+        >>> [Cyclic(8).irrep(k).dim for k in range(5)]
+        [1, 2, 2, 2, 1]
+        """
+        return irrep_of_frequency(self, frequency, None, who=f"{self.name}.irrep")
+
 
 class Dihedral(FiniteGroup):
-    """D_n, of order 2n: element k < n turns by 2πk/n, element n + k first mirrors the y axis, then turns."""
+    """D_n, of order 2n: element k < n turns by 2πk/n, element n + k first mirrors left and right, then turns.
+
+    Element n alone is the mirror x ↦ -x, a photo flipped left to right: ``Grid2d("D1")`` is the plane with that mirror.
+    """
 
     @checked
     def __init__(self, n: int) -> None:
         _require_count("Dihedral", n)
-        k, flip = np.tile(np.arange(n), 2), np.repeat([0, 1], n)
-        turned = np.where(flip[:, None] == 0, k[:, None] + k, k[:, None] - k) % n
-        rotations = _rotations(n)
-        mirror = torch.tensor([[1.0, 0.0], [0.0, -1.0]], dtype=torch.float64)
+        turns = rotations(n)
         super().__init__(
-            turned + n * (flip[:, None] ^ flip),
+            dihedral_table(n),
             name=f"D{n}",
             labels=[_power("r", i) for i in range(n)] + [f"{_power('r', i)} s" if i else "s" for i in range(n)],
-            standard_matrices=torch.cat([rotations, rotations @ mirror]),
+            standard_matrices=torch.cat([turns, turns * turns.new_tensor([-1.0, 1.0])]) + 0.0,
             validated=True,
         )
+
+    @cached_property
+    def irreps(self) -> tuple[Representation, ...]:
+        """All real irreducible representations by frequency, then by parity."""
+        return dihedral_irreps(self)
+
+    def irrep(self, frequency: int, parity: int | None = None) -> Representation:
+        """The irreducible in which element 1 turns by ``frequency`` · 2π/n, for frequencies 0 to n/2.
+
+        Between 0 and n/2 the dimension is 2, and it is the restriction of ``O2().irrep(frequency)``; frequency 1 is
+        the standard representation. At 0 and, if n is even, at n/2 there are two of dimension 1: in that of
+        ``parity`` 1, the default, the mirror does nothing; in that of parity -1 it changes the sign.
+
+        >>> [Dihedral(4).irrep(*k) for k in ((0,), (0, -1), (1,), (2,), (2, -1))]
+        [D4: trivial, D4: irrep(0, -1), D4: irrep(1), D4: irrep(2, +1), D4: irrep(2, -1)]
+        """
+        return irrep_of_frequency(self, frequency, parity, who=f"{self.name}.irrep")
 
 
 class Symmetric(FiniteGroup):
@@ -112,12 +146,6 @@ class Icosahedral(FiniteGroup):
         gens += [-np.eye(3)] if reflections else []
         table, motions = _matrix_group(gens)
         super().__init__(table, name="Ih" if reflections else "I", standard_matrices=motions, validated=True)
-
-
-def _rotations(n: int) -> torch.Tensor:
-    angle = 2 * np.pi * np.arange(n) / n
-    c, s = np.cos(angle), np.sin(angle)
-    return torch.from_numpy(snapped(np.stack([np.stack([c, -s], -1), np.stack([s, c], -1)], -2)))
 
 
 def _axis_cycle() -> np.ndarray:

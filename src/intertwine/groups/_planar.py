@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from math import pi
+from typing import Literal
 
 import torch
 from torch import Tensor
 
 from ..errors import InputError
 from . import _rotation_maps as maps
+from ._axis import Axis, about_axis
 from ._checks import require_whole
 from ._compact import CompactLieGroup, Quadrature
 from ._group import Element, Group
@@ -89,6 +91,17 @@ class SO2(_PlanarGroup):
     def irreps_up_to(self, degree: int) -> tuple[LieRepresentation, ...]:
         return tuple(self.irrep(m) for m in range(degree + 1))
 
+    def about_axis(self, axis: Axis = "z") -> LieRepresentation:
+        """Turns of 3-space about an axis: ``Grid3d(SO2(), action=SO2().about_axis())``.
+
+        Args:
+            axis: ``"x"``, ``"y"``, ``"z"`` or a vector.
+
+        >>> SO2().about_axis("x")(SO2().from_angle(torch.pi / 2)).round().tolist()
+        [[1.0, 0.0, 0.0], [0.0, 0.0, -1.0], [0.0, 1.0, 0.0]]
+        """
+        return about_axis(self, axis, None)
+
     def _complaint(self, g: Tensor) -> str | None:
         return rotation_complaint(g, proper=True)
 
@@ -112,7 +125,7 @@ class O2(_PlanarGroup):
 
     @property
     def component_representatives(self) -> Tensor:
-        return torch.stack([self.identity, torch.tensor([1.0, -1.0], dtype=torch.float64).diag()])
+        return torch.stack([self.identity, torch.tensor([-1.0, 1.0], dtype=torch.float64).diag()])
 
     def log(self, g: Element) -> Tensor:
         g = self.require(g, who="O(2).log")
@@ -147,6 +160,24 @@ class O2(_PlanarGroup):
 
     def irreps_up_to(self, degree: int) -> tuple[LieRepresentation, ...]:
         return (self.irrep(0), self.irrep(0, -1), *(self.irrep(m) for m in range(1, degree + 1)))
+
+    def about_axis(
+        self, axis: Axis = "z", *, reflections: Literal["mirrors", "half turns"] = "mirrors"
+    ) -> LieRepresentation:
+        """Turns of 3-space about an axis, with reflections that keep the axis or turn it around.
+
+        Args:
+            axis: ``"x"``, ``"y"``, ``"z"`` or a vector.
+            reflections: ``"mirrors"`` in the planes through the axis, the symmetry of a cone; or ``"half turns"``
+                about the lines across the axis, the rotations of a cylinder.
+
+        >>> mirror = torch.tensor([[-1.0, 0.0], [0.0, 1.0]])
+        >>> O2().about_axis()(mirror).diagonal().tolist()
+        [-1.0, 1.0, 1.0]
+        >>> O2().about_axis(reflections="half turns")(mirror).diagonal().tolist()
+        [-1.0, 1.0, -1.0]
+        """
+        return about_axis(self, axis, reflections)
 
     def _complaint(self, g: Tensor) -> str | None:
         return rotation_complaint(g, proper=False)

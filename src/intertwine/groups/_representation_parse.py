@@ -14,6 +14,7 @@ from ._representation import Representation, direct_sum
 
 _LISTED = 12
 _LARGEST_TO_LIST = 240
+_IRREP = re.compile(r"irrep\s*\(?\s*(\d+)\s*(?:,\s*([+-]?1)\s*)?\)?")
 
 
 @checked
@@ -21,19 +22,19 @@ def parse_representation(group: FiniteGroup | CompactLieGroup, text: str) -> Rep
     """The representation of ``group`` that a text names.
 
     A sum of terms, each with an optional number of copies. A term is ``trivial``, ``regular``, ``standard`` (the
-    matrices of a group of motions), ``irrep2`` (``group.irreps[2]``) or ``quotient:C2`` (functions on the cosets of a
-    subgroup, see :func:`parse_subgroup`). For SO(2), O(2), SO(3) and O(3), which have no finite regular representation,
-    ``irrep2`` has frequency or degree 2, and ``irrep(1,-1)`` names the parity too. The names that representations print
-    are understood.
+    matrices of a group of motions), ``irrep2`` or ``quotient:C2`` (functions on the cosets of a subgroup, see
+    :func:`parse_subgroup`). ``irrep2`` has frequency 2 for C_n, D_n, SO(2) and O(2), and degree 2 for SO(3) and O(3);
+    ``irrep(2,-1)`` names the parity too. For any other finite group it is ``group.irreps[2]``. The names that
+    representations print are understood.
 
     >>> from intertwine.groups import Dihedral
     >>> parse_representation(Dihedral(4), "3*trivial + 2 regular").dim
     19
-    >>> parse_representation(Dihedral(4), "quotient:C4 + irrep4")
-    D4: quotient by C4 + irrep4
+    >>> parse_representation(Dihedral(4), "quotient:C4 + irrep1")
+    D4: quotient by C4 + irrep(1)
     """
     terms: list[tuple[int, Representation]] = []
-    for term in text.split("+"):
+    for term in re.split(r"\+(?![^()]*\))", text):  # the sign of a parity stands in parentheses
         match = re.fullmatch(r"(?:(\d+)\s*[*·×]?\s*)?(\S.*)", term.strip())
         if match is None:
             raise _unknown(group, text, term.strip())
@@ -88,19 +89,26 @@ def _atom(group: FiniteGroup | CompactLieGroup, name: str, text: str) -> Represe
         return group.regular
     if name == "standard" and group.standard is not None:
         return group.standard
-    if match := re.fullmatch(r"irrep\s*(\d+)", name):
-        number = int(match[1])
-        if number < len(group.irreps):
-            return group.irreps[number]
+    if match := _IRREP.fullmatch(name):
+        for psi in group.irreps:
+            if psi.name in _irrep_names(int(match[1]), match[2]):
+                return psi
     if match := re.fullmatch(r"quotient(?:\s*:\s*|\s+by\s+)(\S.*)", name):
         return group.quotient(parse_subgroup(group, match[1]))
     raise _unknown(group, text, name)
 
 
+def _irrep_names(number: int, parity: str | None) -> list[str]:
+    """What the irreducible may be called, by its number in a list, or by its frequency and parity."""
+    sign = f"{int(parity):+d}" if parity else "+1"
+    plain = [f"irrep{number}", f"irrep({number})"] if parity is None else []
+    return [*plain, f"irrep({number}, {sign})", *(["trivial"] if number == 0 and sign == "+1" else [])]
+
+
 def _lie_atom(group: CompactLieGroup, name: str, text: str) -> Representation:
     if name == "standard":
         return group.standard
-    if match := re.fullmatch(r"irrep\s*\(?\s*(\d+)\s*(?:,\s*([+-]?1)\s*)?\)?", name):
+    if match := _IRREP.fullmatch(name):
         degree, parity = int(match[1]), int(match[2]) if match[2] else None
         if isinstance(group, SO2 | SO3) and parity is None:
             return group.irrep(degree)
@@ -129,7 +137,7 @@ def _unknown(group: FiniteGroup | CompactLieGroup, text: str, term: str) -> Pars
 def _irreps_of(group: FiniteGroup) -> str:
     if group.order > _LARGEST_TO_LIST:  # a misspelled name is not worth the time it takes to find them
         return ", irrep1, irrep2, ..."
-    listed = [f"irrep{k} (dim {rho.dim}, {rho.kind})" for k, rho in enumerate(group.irreps[:_LISTED]) if k > 0]
+    listed = [f"{rho.name} (dim {rho.dim}, {rho.kind})" for rho in group.irreps[1:_LISTED]]
     if len(group.irreps) > _LISTED:
-        listed.append(f"... irrep{len(group.irreps) - 1}")
+        listed.append(f"... {group.irreps[-1].name}")
     return "".join(f", {item}" for item in listed)

@@ -203,3 +203,9 @@ def left_cosets(table: Table, subgroup: Table) -> tuple[Table, Table]:
             projection[table[g, subgroup]] = len(representatives)
             representatives.append(g)
     return np.asarray(representatives, np.int64), projection
+
+
+def snapped(matrix: Any) -> Any:
+    """Entries within rounding error of -1, -1/2, 0, 1/2 or 1 made exact, so that lattice motions stay integers."""
+    halves = np.round(2 * np.asarray(matrix)) / 2
+    return np.where(np.abs(matrix - halves) < 1e-12, halves, matrix) + 0.0

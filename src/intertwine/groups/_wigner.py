@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from .._checked import checked
-from ._checks import require_shape, require_whole
+from ._checks import full_precision, require_floats, require_whole
 from ._harmonics import solid_harmonics
 
 _DEGREE_ONE = [1, 2, 0]  # the harmonics of degree 1 are ordered (y, z, x)
@@ -33,21 +33,21 @@ def wigner_d(l: int, R: Tensor) -> Tensor:
         R: ``(..., 3, 3)`` orthogonal matrices. They are not checked: use ``SO3().irrep(l)(R)`` for that.
 
     Returns:
-        ``(..., 2l+1, 2l+1)``, float64.
+        ``(..., 2l+1, 2l+1)``, in the dtype of R.
 
     >>> quarter_turn = torch.tensor([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
     >>> wigner_d(1, quarter_turn)
     tensor([[ 0.,  0.,  1.],
             [ 0.,  1.,  0.],
-            [-1.,  0.,  0.]], dtype=torch.float64)
+            [-1.,  0.,  0.]])
     """
     require_whole(l, who="wigner_d", name="l")
-    R = require_shape(R, 3, 3, who="wigner_d", what="rotations", fix=_HOW)
+    R = require_floats(R, 3, 3, who="wigner_d", what="rotations", fix=_HOW)
     if l == 0:
         return torch.ones_like(R[..., :1, :1])
     if l == 1:
         return R[..., _DEGREE_ONE, :][..., _DEGREE_ONE]
-    points, solvers = _points(l, R.device)
+    points, solvers = _points(l, R.device, R.dtype)
     moved, batch = _moved(R, points)
     (values,) = solid_harmonics(l, moved, None, only=l)
     return _solved(values, solvers[l], batch)
@@ -61,10 +61,10 @@ def wigner_ds(lmax: int, R: Tensor) -> list[Tensor]:
     [(1, 1), (3, 3), (5, 5)]
     """
     require_whole(lmax, who="wigner_ds", name="lmax")
-    R = require_shape(R, 3, 3, who="wigner_ds", what="rotations", fix=_HOW)
+    R = require_floats(R, 3, 3, who="wigner_ds", what="rotations", fix=_HOW)
     if lmax < 2:
         return [wigner_d(l, R) for l in range(lmax + 1)]
-    points, solvers = _points(lmax, R.device)
+    points, solvers = _points(lmax, R.device, R.dtype)
     moved, batch = _moved(R, points)
     values = solid_harmonics(lmax, moved, None)
     return [wigner_d(l, R) if l < 2 else _solved(v, solvers[l], batch) for l, v in enumerate(values)]
@@ -73,22 +73,25 @@ def wigner_ds(lmax: int, R: Tensor) -> list[Tensor]:
 def _moved(R: Tensor, points: Tensor) -> tuple[Tensor, tuple[int, ...]]:
     """The points RP as columns ``(3, batch * points)``, and the batch shape."""
     batch = tuple(R.shape[:-2])
-    return (R @ points).reshape(-1, *points.shape).transpose(0, 1).reshape(3, -1), batch
+    with full_precision(R.device):
+        moved = R @ points
+    return moved.reshape(-1, *points.shape).transpose(0, 1).reshape(3, -1), batch
 
 
 def _solved(values: Tensor, solver: Tensor, batch: tuple[int, ...]) -> Tensor:
-    d = values.reshape(solver.shape[1], -1, solver.shape[0]) @ solver
+    with full_precision(values.device):
+        d = values.reshape(solver.shape[1], -1, solver.shape[0]) @ solver
     return d.transpose(0, 1).reshape(*batch, *d.shape[::2])
 
 
 @lru_cache(maxsize=64)
 @torch.inference_mode(False)  # what is cached must serve later where gradients are wanted
-def _points(lmax: int, device: torch.device) -> tuple[Tensor, list[Tensor]]:
+def _points(lmax: int, device: torch.device, dtype: torch.dtype) -> tuple[Tensor, list[Tensor]]:
     """Points P ``(3, K)`` and the matrices Y_l(P)⁺ ``(K, 2l+1)`` for l = 0..lmax."""
     count = 3 * lmax + 1
     k = torch.arange(count, dtype=torch.float64) + 0.5
     z, azimuth = 1 - k / count, k * (pi * (3 - sqrt(5)))  # the golden angle
     r = (1 - z * z).sqrt()
     points = torch.stack([r * azimuth.cos(), r * azimuth.sin(), z])
-    solvers = [torch.linalg.pinv(y).contiguous().to(device) for y in solid_harmonics(lmax, points, None)]
-    return points.to(device), solvers
+    solvers = [torch.linalg.pinv(y).contiguous().to(device, dtype) for y in solid_harmonics(lmax, points, None)]
+    return points.to(device, dtype), solvers

@@ -9,32 +9,60 @@ D the representation on the harmonics. The solutions form Hom_K(V1 ⊗ Harm_J, V
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 from torch import Tensor
 
 from .._checked import checked
 from .._numerics import projector_range
 from ..errors import TypeMismatchError
-from ..groups import O2, O3, SO2, SO3, FiniteGroup, Group, LieGroup, Representation, clebsch_gordan, intertwiners
+from ..groups import (
+    O2,
+    O3,
+    SO2,
+    SO3,
+    CompactLieGroup,
+    Element,
+    FiniteGroup,
+    Group,
+    LieGroup,
+    LieRepresentation,
+    Representation,
+    clebsch_gordan,
+    degree_of,
+    intertwiners,
+)
 from ._cache import cached
 
 
 def harmonics(group: Group, action: Representation, degree: int) -> Representation:
-    """The representation of the group on the harmonics of one degree, for its action on the plane or on space."""
-    ambient: O2 | O3 = O2() if action.dim == 2 else O3()
-    whole = ambient.irrep(degree)
-    if group == ambient:
-        return whole
-    if isinstance(group, SO2 | SO3):
-        return group.irrep(degree)
+    """The representation of the group on the harmonics of one degree, Y(ρ(g)x) = D(ρ(g)) Y(x) for its action ρ."""
+    whole = (O2() if action.dim == 2 else O3()).irrep(degree)
+    name = f"harmonics of degree {degree}"
     if isinstance(group, FiniteGroup):
-        return group.representation(whole(action.matrices), name=f"harmonics of degree {degree}")
-    raise TypeMismatchError(
-        "kernels.solve",
-        expected="a finite group, SO(2), O(2), SO(3) or O(3) as the stabilizer",
-        got=group.name,
-        fix="Use one of these groups.",
+        return group.representation(whole(action.matrices), name=name)
+    if not isinstance(group, CompactLieGroup):
+        raise TypeMismatchError(
+            "kernels.solve",
+            expected="a finite group, SO(2), O(2), SO(3) or O(3) as the stabilizer",
+            got=group.name,
+            fix="Use one of these groups.",
+        )
+    if isinstance(group, SO2 | O2 | SO3 | O3) and action == group.standard:
+        return group.irrep(degree)
+    return LieRepresentation(
+        group,
+        partial(_through, whole, action),
+        dim=whole.dim,
+        degree=degree * degree_of(action),
+        name=f"{name} under {action.name}",
+        is_orthogonal=True,
     )
+
+
+def _through(whole: Representation, action: Representation, g: Element) -> Tensor:
+    return whole(action(g))
 
 
 @checked
@@ -47,10 +75,8 @@ def angular_solutions(rho1: Representation, rho2: Representation, harmonic: Repr
         if isinstance(group, FiniteGroup):
             source = torch.einsum("gij,gkl->gikjl", rho1.matrices, harmonic.matrices).flatten(3, 4).flatten(1, 2)
             found = intertwiners(source, rho2.matrices, orthogonal=rho1.is_orthogonal and rho2.is_orthogonal)
-        elif isinstance(group, SO3 | O3):
-            found = _by_clebsch_gordan(rho1, rho2, harmonic)
-        elif isinstance(group, LieGroup):
-            found = _by_null_space(group, rho1 @ harmonic, rho2)
+        elif isinstance(group, CompactLieGroup):
+            found = _by_irreducibles(group, rho1, rho2, harmonic)
         else:
             raise TypeMismatchError(
                 "kernels.solve",
@@ -82,22 +108,45 @@ def angular_residual(solutions: Tensor, rho1: Representation, rho2: Representati
     return float((left - right).abs().max())
 
 
-def _by_clebsch_gordan(rho1: Representation, rho2: Representation, harmonic: Representation) -> Tensor:
-    """For SO(3) at most one solution, the coupling of the three degrees; for O(3) the parities must agree too."""
-    l1, l2, j = ((rho.dim - 1) // 2 for rho in (rho1, rho2, harmonic))
+def _by_irreducibles(
+    group: CompactLieGroup, rho1: Representation, rho2: Representation, harmonic: Representation
+) -> Tensor:
+    """The solutions for each irreducible among the harmonics, carried to the basis of the harmonics."""
+    irreducible = all(rho in group.irreps_up_to(degree_of(rho)) for rho in (rho1, rho2))
+    couple = _by_clebsch_gordan if isinstance(group, SO3 | O3) and irreducible else _by_null_space
+    pieces, found, at = harmonic.decompose(), [], 0
+    for psi in pieces.irreps:
+        isometry = pieces.basis[:, at : at + psi.dim]
+        found.append(couple(group, rho1, rho2, psi) @ isometry.T)
+        at += psi.dim
+    return torch.cat(found)
+
+
+def _by_clebsch_gordan(group: LieGroup, rho1: Representation, rho2: Representation, psi: Representation) -> Tensor:
+    """For SO(3) at most one solution, the coupling of the three degrees; for O(3) the parities must agree too.
+
+    Returns:
+        ``(k, d2, d1, psi.dim)``.
+    """
+    l1, l2, j = ((rho.dim - 1) // 2 for rho in (rho1, rho2, psi))
     inversion = -torch.eye(3, dtype=torch.float64)
     allowed = abs(l1 - l2) <= j <= l1 + l2
-    if allowed and isinstance(rho1.group, O3):
-        signs = [float(rho(inversion)[0, 0]) for rho in (rho1, rho2, harmonic)]
+    if allowed and isinstance(group, O3):
+        signs = [float(rho(inversion)[0, 0]) for rho in (rho1, rho2, psi)]
         allowed = signs[0] * signs[1] * signs[2] > 0
     if not allowed:
-        return torch.zeros(0, rho2.dim, rho1.dim * harmonic.dim, dtype=torch.float64)
+        return torch.zeros(0, rho2.dim, rho1.dim, psi.dim, dtype=torch.float64)
     coupling = clebsch_gordan(l1, j, l2).permute(2, 0, 1)
-    return (coupling / torch.linalg.vector_norm(coupling)).reshape(1, rho2.dim, -1)
+    return (coupling / torch.linalg.vector_norm(coupling))[None]
 
 
-def _by_null_space(group: LieGroup, source: Representation, rho2: Representation) -> Tensor:
-    """X with dρ2(a) X = X dσ(a) for the Lie algebra, and ρ2(c) X = X σ(c) for an element c of every component."""
+def _by_null_space(group: LieGroup, rho1: Representation, rho2: Representation, psi: Representation) -> Tensor:
+    """X with dρ2(a) X = X dσ(a) for the Lie algebra, and ρ2(c) X = X σ(c) for a c of every component, σ = ρ1 ⊗ ψ.
+
+    Returns:
+        ``(k, d2, d1, psi.dim)``.
+    """
+    source = rho1 @ psi
     d1, d2 = source.dim, rho2.dim
     eye1, eye2 = torch.eye(d1, dtype=torch.float64), torch.eye(d2, dtype=torch.float64)
     lefts = [*group.differential(rho2), *rho2(group.component_representatives)]
@@ -108,4 +157,4 @@ def _by_null_space(group: LieGroup, source: Representation, rho2: Representation
         gram += constraint.T @ constraint
     values, vectors = torch.linalg.eigh(gram)
     null = vectors[:, values < 1e-9]
-    return projector_range(null @ null.T).reshape(-1, d2, d1)
+    return projector_range(null @ null.T).reshape(-1, d2, rho1.dim, psi.dim)

@@ -219,7 +219,7 @@ class SteerableKernelBasis:
             what=f"{self.dim} kernels of size {d2} x {d1} at {len(x)} points",
             fix="Use fewer copies in the field types: copies of an irreducible share one small basis.",
         )
-        profiles = self._profiles(x)
+        profiles = self._profiles(x.to(torch.float64))
         out = torch.zeros(self.dim, len(x), d2, d1, dtype=torch.float64)
         at = 0
         for ring in self.rings:
@@ -269,7 +269,10 @@ class SteerableKernelBasis:
     # -- realizations ------------------------------------------------------------------------------------------
 
     def on_double_cosets(self, radii: Tensor) -> Tensor:
-        """The basis as functions of the radius r, at (r, 0) or (0, 0, r): ``(dim, radii, d2, d1)``."""
+        """The basis as functions of the radius r, at (r, 0) or (0, 0, r): ``(dim, radii, d2, d1)``.
+
+        Where the group turns every direction into every other, that determines the kernels.
+        """
         x = torch.zeros(len(radii), self.space.dimension, dtype=torch.float64)
         x[:, 0 if self.space.dimension == 2 else 2] = radii
         return self.evaluate(x)

@@ -27,7 +27,7 @@ class OrbitAverage(nn.Module):
 
     >>> _ = torch.manual_seed(0)
     >>> layer = nn.MaxPool2d(3, 2, 1)
-    >>> twin = OrbitAverage(layer, [PlaneMap(), PlaneMap(turns=2, flip=True)])
+    >>> twin = OrbitAverage(layer, [PlaneMap(), PlaneMap(flip=True)])
     >>> x = torch.randn(1, 1, 8, 8)
     >>> torch.equal(twin(x.flip(3)), twin(x).flip(3)), torch.equal(layer(x.flip(3)), layer(x).flip(3))
     (True, False)

@@ -21,10 +21,10 @@ ImageMap: TypeAlias = Callable[[Tensor], Tensor]
 @checked
 @dataclass(frozen=True)
 class PlaneMap:
-    """One of the eight motions of the square grid: mirror rows (top to bottom) if ``flip``, then ``turns`` times 90°.
+    """One of the eight motions of an image: exchange left and right if ``flip``, then turn by ``turns`` times 90°.
 
-    It acts on the last two axes of any tensor. A convolution kernel is moved in the same way as an image:
-    τ(ψ ⋆ x) = (τψ) ⋆ (τx).
+    Turns are counterclockwise. ``PlaneMap(k, f)`` moves an image as element k + 4f of ``Dihedral(4)`` does. It acts on
+    the last two axes of any tensor. A convolution kernel is moved in the same way as an image: τ(ψ ⋆ x) = (τψ) ⋆ (τx).
 
     >>> PlaneMap(turns=1)(torch.tensor([[1, 2], [3, 4]]))
     tensor([[2, 4],
@@ -39,7 +39,7 @@ class PlaneMap:
         if not self.swaps:
             dims = [d for d, mirrored in ((-2, self.mirrors_height), (-1, self.mirrors_width)) if mirrored]
             return x.flip(dims) if dims else x
-        return torch.rot90(x.flip(-2) if self.flip else x, self.turns, (-2, -1))
+        return torch.rot90(x.flip(-1) if self.flip else x, self.turns, (-2, -1))
 
     @property
     def swaps(self) -> bool:
@@ -49,12 +49,12 @@ class PlaneMap:
     @property
     def mirrors_height(self) -> bool:
         """Whether the row number (before a change of places) is reversed somewhere; only for maps that do not swap."""
-        return (self.turns == 2) != self.flip
+        return self.turns == 2
 
     @property
     def mirrors_width(self) -> bool:
         """The same for columns."""
-        return self.turns == 2
+        return (self.turns == 2) != self.flip
 
 
 PLANE_MAPS = tuple(PlaneMap(turns, flip) for flip in (False, True) for turns in range(4))
@@ -195,15 +195,15 @@ SYMMETRIES = Registry[Callable[[], Symmetry]]("symmetry")
 
 
 def _hflip() -> Symmetry:
-    return Symmetry("hflip", Cyclic(2), [PlaneMap(), PlaneMap(turns=2, flip=True)])
+    return Symmetry("hflip", Cyclic(2), [PlaneMap(), PlaneMap(flip=True)])
 
 
 def _vflip() -> Symmetry:
-    return Symmetry("vflip", Cyclic(2), [PlaneMap(), PlaneMap(flip=True)])
+    return Symmetry("vflip", Cyclic(2), [PlaneMap(), PlaneMap(turns=2, flip=True)])
 
 
 def _flips() -> Symmetry:
-    maps = [PlaneMap(), PlaneMap(flip=True), PlaneMap(turns=2, flip=True), PlaneMap(turns=2)]
+    maps = [PlaneMap(), PlaneMap(flip=True), PlaneMap(turns=2, flip=True), PlaneMap(turns=2)]  # across, then down
     return Symmetry("flips", direct_product(Cyclic(2), Cyclic(2)), maps)
 
 
@@ -232,7 +232,8 @@ for _name, _make in (
 
 @checked
 def parse_symmetry(symmetry: str | Symmetry) -> Symmetry:
-    """The symmetry of this name: hflip, vflip, flips (both), c2, c4 (90° turns), d4 (turns and flips).
+    """The symmetry of this name: hflip (left-right), vflip (up-down), flips (both), c2, c4 (90° turns), d4 (turns and
+    flips).
 
     >>> parse_symmetry("c4").order
     4

@@ -166,8 +166,8 @@ class BlurPool2d(_BlurPool):
     @classmethod
     def examples(cls) -> Iterator[Layer]:
         C4, D4, so2 = Cyclic(4), Dihedral(4), SO2()
-        yield cls(Grid2d(D4).field(D4.irreps[4] + D4.regular + D4.trivial))
-        yield cls(Grid2d(C4).field(C4.irreps[2] + C4.regular), 3, padding_mode="reflect")
+        yield cls(Grid2d(D4).field(D4.irrep(1) + D4.regular + D4.trivial))
+        yield cls(Grid2d(C4).field(C4.irrep(1) + C4.regular), 3, padding_mode="reflect")
         yield cls(Grid2d(C4).field(C4.regular), 4, padding_mode="circular")
         yield cls(Grid2d(so2).field(so2.irrep(1) + so2.trivial), 5)
 

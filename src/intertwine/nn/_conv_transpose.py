@@ -173,11 +173,11 @@ class ConvTranspose2d(ConvTranspose):
         plane = Grid2d(C4)
         regular = plane.field(2 * C4.regular)
         yield cls(regular, regular, 4, stride=2, padding=1, groups=2)
-        yield cls(plane.field(2 * C4.trivial), plane.field(C4.irreps[2] + C4.regular), 3, stride=2)
+        yield cls(plane.field(2 * C4.trivial), plane.field(C4.irrep(1) + C4.regular), 3, stride=2)
         plane = Grid2d(D4)
-        yield cls(plane.field(D4.regular + D4.irreps[4]), plane.field(2 * D4.irreps[4]), 2, stride=2, bias=False)
+        yield cls(plane.field(D4.regular + D4.irrep(1)), plane.field(2 * D4.irrep(1)), 2, stride=2, bias=False)
         plane = Grid2d(C8)
-        yield cls(plane.field(C8.regular), plane.field(C8.trivial + C8.irreps[1]), 5, padding=2)
+        yield cls(plane.field(C8.regular), plane.field(C8.trivial + C8.irrep(4)), 5, padding=2)
 
 
 @register_layer

@@ -108,7 +108,7 @@ class Disentangle(TracedLayer):
     >>> C4 = Cyclic(4)
     >>> layer = Disentangle(Grid2d(C4).field(2 * C4.regular))
     >>> layer.out_type
-    Field(2 trivial + 2 irrep1 + 2 irrep2 on Grid2d(C4))
+    Field(2 trivial + 2 irrep(1) + 2 irrep(2) on Grid2d(C4))
     >>> x = torch.randn(1, 8, 3, 3)
     >>> torch.allclose(layer.inverse()(layer(x)), x, atol=1e-6)
     True
@@ -148,7 +148,7 @@ class Entangle(TracedLayer):
 
     >>> C4 = Cyclic(4)
     >>> Entangle(Grid2d(C4).field(C4.regular)).in_type
-    Field(trivial + irrep1 + irrep2 on Grid2d(C4))
+    Field(trivial + irrep(1) + irrep(2) on Grid2d(C4))
     """
 
     @checked
@@ -177,7 +177,7 @@ class Entangle(TracedLayer):
 def _example_types() -> Iterator[FieldType]:
     C4, D4, O, G = Cyclic(4), Dihedral(4), Octahedral(), Symmetric(3)
     H, so2, so3 = G.subgroup([1]), SO2(), SO3()
-    yield Grid2d(D4).field(D4.irreps[4] + D4.regular + D4.trivial + D4.regular)
+    yield Grid2d(D4).field(D4.irrep(1) + D4.regular + D4.trivial + D4.regular)
     yield Grid2d(C4).field(2 * C4.regular)
     yield Grid3d(O).field(O.quotient(O.subgroup([1])) + O.trivial)
     yield HomogeneousSpace(G, H).field(2 * H.regular + H.irreps[1])

@@ -56,7 +56,7 @@ class Dropout(Layer):
     def examples(cls) -> Iterator[Layer]:
         C4, D4, O, G = Cyclic(4), Dihedral(4), Octahedral(), Symmetric(3)
         H, so2 = G.subgroup([1]), SO2()
-        yield cls(Grid2d(D4).field(D4.irreps[4] + D4.regular + 2 * D4.trivial), p=0.3)
+        yield cls(Grid2d(D4).field(D4.irrep(1) + D4.regular + 2 * D4.trivial), p=0.3)
         yield cls(Grid2d(C4).field(3 * C4.regular))
         yield cls(Grid3d(O).field(2 * O.irreps[3] + O.trivial), p=0.3)
         yield cls(HomogeneousSpace(G, H).field(2 * H.regular + H.irreps[1]))

@@ -16,7 +16,7 @@ class Fields(TableModule):
     >>> from intertwine.groups import Cyclic
     >>> from intertwine.spaces import Grid2d
     >>> C4 = Cyclic(4)
-    >>> Fields(Grid2d(C4).field(C4.trivial + C4.irreps[2]))(torch.tensor([5.0, 7.0]))
+    >>> Fields(Grid2d(C4).field(C4.trivial + C4.irrep(1)))(torch.tensor([5.0, 7.0]))
     tensor([5., 7., 7.])
     """
 

@@ -293,7 +293,7 @@ class FourierNonlinearity(TracedLayer):
         so2, o2, so3, o3 = SO2(), O2(), SO3(), O3()
         H = G.subgroup([1])
         yield cls(Grid2d(D4).field(2 * band_limited_regular(D4)))
-        yield cls(Grid2d(C4).field(C4.irreps[2] + C4.trivial), torch_nn.SiLU())
+        yield cls(Grid2d(C4).field(C4.irrep(1) + C4.trivial), torch_nn.SiLU())
         yield cls(Grid3d(O).field(band_limited_regular(O)))
         yield cls(HomogeneousSpace(G, H).field(H.irreps[1] + 2 * H.trivial + H.irreps[1]))
         yield cls(Grid2d(so2).field(so2.irrep(1) + 2 * so2.trivial + so2.irrep(1)))

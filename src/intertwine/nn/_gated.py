@@ -36,9 +36,9 @@ class Gated(TracedLayer):
     >>> import torch
     >>> from intertwine.nn import Conv2d, Sequential
     >>> D4 = Dihedral(4); plane = Grid2d(D4)
-    >>> gated = Gated(plane.field(2 * D4.trivial + 3 * D4.irreps[4]))
+    >>> gated = Gated(plane.field(2 * D4.trivial + 3 * D4.irrep(1)))
     >>> gated.in_type
-    Field(2 trivial + 3 irrep4 + 3 trivial on Grid2d(D4))
+    Field(2 trivial + 3 irrep(1) + 3 trivial on Grid2d(D4))
     >>> net = Sequential(Conv2d(plane.field(D4.trivial), gated.in_type, 3), gated)
     >>> net(torch.zeros(1, 1, 5, 5)).shape
     torch.Size([1, 8, 3, 3])
@@ -78,7 +78,7 @@ class Gated(TracedLayer):
     def examples(cls) -> Iterator[Layer]:
         C4, D4, O, G = Cyclic(4), Dihedral(4), Octahedral(), Symmetric(3)
         H = G.subgroup([1])
-        yield cls(Grid2d(D4).field(D4.irreps[4] + D4.trivial + D4.regular + 2 * D4.irreps[4] + D4.trivial))
+        yield cls(Grid2d(D4).field(D4.irrep(1) + D4.trivial + D4.regular + 2 * D4.irrep(1) + D4.trivial))
         yield cls(Grid2d(C4).field(2 * C4.trivial), activation=torch_nn.Tanh())
         yield cls(Grid3d(O).field(2 * O.irreps[3] + O.irreps[1]), gate=torch_nn.Tanh())
         yield cls(HomogeneousSpace(G, H).field(H.regular + H.irreps[1]))

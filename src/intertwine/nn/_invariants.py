@@ -18,7 +18,7 @@ class Invariants(TableModule):
 
     >>> from intertwine.groups import Dihedral
     >>> D4 = Dihedral(4)
-    >>> Invariants(D4.trivial + 2 * D4.regular + D4.irreps[1]).size
+    >>> Invariants(D4.trivial + 2 * D4.regular + D4.irrep(0, -1)).size
     3
     """
 

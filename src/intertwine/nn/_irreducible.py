@@ -68,7 +68,7 @@ def adapted_basis(rho: Representation) -> AdaptedBasis:
 
     >>> from intertwine.groups import Cyclic
     >>> [(c.psi.dim, c.repeats, c.width) for c in adapted_basis(Cyclic(4).regular).components]
-    [(1, 1, 1), (1, 1, 1), (2, 1, 2)]
+    [(1, 1, 1), (2, 1, 2), (1, 1, 1)]
     """
     pieces = rho.decompose()
     copies: dict[str, list[Tensor]] = {}

@@ -206,7 +206,7 @@ class InstanceNorm(GroupNorm):
     On trivial fields it is ``torch.nn.InstanceNorm2d``.
 
     >>> C4 = Cyclic(4)
-    >>> InstanceNorm(Grid2d(C4).field(3 * C4.regular + C4.irreps[2]))(torch.randn(2, 14, 5, 5)).shape
+    >>> InstanceNorm(Grid2d(C4).field(3 * C4.regular + C4.irrep(1)))(torch.randn(2, 14, 5, 5)).shape
     torch.Size([2, 14, 5, 5])
     """
 
@@ -228,7 +228,7 @@ def _example_types() -> Sequence[FieldType]:
     H = G.subgroup([1])
     return (
         Grid2d(C4).field(4 * C4.regular),
-        Grid2d(D4).field(D4.irreps[4] + D4.regular + 2 * D4.irreps[1] + D4.trivial + D4.irreps[4]),
+        Grid2d(D4).field(D4.irrep(1) + D4.regular + 2 * D4.irrep(0, -1) + D4.trivial + D4.irrep(1)),
         Grid3d(O).field(O.irreps[3] + 2 * O.trivial + O.irreps[3]),
         HomogeneousSpace(G, H).field(2 * H.regular + H.irreps[1] + H.trivial),
     )

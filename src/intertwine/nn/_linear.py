@@ -39,7 +39,7 @@ class Linear(FilterLayer):
     >>> from intertwine.groups import Dihedral
     >>> from intertwine.spaces import Grid2d
     >>> D4 = Dihedral(4); plane = Grid2d(D4)
-    >>> layer = Linear(plane.field(2 * D4.regular), plane.field(D4.irreps[4] + D4.trivial))
+    >>> layer = Linear(plane.field(2 * D4.regular), plane.field(D4.irrep(1) + D4.trivial))
     >>> layer(torch.randn(5, 16)).shape
     torch.Size([5, 3])
     >>> [(name, tuple(p.shape)) for name, p in layer.named_parameters()]
@@ -59,10 +59,10 @@ class Linear(FilterLayer):
     def examples(cls) -> Iterator[Layer]:
         C4, D4, so2 = Cyclic(4), Dihedral(4), SO2()
         plane = Grid2d(C4)
-        yield cls(plane.field(2 * C4.regular), plane.field(C4.irreps[1] + 2 * C4.trivial))
+        yield cls(plane.field(2 * C4.regular), plane.field(C4.irrep(2) + 2 * C4.trivial))
         plane = Grid2d(D4)
         wide = plane.field(24 * D4.regular)  # multiplied in the irreducible basis where a compiler looks on
-        yield cls(wide, plane.field(D4.regular + 20 * D4.irreps[4] + 20 * D4.regular), bias=False)
+        yield cls(wide, plane.field(D4.regular + 20 * D4.irrep(1) + 20 * D4.regular), bias=False)
         plane = Grid2d(so2)
         fields = plane.field(so2.irrep(2) + so2.irrep(0) + 2 * so2.irrep(1))
         yield cls(fields, fields)

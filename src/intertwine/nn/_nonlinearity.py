@@ -73,12 +73,12 @@ class ReLU(Pointwise):
     """max(f, 0) on every channel of a permutation type; see :class:`Pointwise`.
 
     >>> D4 = Dihedral(4)
-    >>> ReLU(Grid2d(D4).field(D4.irreps[4]))
+    >>> ReLU(Grid2d(D4).field(D4.irrep(1)))
     Traceback (most recent call last):
         ...
     intertwine.errors.TypeMismatchError: ReLU: expected a representation that permutes the channels (trivial, regular,
-    quotient); got irrep4 of D4. Use NormNonlinearity (any orthogonal type), Gated (any type), TensorProduct (any type)
-    or FourierNonlinearity (irreducibles that make up functions on the group).
+    quotient); got irrep(1) of D4. Use NormNonlinearity (any orthogonal type), Gated (any type), TensorProduct (any
+    type) or FourierNonlinearity (irreducibles that make up functions on the group).
     """
 
     @checked
@@ -118,7 +118,7 @@ class NormNonlinearity(TracedLayer):
         eps: norms below this are taken for it.
 
     >>> C4 = Cyclic(4)
-    >>> layer = NormNonlinearity(Grid2d(C4).field(C4.irreps[2] + C4.regular), bias=-1.0)
+    >>> layer = NormNonlinearity(Grid2d(C4).field(C4.irrep(1) + C4.regular), bias=-1.0)
     >>> bool((layer(0.1 * torch.ones(1, 6, 1, 1)) == 0).all())
     True
     """
@@ -134,7 +134,7 @@ class NormNonlinearity(TracedLayer):
     def examples(cls) -> Iterator[Layer]:
         D4, O, G, so2 = Dihedral(4), Octahedral(), Symmetric(3), SO2()
         H = G.subgroup([1])
-        yield cls(Grid2d(D4).field(D4.irreps[4] + D4.trivial + 2 * D4.irreps[4]), bias=-0.3)
+        yield cls(Grid2d(D4).field(D4.irrep(1) + D4.trivial + 2 * D4.irrep(1)), bias=-0.3)
         yield cls(Grid3d(O).field(O.irreps[3] + O.trivial), bias=0.2)
         yield cls(HomogeneousSpace(G, H).field(H.irreps[1] + H.regular), bias=-0.3)
         yield cls(Grid2d(so2).field(so2.irrep(1) + so2.trivial), bias=0.2)

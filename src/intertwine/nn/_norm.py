@@ -67,7 +67,7 @@ class BatchNorm(Layer):
         C4, D4, O, G, so2 = Cyclic(4), Dihedral(4), Octahedral(), Symmetric(3), SO2()
         H = G.subgroup([1])
         yield cls(Grid2d(C4).field(3 * C4.regular))
-        yield cls(Grid2d(D4).field(D4.irreps[4] + D4.regular + 2 * D4.irreps[1] + D4.trivial))
+        yield cls(Grid2d(D4).field(D4.irrep(1) + D4.regular + 2 * D4.irrep(0, -1) + D4.trivial))
         yield cls(Grid3d(O).field(O.irreps[3] + 2 * O.trivial))
         yield cls(HomogeneousSpace(G, H).field(2 * H.regular + H.irreps[1]))
         yield cls(Grid2d(so2).field(so2.irrep(1) + so2.trivial))

@@ -63,7 +63,7 @@ class NormPool(TracedLayer):
     Shapes: ``(batch, d, ...)`` to ``(batch, fields, ...)``. Equivariance: |ρ(h)v| = |v|.
 
     >>> C4 = Cyclic(4)
-    >>> NormPool(Grid2d(C4).field(C4.irreps[2])).out_type
+    >>> NormPool(Grid2d(C4).field(C4.irrep(1))).out_type
     Field(trivial on Grid2d(C4))
     """
 
@@ -76,7 +76,7 @@ class NormPool(TracedLayer):
     @classmethod
     def examples(cls) -> Iterator[Layer]:
         D4 = Dihedral(4)
-        yield cls(Grid2d(D4).field(2 * D4.irreps[4] + D4.regular))
+        yield cls(Grid2d(D4).field(2 * D4.irrep(1) + D4.regular))
 
     def forward(self, x: Tensor) -> Tensor:
         self.check_input(x)
@@ -111,7 +111,7 @@ class GlobalPool(TracedLayer):
     @classmethod
     def examples(cls) -> Iterator[Layer]:
         C4, O = Cyclic(4), Octahedral()
-        yield cls(Grid2d(C4).field(C4.regular + C4.irreps[2]))
+        yield cls(Grid2d(C4).field(C4.regular + C4.irrep(1)))
         yield cls(Grid3d(O).field(O.irreps[3] + O.trivial))
 
     def forward(self, x: Tensor) -> Tensor:
@@ -236,8 +236,8 @@ class AvgPool2d(_AvgPool):
     @classmethod
     def examples(cls) -> Iterator[Layer]:
         C4, D4 = Cyclic(4), Dihedral(4)
-        yield cls(Grid2d(C4).field(C4.irreps[2] + C4.regular), 2)
-        yield cls(Grid2d(D4).field(D4.irreps[4]), 3, stride=2, padding=1)
+        yield cls(Grid2d(C4).field(C4.irrep(1) + C4.regular), 2)
+        yield cls(Grid2d(D4).field(D4.irrep(1)), 3, stride=2, padding=1)
 
     def pool(self, x: Tensor) -> Tensor:
         """The map without checks."""

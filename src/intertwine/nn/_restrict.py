@@ -50,7 +50,7 @@ class Restrict(Layer):
     (17, True)
     >>> so2, C8 = SO2(), Cyclic(8)
     >>> Restrict(Grid2d(so2).field(so2.trivial + so2.irrep(1)), C8).out_type
-    Field(trivial + irrep2 on Grid2d(C8))
+    Field(trivial + irrep(1) on Grid2d(C8))
     """
 
     @checked
@@ -63,8 +63,8 @@ class Restrict(Layer):
     @classmethod
     def examples(cls) -> Iterator[Layer]:
         D4, O, so2, o2, o3 = Dihedral(4), Octahedral(), SO2(), O2(), O3()
-        yield cls(Grid2d(D4).field(D4.irreps[4] + D4.regular + D4.trivial), D4.subgroup([1]))
-        yield cls(Grid2d(D4).field(D4.irreps[4] + D4.regular), D4.subgroup([4]))
+        yield cls(Grid2d(D4).field(D4.irrep(1) + D4.regular + D4.trivial), D4.subgroup([1]))
+        yield cls(Grid2d(D4).field(D4.irrep(1) + D4.regular), D4.subgroup([4]))
         yield cls(Grid2d(so2).field(so2.irrep(2) + so2.trivial + so2.irrep(1)), Cyclic(4))
         yield cls(Grid2d(o2).field(o2.irrep(0, -1) + o2.irrep(1)), Dihedral(4))
         yield cls(Grid2d(o2).field(o2.irrep(0, -1) + o2.irrep(1)), so2)

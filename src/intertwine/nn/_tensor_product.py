@@ -223,10 +223,10 @@ class TensorProduct(Layer):
         H, so2, so3, o3 = G.subgroup([1]), SO2(), SO3(), O3()
         plane = Grid2d(D4)
         yield cls(
-            plane.field(D4.irreps[4] + 2 * D4.trivial + D4.irreps[4]),
-            plane.field(D4.irreps[4] + D4.regular + D4.irreps[1] + D4.irreps[4]),
+            plane.field(D4.irrep(1) + 2 * D4.trivial + D4.irrep(1)),
+            plane.field(D4.irrep(1) + D4.regular + D4.irrep(0, -1) + D4.irrep(1)),
         )
-        yield cls(Grid2d(C4).field(C4.regular + C4.irreps[2]), Grid2d(C4).field(C4.regular))
+        yield cls(Grid2d(C4).field(C4.regular + C4.irrep(1)), Grid2d(C4).field(C4.regular))
         yield cls(Grid3d(O).field(O.irreps[3] + O.trivial), Grid3d(O).field(O.irreps[4] + O.trivial + O.irreps[3]))
         cosets = HomogeneousSpace(G, H)
         yield cls(cosets.field(H.regular + H.irreps[1]), cosets.field(2 * H.regular))
@@ -317,7 +317,7 @@ class TensorSquare(TracedLayer):
     def examples(cls) -> Iterator[Layer]:
         C4, D4, O, G = Cyclic(4), Dihedral(4), Octahedral(), Symmetric(3)
         H, so2, so3 = G.subgroup([1]), SO2(), SO3()
-        yield cls(Grid2d(D4).field(D4.irreps[4] + 2 * D4.trivial + D4.irreps[4] + D4.irreps[1]))
+        yield cls(Grid2d(D4).field(D4.irrep(1) + 2 * D4.trivial + D4.irrep(1) + D4.irrep(0, -1)))
         yield cls(Grid2d(C4).field(C4.regular))
         yield cls(Grid3d(O).field(2 * O.irreps[3]))
         yield cls(HomogeneousSpace(G, H).field(2 * H.regular + H.irreps[1]))

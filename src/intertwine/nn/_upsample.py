@@ -79,10 +79,10 @@ class Upsample(Layer):
     @classmethod
     def examples(cls) -> Iterator[Layer]:
         C4, D4, O, so2 = Cyclic(4), Dihedral(4), Octahedral(), SO2()
-        yield cls(Grid2d(D4).field(D4.irreps[4] + D4.regular + D4.trivial), 2)
+        yield cls(Grid2d(D4).field(D4.irrep(1) + D4.regular + D4.trivial), 2)
         yield cls(Grid2d(C4).field(C4.regular), 3, mode="nearest")
         yield cls(Grid2d(C4).field(C4.regular), 2, mode="bicubic")
-        yield cls(Grid2d(C4).field(C4.irreps[2]), 2, align_corners=True)
+        yield cls(Grid2d(C4).field(C4.irrep(1)), 2, align_corners=True)
         yield cls(Grid3d(O).field(O.irreps[3] + O.trivial), 2)
         yield cls(Grid2d(so2).field(so2.irrep(1)), 2)
 

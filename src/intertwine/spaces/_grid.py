@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from .._checked import checked
+from .._numerics import LAW_TOLERANCE
 from ..errors import InputError, RepresentationError
-from ..groups import Element, FiniteGroup, Group, Representation, content_digest
+from ..groups import Element, FiniteGroup, Group, LieGroup, Representation, content_digest, parse
 from ._resample import resample
 from ._space import Space
 
@@ -40,8 +41,8 @@ class Grid(Space):
     induced representation is exact; elsewhere the field is interpolated.
 
     Args:
-        stabilizer: H, a group that acts on d-dimensional space.
-        action: the representation by which it acts; the group's standard one unless given.
+        stabilizer: H, a group that acts on d-dimensional space, or its name, such as ``"D4"``.
+        action: the orthogonal representation by which it acts; the group's standard one unless given.
         lattice_basis: columns are the steps of the lattice along the array's coordinates.
     """
 
@@ -59,13 +60,15 @@ class Grid(Space):
                 got=f"{stabilizer.name} acting by {standard if standard is not None else 'nothing'}",
                 fix=f"Pass action=rho with rho a {dimension}-dimensional representation of {stabilizer.name}.",
             )
+        _require_orthogonal(standard, who=name)
         self.stabilizer, self.dimension, self.action, self.lattice_basis = (
             stabilizer,
             dimension,
             standard,
             lattice_basis,
         )
-        self.name = name
+        usual = standard == getattr(stabilizer, "standard", None)
+        self.name = name if usual else f"{name[:-1]}, {standard.name})"
         self.digest = content_digest("grid", dimension, standard.digest, lattice_basis)
 
     # -- the space ---------------------------------------------------------------------------------------------
@@ -210,7 +213,10 @@ class Grid2d(Grid):
     """
 
     @checked
-    def __init__(self, stabilizer: Group, *, action: Representation | None = None, lattice: Lattice = "square") -> None:
+    def __init__(
+        self, stabilizer: Group | str, *, action: Representation | None = None, lattice: Lattice = "square"
+    ) -> None:
+        stabilizer = parse(stabilizer) if isinstance(stabilizer, str) else stabilizer
         if lattice not in ("square", "hexagonal"):
             raise InputError("Grid2d", expected="lattice 'square' or 'hexagonal'", got=repr(lattice), fix="Choose one.")
         self.lattice = lattice
@@ -220,14 +226,43 @@ class Grid2d(Grid):
 
 
 class Grid3d(Grid):
-    """3-space with the motions R³ ⋊ H, H ≤ O(3), sampled on the cubic lattice."""
+    """3-space with the motions R³ ⋊ H, H ≤ O(3), sampled on the cubic lattice.
+
+    Groups of the plane act about an axis:
+
+    >>> from intertwine.groups import SO2
+    >>> Grid3d(SO2(), action=SO2().about_axis("z"))
+    Grid3d(SO(2), about z)
+    """
 
     @checked
-    def __init__(self, stabilizer: Group, *, action: Representation | None = None) -> None:
+    def __init__(self, stabilizer: Group | str, *, action: Representation | None = None) -> None:
+        stabilizer = parse(stabilizer) if isinstance(stabilizer, str) else stabilizer
         super().__init__(
             stabilizer,
             dimension=3,
             action=action,
             lattice_basis=torch.eye(3, dtype=torch.float64),
             name=f"Grid3d({stabilizer.name})",
+        )
+
+
+def _require_orthogonal(action: Representation, *, who: str) -> None:
+    """Motions keep distances. What a representation of a Lie group says about itself is checked at a few elements."""
+    group = action.group
+    complaint = None if action.is_orthogonal else "which is not orthogonal"
+    if complaint is None and isinstance(group, LieGroup):
+        with torch.device("cpu"), torch.no_grad():
+            g, h = group.probes, group.probes.flip(0)
+            a, b = action(g), action(h)
+            if float((a @ a.mT - torch.eye(action.dim, dtype=a.dtype)).abs().max()) > LAW_TOLERANCE:
+                complaint = "whose matrices are not orthogonal"
+            elif float((action(group.compose(g, h)) - a @ b).abs().max()) > LAW_TOLERANCE:
+                complaint = "which is no homomorphism: rho(gh) differs from rho(g) rho(h)"
+    if complaint is not None:
+        raise RepresentationError(
+            who,
+            expected=f"an orthogonal representation of {group.name} as the action",
+            got=f"{action.name}, {complaint}",
+            fix="Motions of a grid keep distances: write the action in an orthonormal basis.",
         )

@@ -15,6 +15,8 @@ from ..nn import Layer
 from ..spaces import FieldType, Grid, Motion
 from ._trial import Move, Trial
 
+Named = tuple[str, Element]
+
 _SIZES = {
     2: (33, 32, 31, 34, 35, 36, 37, 29, 28, 40, 41, 48, 49, 64, 65),
     3: (9, 8, 10, 11, 12, 13, 16, 17, 18, 19, 20, 24, 25),
@@ -23,11 +25,13 @@ _SMOOTH_LEAST = {2: 28, 3: 16}  # an array that leaves room for a smooth field i
 
 
 def grid_trial(layer: Layer, space: Grid, size: int | None, noise: torch.Generator) -> Trial:
-    """All elements that keep the lattice, one translation; and one element that does not keep the lattice."""
+    """Elements that keep the lattice and one translation; and elements that do not keep it, of every component."""
     n = size if size is not None else _size_that_fits(layer, space.dimension, least=0)
     sizes = (n,) * space.dimension
     f = torch.randn(2, layer.in_type.dim, *sizes, dtype=torch.float64, generator=noise)
-    others = [pair for pair in _pairs(layer, turns=8) if not _keeps_lattice(space, pair[1])][:1]  # turns are alike
+    candidates = _pairs(layer, _random_elements(_group(layer), noise))
+    others = [pair for pair in candidates if not _keeps_lattice(space, pair[1])]
+    others = others[:1] if isinstance(_group(layer), FiniteGroup) else others  # one is like the other
     if others and size is None:
         n = _size_that_fits(layer, space.dimension, least=_SMOOTH_LEAST[space.dimension])
     smooth = _smooth_field(layer.in_type, n, space.dimension, noise) if others else None
@@ -36,7 +40,7 @@ def grid_trial(layer: Layer, space: Grid, size: int | None, noise: torch.Generat
 
 
 def _exact_moves(layer: Layer, space: Grid, sizes: tuple[int, ...]) -> Iterator[Move]:
-    for pair in _pairs(layer, turns=4):
+    for pair in _pairs(layer, _elements(_group(layer))):
         if _keeps_lattice(space, pair[1]):
             yield _turn(layer, *pair, padding="circular")
     step = layer.shift_step(sizes)
@@ -72,45 +76,49 @@ def _motion(field: FieldType, translation: Tensor | None, h: Element) -> Motion:
     return space.motion(torch.zeros(space.dimension) if translation is None else translation, h)
 
 
-def _pairs(layer: Layer, *, turns: int) -> Sequence[tuple[str, Element, Element]]:
+def _pairs(layer: Layer, elements: Sequence[Named]) -> list[tuple[str, Element, Element]]:
     """Elements of the group of the output, as elements of the groups of input and output.
 
     The two groups are one, except for a layer that restricts fields to a subgroup.
     """
-    before, after = layer.in_type.space.stabilizer, layer.out_type.space.stabilizer
-    return [(name, h if before == after else before.embed(after, h), h) for name, h in _elements(after, turns)]
+    before, after = layer.in_type.space.stabilizer, _group(layer)
+    return [(name, h if before == after else before.embed(after, h), h) for name, h in elements]
 
 
-def _elements(group: Group, turns: int) -> Sequence[tuple[str, Element]]:
-    """All elements of a finite group; for a Lie group turns by 360°/turns, with a reflection where it has one."""
+def _group(layer: Layer) -> Group:
+    return layer.out_type.space.stabilizer
+
+
+def _elements(group: Group) -> list[Named]:
+    """All elements of a finite group; for a Lie group those that keep the lattice in its usual actions."""
     if isinstance(group, FiniteGroup):
         return [(f"element {h} of {group.name}", h) for h in range(group.order)]
+    return _with_components(group, _turns(group)) if isinstance(group, LieGroup) else []
+
+
+def _random_elements(group: Group, noise: torch.Generator) -> list[Named]:
+    """The elements of a finite group in random order; a random element of each component of a Lie group."""
     if not isinstance(group, LieGroup):
-        return []
-    found: list[tuple[str, Element]] = []
-    for name, turn in _turns(group, turns):
-        for number, component in enumerate(group.component_representatives):
-            what = name + (" after a reflection" if number else "")
-            found.append((f"{what} in {group.name}", turn @ component))
-    return found
+        found = _elements(group)
+        return [found[k] for k in torch.randperm(len(found), generator=noise).tolist()]
+    angles = pi * (2 * torch.rand(group.algebra_dim, dtype=torch.float64, generator=noise) - 1)
+    return _with_components(group, [("a random turn", group.exp(angles))])
 
 
-def _turns(group: LieGroup, turns: int) -> Iterator[tuple[str, Tensor]]:
+def _with_components(group: LieGroup, turns: Sequence[tuple[str, Tensor]]) -> list[Named]:
+    return [
+        (f"{name}{' after a reflection' if number else ''} in {group.name}", turn @ component)
+        for name, turn in turns
+        for number, component in enumerate(group.component_representatives)
+    ]
+
+
+def _turns(group: LieGroup) -> list[tuple[str, Tensor]]:
     if group.matrix_dim == 2:
-        for k in range(turns):
-            yield (
-                f"the turn by {360 * k / turns:g}°",
-                group.exp(torch.tensor([2 * pi * k / turns], dtype=torch.float64)),
-            )
-        return
-    cube = Octahedral()
-    for k in range(cube.order):
-        yield f"rotation {k} of the cube", cube.standard(k)  # type: ignore[misc]
-    if turns > 4:
-        yield (
-            "a turn by 40° about (1, 2, 2)",
-            group.exp(torch.tensor([1.0, 2.0, 2.0], dtype=torch.float64) * (pi / 13.5)),
-        )
+        quarters = torch.arange(4, dtype=torch.float64)[:, None] * (pi / 2)
+        return [(f"the turn by {90 * k}°", g) for k, g in enumerate(group.exp(quarters))]
+    cube = Octahedral().standard
+    return [(f"rotation {k} of the cube", g) for k, g in enumerate(cube.matrices)] if cube is not None else []
 
 
 def _keeps_lattice(space: Grid, h: Element) -> bool:

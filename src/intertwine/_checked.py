@@ -185,13 +185,21 @@ def _resolved(annotation: Any, names: dict[str, Any]) -> Any:
 
 
 def _wrong(function: Callable[..., Any], args: tuple[Any, ...], parameter: _Parameter, value: object) -> InputError:
-    is_init = function.__name__ == "__init__"
     return InputError(
-        type(args[0]).__name__ if is_init else function.__qualname__.rpartition(">.")[2],
+        _name_of_call(function, args),
         expected=f"{parameter.name} to be {in_words(parameter.hint)}",
         got=describe(value),
         fix=_advice(parameter.hint, value),
     )
+
+
+def _name_of_call(function: Callable[..., Any], args: tuple[Any, ...]) -> str:
+    """``Conv2d`` for a constructor, ``Dihedral.irrep`` for a method: of the object's own class, not of the base."""
+    is_method = "." in function.__qualname__.rpartition(">.")[2]
+    if not is_method or not args:
+        return function.__name__
+    owner = args[0] if inspect.isclass(args[0]) else type(args[0])
+    return owner.__name__ if function.__name__ == "__init__" else f"{owner.__name__}.{function.__name__}"
 
 
 def _advice(hint: Any, value: object) -> str:
@@ -273,3 +281,22 @@ def describe(value: object) -> str:
 
 def _shortened(text: str) -> str:
     return text if len(text) <= _MAX_REPR else f"{text[: _MAX_REPR - 1]}…"
+
+
+def require_index(x: int | torch.Tensor, count: int, *, who: str, what: str, fix: str) -> int | torch.Tensor:
+    """A number from 0 to ``count`` - 1, or a tensor of such numbers.
+
+    >>> require_index(torch.tensor([0, 3]), 4, who="example", what="points", fix="")
+    tensor([0, 3])
+    """
+    if isinstance(x, int):
+        inside = 0 <= x < count
+    elif not isinstance(x, torch.Tensor) or x.is_floating_point() or x.is_complex() or x.dtype == torch.bool:
+        inside = False
+    else:
+        inside = not x.numel() or bool(x.min() >= 0 and x.max() < count)
+    if not inside:
+        is_short = isinstance(x, torch.Tensor) and x.numel() <= 8
+        got = str(torch.as_tensor(x).tolist()) if is_short else describe(x)
+        raise InputError(who, expected=f"{what} 0..{count - 1}", got=got, fix=fix)
+    return x

@@ -85,12 +85,14 @@ def test_nothing_is_stored_for_an_irreducible():
 class TestRefusals:
     @pytest.mark.parametrize("frequency", [-1, 5, 1.0, True, "1", None])
     def test_frequencies(self, frequency):
-        with pytest.raises(InputError, match=r"C8.irrep: expected one of trivial, irrep\(1\)"):
+        with pytest.raises(
+            InputError, match=r"irrep: expected (one of trivial, irrep\(1\)|frequency to be a whole number)"
+        ):
             Cyclic(8).irrep(frequency)
 
     @pytest.mark.parametrize(("frequency", "parity"), [(1, 1), (1, -1), (0, 2), (2, True), (3, None), (0, 0)])
     def test_parities(self, frequency, parity):
-        with pytest.raises(InputError, match=r"D4.irrep: expected one of"):
+        with pytest.raises(InputError, match=r"irrep: expected (one of|parity to be a whole number)"):
             Dihedral(4).irrep(frequency, parity)
 
     def test_elements_outside(self):

@@ -175,7 +175,7 @@ class TestGrids:
         assert distance(values, expected) < 1e-13
 
     def test_errors(self):
-        with pytest.raises(InputError, match=r"SphereGrid: expected kind to be 'gauss-legendre' or 'equiangular'"):
+        with pytest.raises(InputError, match=r"Sphere.grid: expected kind to be 'gauss-legendre' or 'equiangular'"):
             SPHERE.grid("healpix", band_limit=3)
         with pytest.raises(InputError, match=r"a band limit.*a whole number, 0 or more; got -1"):
             SPHERE.grid("equiangular", band_limit=-1)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 from torch import Tensor
 
+from .._checked import checked
 from .._numerics import LAW_TOLERANCE, RANK_TOLERANCE, require_memory
 from ..errors import NumericalError
 from ._decompose import as_count
@@ -53,9 +54,11 @@ class CompactLieGroup(LieGroup):
     def trivial(self) -> LieRepresentation:
         return trivial(self)
 
+    @checked
     def inverse(self, g: Element) -> Tensor:
         return self.as_matrices(g, who=f"{self.name}.inverse").mT
 
+    @checked
     def haar_quadrature(self, degree: int) -> Quadrature:
         """Elements and weights with Σ w f(g) = ∫ f(g) dg for all f of total degree ≤ ``degree``.
 
@@ -73,12 +76,14 @@ class CompactLieGroup(LieGroup):
             weights = (weights[:, None] * extra).flatten()
         return elements, weights
 
+    @checked
     def intertwining_number(self, rho1: Representation, rho2: Representation) -> int:
         require_same_group(f"{self.name}.intertwining_number", (self.trivial, rho1, rho2))
         g, weights = self.class_quadrature(degree_of(rho1) + degree_of(rho2))
         value = (weights * rho1.character(g) * rho2.character(g)).sum()  # real characters: χ(g⁻¹) = χ(g)
         return as_count(value, who=f"dim Hom({rho1.name}, {rho2.name})")
 
+    @checked
     def decompose(self, rho: Representation) -> Decomposition:
         require_same_group(f"{self.name}.decompose", (self.trivial, rho))
         irreps = self.irreps_up_to(degree_of(rho))

@@ -46,21 +46,26 @@ class Translations(EuclideanGroup):
     def generators(self) -> Tensor:
         return shifts(self.space_dim)
 
+    @checked
     def from_vector(self, t: Tensor | Sequence[float]) -> Tensor:
         """The translation by t, ``(..., n)``."""
         t = require_vectors(torch.as_tensor(t, dtype=torch.float64), self.space_dim, who=f"{self.name}.from_vector")
         return homogeneous(torch.eye(self.space_dim).to(t).expand(*t.shape, self.space_dim), t)
 
+    @checked
     def exp(self, coords: Tensor) -> Tensor:
         return self.from_vector(self.as_coordinates(coords))
 
+    @checked
     def log(self, g: Element) -> Tensor:
         return self.translation(self.require(g, who=f"{self.name}.log"))
 
+    @checked
     def sample(self, n: int, generator: torch.Generator | None = None, *, radius: float = 1.0) -> Tensor:
         require_whole(n, who=f"{self.name}.sample", name="n")
         return self.from_vector(ball(n, self.space_dim, radius, generator, who=f"{self.name}.sample"))
 
+    @checked
     def irrep(self, k: Tensor | Sequence[float]) -> LieRepresentation:
         """The irreducible of wave vector k, ``(n,)``: rotation by k·t; trivial for k = 0.
 
@@ -70,6 +75,7 @@ class Translations(EuclideanGroup):
         """
         return translation_irrep(self, k)
 
+    @checked
     def decompose(self, rho: Representation) -> Decomposition:
         require_same_group(f"{self.name}.decompose", (self.trivial, rho))
         return decompose_translations(self, rho)
@@ -101,6 +107,7 @@ class SpecialEuclideanGroup(EuclideanGroup):
         wide[:, : self.space_dim, : self.space_dim] = turns
         return torch.cat([shifts(self.space_dim), wide])
 
+    @checked
     def from_parts(self, r: Tensor, t: Tensor | Sequence[float]) -> Tensor:
         """The motion x ↦ rx + t, for rotations r ``(..., n, n)`` and translations t ``(..., n)``."""
         r = self.rotations.require(r, who=f"{self.name}.from_parts")
@@ -111,30 +118,36 @@ class SpecialEuclideanGroup(EuclideanGroup):
     def _jacobian(self, w: Tensor) -> Tensor:
         """∫₀¹ exp(s w) ds, which takes the translation coordinates to the translation."""
 
+    @checked
     def exp(self, coords: Tensor) -> Tensor:
         coords = self.as_coordinates(coords)
         t, w = coords[..., : self.space_dim], coords[..., self.space_dim :]
         return homogeneous(self.rotations.exp(w), (self._jacobian(w) @ t[..., None])[..., 0])
 
+    @checked
     def log(self, g: Element) -> Tensor:
         g = self.require(g, who=f"{self.name}.log")
         w = self.rotations.log(self.rotation(g))
         t = torch.linalg.solve(self._jacobian(w), self.translation(g)[..., None])[..., 0]
         return torch.cat([t, w], dim=-1)
 
+    @checked
     def sample(self, n: int, generator: torch.Generator | None = None, *, radius: float = 1.0) -> Tensor:
         require_whole(n, who=f"{self.name}.sample", name="n")
         t = ball(n, self.space_dim, radius, generator, who=f"{self.name}.sample")
         return homogeneous(self.rotations.sample(n, generator), t)
 
+    @checked
     def irrep(self, degree: int) -> LieRepresentation:
         """The irreducible of the rotations of this degree, translations acting trivially."""
         return self._inflate(self.rotations.irrep(degree))
 
+    @checked
     def irreps_up_to(self, degree: int) -> tuple[LieRepresentation, ...]:
         """The irreducibles of the rotations up to this degree; no other orthogonal ones have finite dimension."""
         return tuple(self.irrep(l) for l in range(degree + 1))
 
+    @checked
     def decompose(self, rho: Representation) -> Decomposition:
         require_same_group(f"{self.name}.decompose", (self.trivial, rho))
         moved = float(self.differential(rho)[: self.space_dim].abs().max())

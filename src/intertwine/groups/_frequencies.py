@@ -42,7 +42,7 @@ class TurningRepresentation(Representation):
 
     def _turn(self, g: Element) -> tuple[Tensor, Tensor]:
         """The rotations, and whether there is a mirror before them."""
-        index, n = torch.as_tensor(self._finite._checked(g)), len(self._rotations)
+        index, n = torch.as_tensor(self._finite.require_element(g)), len(self._rotations)
         return self._rotations[self.frequency * (index % n) % n], index >= n
 
     def __call__(self, g: Element) -> Tensor:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .._checked import checked
+from .._checked import checked, describe
 from .._numerics import projector_range, require_memory
+from ..errors import InputError
 
 
 @checked
@@ -25,6 +26,13 @@ def intertwiners(rho1: Tensor, rho2: Tensor, *, orthogonal: bool) -> Tensor:
         rho2: matrices ``(|S|, d2, d2)``.
         orthogonal: whether all of them are orthogonal.
     """
+    square = all(rho.ndim == 3 and rho.shape[1] == rho.shape[2] and rho.is_floating_point() for rho in (rho1, rho2))
+    if not square or len(rho1) != len(rho2):
+        raise InputError(
+            "intertwiners",
+            expected="real matrices (|S|, d1, d1) and (|S|, d2, d2)",
+            got=f"{describe(rho1)} and {describe(rho2)}",
+        )
     d1, d2 = rho1.shape[-1], rho2.shape[-1]
     if len(rho1) == 1:
         return torch.eye(d1 * d2, dtype=rho1.dtype).reshape(-1, d2, d1)
@@ -50,6 +58,13 @@ def permutation_intertwiners(table1: Tensor, table2: Tensor) -> Tensor:
         table1: ``(|S|, d1)``, the places to which each element sends the basis vectors.
         table2: ``(|S|, d2)``.
     """
+    whole = all(t.ndim == 2 and not t.is_floating_point() and not t.is_complex() for t in (table1, table2))
+    if not whole or len(table1) != len(table2):
+        raise InputError(
+            "permutation_intertwiners",
+            expected="tables of places (|S|, d1) and (|S|, d2)",
+            got=f"{describe(table1)} and {describe(table2)}",
+        )
     d1, d2 = table1.shape[1], table2.shape[1]
     pairs = (table2[:, :, None] * d1 + table1[:, None, :]).flatten(1)
     first = pairs.min(0).values  # the smallest pair in the orbit names it

@@ -8,6 +8,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
+from .._checked import checked
 from ..errors import InputError, SubgroupError
 from ._checks import require_shape
 from ._group import Element, Group
@@ -99,9 +100,11 @@ class LieGroup(Group):
         generic = torch.arange(1.0, (d + 1) * d + 1, dtype=torch.float64).sin().reshape(d + 1, d)
         return torch.cat([self.component_representatives, self.exp(generic)])
 
+    @checked
     def compose(self, a: Element, b: Element) -> Tensor:
         return self.as_matrices(a, who=f"{self.name}.compose") @ self.as_matrices(b, who=f"{self.name}.compose")
 
+    @checked
     def contains(self, g: Element) -> bool:
         """Whether every matrix of the batch g is an element, to 1e-5.
 
@@ -112,6 +115,7 @@ class LieGroup(Group):
         shaped = isinstance(g, Tensor) and g.shape[-2:] == (self.matrix_dim, self.matrix_dim)
         return shaped and self._complaint(self.as_matrices(g, who=self.name)) is None
 
+    @checked
     def require(self, g: Element, *, who: str) -> Tensor:
         """The matrices g in float64, or an error that says why they are no elements."""
         m = self.as_matrices(g, who=who)
@@ -126,11 +130,13 @@ class LieGroup(Group):
             )
         return m
 
+    @checked
     def as_matrices(self, g: Element, *, who: str) -> Tensor:
         """The matrices g in float64, only their shape checked."""
         size, fix = self.matrix_dim, "Elements of a Lie group are matrices; see exp, log and sample."
         return require_shape(g, size, size, who=who, what=f"elements of {self.name}", fix=fix)
 
+    @checked
     def as_coordinates(self, coords: Tensor) -> Tensor:
         """Coordinates in the Lie algebra in float64, their shape checked."""
         what, fix = "coordinates in the Lie algebra", "The basis they refer to is the attribute generators."
@@ -144,6 +150,7 @@ class LieGroup(Group):
             self, _own_matrices, dim=self.matrix_dim, degree=1, name="standard", is_orthogonal=orthogonal
         )
 
+    @checked
     def embed(self, subgroup: Group, h: Element) -> Tensor:
         """The element of this group that the element ``h`` of ``subgroup`` is.
 
@@ -172,6 +179,7 @@ class LieGroup(Group):
             fix="Restrict in steps (SO(3), SO(2), C_n), or make a group of motions: FiniteGroup.from_matrices.",
         )
 
+    @checked
     def differential(self, rho: Representation) -> Tensor:
         """The matrices by which the Lie algebra acts: d/dt rho(exp(t X_a)) at t = 0 for the generators X_a.
 

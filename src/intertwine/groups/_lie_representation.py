@@ -53,9 +53,11 @@ class LieRepresentation(Representation):
         self.group, self.dim, self.name, self.degree = group, dim, name, degree
         self._lie_group, self._function, self._is_orthogonal = group, function, is_orthogonal
 
+    @checked
     def __call__(self, g: Element) -> Tensor:
         return self._function(self._lie_group.require(g, who=f"{self.name} of {self.group.name}"))
 
+    @checked
     def character(self, g: Element) -> Tensor:
         return torch.einsum("...ii->...", self(g))
 

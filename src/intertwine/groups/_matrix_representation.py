@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from .._checked import checked
+from .._checked import checked, describe
 from .._numerics import LAW_TOLERANCE
 from ..errors import RepresentationError
 from ._group import Element
@@ -30,17 +30,23 @@ class MatrixRepresentation(Representation):
 
     @checked
     def __init__(self, group: FiniteGroup, matrices: Tensor, *, name: str, validated: bool = False) -> None:
-        self.group, self.name = group, name
+        if matrices.ndim != 3 or matrices.shape[1] != matrices.shape[2] or matrices.is_complex():
+            raise RepresentationError(
+                name, expected=f"real matrices ({group.order}, d, d) for {group.name}", got=describe(matrices)
+            )
+        self.group, self._finite, self.name = group, group, name
         self._matrices = matrices.to(torch.float64)
         self.dim = int(matrices.shape[-1])
         if not validated:
             _require_homomorphism(group, self._matrices, name)
 
+    @checked
     def __call__(self, g: Element) -> Tensor:
-        return self._matrices[g]
+        return self._matrices[self._finite.require_element(g)]
 
+    @checked
     def character(self, g: Element) -> Tensor:
-        return torch.einsum("...ii->...", self._matrices[g])
+        return torch.einsum("...ii->...", self(g))
 
     @cached_property
     def digest(self) -> str:
@@ -71,17 +77,23 @@ class PermutationRepresentation(Representation):
 
     @checked
     def __init__(self, group: FiniteGroup, table: Tensor, *, name: str) -> None:
-        self.group, self.name = group, name
+        if table.ndim != 2 or len(table) != group.order:
+            raise RepresentationError(
+                name, expected=f"a table ({group.order}, d) of places for {group.name}", got=describe(table)
+            )
+        self.group, self._finite, self.name = group, group, name
         self._table = table.to(torch.int64)
         self.dim = int(table.shape[1])
 
+    @checked
     def __call__(self, g: Element) -> Tensor:
-        images = self._table[g]
+        images = self._table[self._finite.require_element(g)]
         out = torch.zeros(*images.shape, self.dim, dtype=torch.float64)
         return out.scatter_(-2, images[..., None, :], 1.0)
 
+    @checked
     def character(self, g: Element) -> Tensor:
-        fixed = self._table[g] == torch.arange(self.dim)
+        fixed = self._table[self._finite.require_element(g)] == torch.arange(self.dim)
         return fixed.sum(-1).to(torch.float64)
 
     @cached_property

@@ -7,6 +7,7 @@ from abc import abstractmethod
 import torch
 from torch import Tensor
 
+from .._checked import checked
 from ..errors import InputError
 from ._checks import require_vectors
 from ._group import Element
@@ -28,21 +29,25 @@ class EuclideanGroup(LieGroup):
     def trivial(self) -> LieRepresentation:
         return trivial(self)
 
+    @checked
     def inverse(self, g: Element) -> Tensor:
         g = self.as_matrices(g, who=f"{self.name}.inverse")
         back = self.rotation(g).mT
         return homogeneous(back, -(back @ self.translation(g)[..., None])[..., 0])
 
+    @checked
     def rotation(self, g: Element) -> Tensor:
         """The rotation r of x ↦ rx + t, ``(..., n, n)``."""
         n = self.space_dim
         return self.as_matrices(g, who=f"{self.name}.rotation")[..., :n, :n]
 
+    @checked
     def translation(self, g: Element) -> Tensor:
         """The translation t of x ↦ rx + t, ``(..., n)``."""
         n = self.space_dim
         return self.as_matrices(g, who=f"{self.name}.translation")[..., :n, n]
 
+    @checked
     def act(self, g: Element, x: Tensor) -> Tensor:
         """The points gx = rx + t for points x ``(..., n)``."""
         x = require_vectors(x, self.space_dim, who=f"{self.name}.act")
@@ -55,6 +60,7 @@ class EuclideanGroup(LieGroup):
         The group has no finite Haar measure, so that the radius is a choice; rotations are distributed evenly.
         """
 
+    @checked
     def intertwining_number(self, rho1: Representation, rho2: Representation) -> int:
         """The dimension of Hom_G(rho1, rho2), by solving drho2(X) A = A drho1(X) for all generators X.
 

@@ -38,6 +38,7 @@ class Cyclic(FiniteGroup):
         """All real irreducible representations by frequency: ``irreps[k]`` is ``irrep(k)``."""
         return cyclic_irreps(self)
 
+    @checked
     def irrep(self, frequency: int) -> Representation:
         """The irreducible in which element 1 turns by ``frequency`` · 2π/n, for frequencies 0 to n/2.
 
@@ -72,6 +73,7 @@ class Dihedral(FiniteGroup):
         """All real irreducible representations by frequency, then by parity."""
         return dihedral_irreps(self)
 
+    @checked
     def irrep(self, frequency: int, parity: int | None = None) -> Representation:
         """The irreducible in which element 1 turns by ``frequency`` · 2π/n, for frequencies 0 to n/2.
 

@@ -9,6 +9,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from .._checked import checked
 from ..errors import InputError
 from . import _rotation_maps as maps
 from ._axis import Axis, about_axis
@@ -31,9 +32,11 @@ class _PlanarGroup(CompactLieGroup):
     def generators(self) -> Tensor:
         return torch.tensor([[[0.0, -1.0], [1.0, 0.0]]], dtype=torch.float64)
 
+    @checked
     def exp(self, coords: Tensor) -> Tensor:
         return maps.planar(self.as_coordinates(coords)[..., 0])
 
+    @checked
     def from_angle(self, theta: Tensor | float) -> Tensor:
         """The rotation by the angle theta, counterclockwise.
 
@@ -66,20 +69,25 @@ class SO2(_PlanarGroup):
     def component_representatives(self) -> Tensor:
         return self.identity[None]
 
+    @checked
     def log(self, g: Element) -> Tensor:
         return maps.planar_angle(self.require(g, who="SO(2).log"))[..., None]
 
+    @checked
     def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
         """Elements distributed by the Haar measure."""
         require_whole(n, who="SO(2).sample", name="n")
         return maps.planar(2 * pi * torch.rand(n, dtype=torch.float64, generator=generator))
 
+    @checked
     def haar_factors(self, degree: int) -> tuple[Quadrature, ...]:
         return (equal_turns(degree, who="SO(2).haar_quadrature"),)
 
+    @checked
     def class_quadrature(self, degree: int) -> Quadrature:
         return equal_turns(degree, who="SO(2).class_quadrature")
 
+    @checked
     def irrep(self, m: int) -> LieRepresentation:
         """The irreducible of frequency m ≥ 0: rotation by mθ, of complex type, for m ≥ 1; trivial for m = 0.
 
@@ -88,9 +96,11 @@ class SO2(_PlanarGroup):
         """
         return so2_irrep(self, m)
 
+    @checked
     def irreps_up_to(self, degree: int) -> tuple[LieRepresentation, ...]:
         return tuple(self.irrep(m) for m in range(degree + 1))
 
+    @checked
     def about_axis(self, axis: Axis = "z") -> LieRepresentation:
         """Turns of 3-space about an axis: ``Grid3d(SO2(), action=SO2().about_axis())``.
 
@@ -127,26 +137,31 @@ class O2(_PlanarGroup):
     def component_representatives(self) -> Tensor:
         return torch.stack([self.identity, torch.tensor([-1.0, 1.0], dtype=torch.float64).diag()])
 
+    @checked
     def log(self, g: Element) -> Tensor:
         g = self.require(g, who="O(2).log")
         require_identity_component(g, who="O(2).log")
         return maps.planar_angle(g)[..., None]
 
+    @checked
     def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
         """Elements distributed by the Haar measure, reflections with probability one half."""
         require_whole(n, who="O(2).sample", name="n")
         turns = maps.planar(2 * pi * torch.rand(n, dtype=torch.float64, generator=generator))
         return turns @ self.component_representatives[torch.randint(2, (n,), generator=generator)]
 
+    @checked
     def haar_factors(self, degree: int) -> tuple[Quadrature, ...]:
         components = self.component_representatives, torch.full((2,), 0.5, dtype=torch.float64)
         return components, equal_turns(degree, who="O(2).haar_quadrature")
 
+    @checked
     def class_quadrature(self, degree: int) -> Quadrature:
         turns, weights = equal_turns(degree, who="O(2).class_quadrature")
         mirror = self.component_representatives[1:]  # all reflections are conjugate
         return torch.cat([turns, mirror]), torch.cat([weights / 2, weights.new_tensor([0.5])])
 
+    @checked
     def irrep(self, m: int, parity: int | None = None) -> LieRepresentation:
         """The irreducible of frequency m.
 
@@ -158,9 +173,11 @@ class O2(_PlanarGroup):
         """
         return o2_irrep(self, m, parity)
 
+    @checked
     def irreps_up_to(self, degree: int) -> tuple[LieRepresentation, ...]:
         return (self.irrep(0), self.irrep(0, -1), *(self.irrep(m) for m in range(1, degree + 1)))
 
+    @checked
     def about_axis(
         self, axis: Axis = "z", *, reflections: Literal["mirrors", "half turns"] = "mirrors"
     ) -> LieRepresentation:

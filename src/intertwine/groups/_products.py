@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from .._checked import checked
-from ..errors import GroupLawError
+from .._checked import checked, describe
+from ..errors import GroupLawError, InputError
 from ._finite import FiniteGroup
 
 
+@checked
 def direct_product(*factors: FiniteGroup) -> FiniteGroup:
     """The direct product; the last factor's index runs fastest.
 
@@ -18,6 +19,8 @@ def direct_product(*factors: FiniteGroup) -> FiniteGroup:
     >>> direct_product(Cyclic(2), Cyclic(3)).is_abelian
     True
     """
+    if not factors:
+        raise InputError("direct_product", expected="at least one group", got="none")
     product = factors[0]
     for factor in factors[1:]:
         still = np.tile(np.arange(product.order), (factor.order, 1))
@@ -41,13 +44,16 @@ def semidirect_product(
     >>> semidirect_product(Cyclic(3), Cyclic(2), [[0, 1, 2], [0, 2, 1]]).is_abelian
     False
     """
-    rows = np.asarray(action, np.int64)
+    try:
+        rows = np.asarray(action, np.int64)
+    except (TypeError, ValueError):
+        rows = np.empty(0, np.int64)
     who = name or f"semidirect product of {normal.name} and {acting.name}"
     if rows.shape != (acting.order, normal.order) or not (np.sort(rows, 1) == np.arange(normal.order)).all():
         raise GroupLawError(
             who,
             expected=f"for each of the {acting.order} elements of {acting.name} a permutation of 0..{normal.order - 1}",
-            got=f"an array of shape {rows.shape}",
+            got=f"an array of shape {rows.shape}" if rows.size else describe(action),
             fix="Row h lists the images of the elements of N under h.",
         )
     for h in range(acting.order):

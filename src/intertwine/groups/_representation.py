@@ -17,7 +17,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from .._checked import checked
+from .._checked import checked, describe
 from .._numerics import require_memory
 from ..errors import RepresentationError
 from ._group import Element, Group
@@ -135,6 +135,7 @@ class Representation(ABC):
         """The representation on linear forms, g ↦ rho(g⁻¹)ᵀ."""
         return direct_sum(Dual(atom) for atom in self.atoms)
 
+    @checked
     def restrict(self, subgroup: Group) -> Representation:
         """The same matrices for the elements of a subgroup only."""
         return direct_sum(Restriction(atom, subgroup) for atom in self.atoms)
@@ -169,6 +170,8 @@ class Decomposition:
 @checked
 def require_same_group(who: str, representations: Sequence[Representation]) -> Group:
     """The common group of the representations, or an error that names both."""
+    if not representations:
+        raise RepresentationError(who, expected="at least one representation", got="none")
     first = representations[0].group
     for rho in representations[1:]:
         if rho.group != first:
@@ -184,6 +187,10 @@ def require_same_group(who: str, representations: Sequence[Representation]) -> G
 @checked
 def direct_sum(parts: Iterable[Representation]) -> Representation:
     """The direct sum; sums within sums are flattened, a single part is returned as it is."""
+    parts = list(parts)
+    for part in parts:
+        if not isinstance(part, Representation):
+            raise RepresentationError("direct_sum", expected="representations", got=describe(part))
     atoms = tuple(atom for part in parts for atom in part.atoms)
     if not atoms:
         raise RepresentationError(
@@ -226,6 +233,7 @@ class DirectSum(Representation):
         self.dim = sum(atom.dim for atom in atoms)
         self.name = sum_name(atoms)
 
+    @checked
     def __call__(self, g: Element) -> Tensor:
         unique = {atom.digest: atom for atom in self._atoms}
         values = {digest: atom(g) for digest, atom in unique.items()}
@@ -243,6 +251,7 @@ class DirectSum(Representation):
             at += atom.dim
         return out
 
+    @checked
     def character(self, g: Element) -> Tensor:
         counts = Counter(atom.digest for atom in self._atoms)
         kinds = {atom.digest: atom for atom in self._atoms}
@@ -281,10 +290,12 @@ class TensorProduct(Representation):
         self.dim = left.dim * right.dim
         self.name = f"({left.name}) ⊗ ({right.name})"
 
+    @checked
     def __call__(self, g: Element) -> Tensor:
         a, b = self.left(g), self.right(g)
         return torch.einsum("...ij,...kl->...ikjl", a, b).reshape(*a.shape[:-2], self.dim, self.dim)
 
+    @checked
     def character(self, g: Element) -> Tensor:
         return self.left.character(g) * self.right.character(g)
 
@@ -346,9 +357,11 @@ class Restriction(Representation):
         rho.group.embed(subgroup, subgroup.identity)  # raises if it is no subgroup
         self.group, self.dim, self.name = subgroup, rho.dim, f"{rho.name} restricted"
 
+    @checked
     def __call__(self, g: Element) -> Tensor:
         return self.rho(self.rho.group.embed(self.group, g))
 
+    @checked
     def character(self, g: Element) -> Tensor:
         return self.rho.character(self.rho.group.embed(self.group, g))
 

@@ -8,6 +8,7 @@ from math import pi
 import torch
 from torch import Tensor
 
+from .._checked import checked
 from .._numerics import projector_range
 from . import _rotation_maps as maps
 from ._checks import require_whole
@@ -31,10 +32,12 @@ class _SpatialGroup(CompactLieGroup):
     def generators(self) -> Tensor:
         return maps.hat(torch.eye(3, dtype=torch.float64))
 
+    @checked
     def exp(self, coords: Tensor) -> Tensor:
         """The rotation about the vector ``coords`` by its length."""
         return maps.spatial(self.as_coordinates(coords))
 
+    @checked
     def from_euler(self, alpha: Tensor | float, beta: Tensor | float, gamma: Tensor | float) -> Tensor:
         """g = Z(alpha) Y(beta) Z(gamma), with Z and Y the rotations about those axes.
 
@@ -44,6 +47,7 @@ class _SpatialGroup(CompactLieGroup):
         a, b, c = (torch.as_tensor(angle, dtype=torch.float64) for angle in (alpha, beta, gamma))
         return maps.about_z(a) @ maps.about_y(b) @ maps.about_z(c)
 
+    @checked
     def to_euler(self, g: Element) -> tuple[Tensor, Tensor, Tensor]:
         """Angles (alpha, beta, gamma) with g = Z(alpha) Y(beta) Z(gamma) and beta in [0, π].
 
@@ -76,20 +80,25 @@ class SO3(_SpatialGroup):
     def component_representatives(self) -> Tensor:
         return self.identity[None]
 
+    @checked
     def log(self, g: Element) -> Tensor:
         return maps.spatial_vector(self.require(g, who="SO(3).log"))
 
+    @checked
     def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
         """Elements distributed by the Haar measure."""
         require_whole(n, who="SO(3).sample", name="n")
         return _haar_rotations(n, generator)
 
+    @checked
     def haar_factors(self, degree: int) -> tuple[Quadrature, ...]:
         return _euler_quadrature(degree, who="SO(3).haar_quadrature")
 
+    @checked
     def class_quadrature(self, degree: int) -> Quadrature:
         return _weyl_quadrature(degree, who="SO(3).class_quadrature")
 
+    @checked
     def irrep(self, l: int) -> LieRepresentation:
         """The irreducible of degree l, dimension 2l+1, by real Wigner matrices; see :func:`wigner_d` for the basis.
 
@@ -98,6 +107,7 @@ class SO3(_SpatialGroup):
         """
         return so3_irrep(self, l)
 
+    @checked
     def irreps_up_to(self, degree: int) -> tuple[LieRepresentation, ...]:
         return tuple(self.irrep(l) for l in range(degree + 1))
 
@@ -133,25 +143,30 @@ class O3(_SpatialGroup):
     def component_representatives(self) -> Tensor:
         return torch.stack([self.identity, -self.identity])
 
+    @checked
     def log(self, g: Element) -> Tensor:
         g = self.require(g, who="O(3).log")
         require_identity_component(g, who="O(3).log")
         return maps.spatial_vector(g)
 
+    @checked
     def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
         """Elements distributed by the Haar measure, half of them of determinant -1."""
         require_whole(n, who="O(3).sample", name="n")
         turns = _haar_rotations(n, generator)
         return turns @ self.component_representatives[torch.randint(2, (n,), generator=generator)]
 
+    @checked
     def haar_factors(self, degree: int) -> tuple[Quadrature, ...]:
         half = torch.full((2,), 0.5, dtype=torch.float64)
         return (self.component_representatives, half), *_euler_quadrature(degree, who="O(3).haar_quadrature")
 
+    @checked
     def class_quadrature(self, degree: int) -> Quadrature:
         turns, weights = _weyl_quadrature(degree, who="O(3).class_quadrature")
         return torch.cat([turns, -turns]), torch.cat([weights, weights]) / 2
 
+    @checked
     def irrep(self, l: int, parity: int | None = None) -> LieRepresentation:
         """The irreducible of degree l in which the inversion -1 acts by the sign ``parity``.
 
@@ -162,6 +177,7 @@ class O3(_SpatialGroup):
         """
         return o3_irrep(self, l, parity)
 
+    @checked
     def irreps_up_to(self, degree: int) -> tuple[LieRepresentation, ...]:
         return tuple(self.irrep(l, parity) for l in range(degree + 1) for parity in (1, -1))
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .._checked import checked
-from ..errors import TypeMismatchError
+from .._checked import checked, describe
+from ..errors import InputError, TypeMismatchError
 from ..spaces import FieldType, HomogeneousSpace, require_common_group
 from ._orbit_kernels import OrbitKernels
 from ._orbits import OrbitProblem
@@ -42,17 +42,22 @@ class KernelBasis(OrbitKernels):
         self.require_room(self.dim * self.group.order, "on_group")
         return self.cosets_to_group(self.on_cosets())
 
+    @checked
     def cosets_to_group(self, kappa: Tensor) -> Tensor:
         """κ(g) = κ_C(gH1) ρ1(h1(g)); ``(..., points, d2, d1)`` to ``(..., |G|, d2, d1)``."""
+        self.require_kernel(kappa)
         g = self.group.elements
         return kappa[..., self._in.project(g), :, :] @ self.in_type.rho(self._in.remainder)
 
+    @checked
     def group_to_cosets(self, kappa: Tensor) -> Tensor:
         """κ_C(x) = κ(s1(x))."""
+        self.require_kernel(kappa, self.group.order)
         return kappa[..., self._in.subgroup.coset_representatives, :, :]
 
     # -- the equivariant map -----------------------------------------------------------------------------------
 
+    @checked
     def operator(self, kappa: Tensor | None = None) -> Tensor:
         """The map on fields, ``(..., d2, points2, d1, points1)``; of all basis kernels if none is given.
 
@@ -71,11 +76,13 @@ class KernelBasis(OrbitKernels):
         g = self._relative().flatten()
         return torch.as_tensor(self._in.project(g)), self.in_type.rho(self._in.remainder[g])
 
+    @checked
     def operator_from_group(self, kappa: Tensor) -> Tensor:
         """The map on fields from a kernel on the group, by its definition on Mackey functions.
 
         A field is lifted to the group, correlated there, (κ⋆F)(g) = (1/|H1|) Σ_g' κ(g⁻¹g') F(g'), and lowered again.
         """
+        self.require_kernel(kappa, self.group.order)
         n, d = self.points, self.in_type.dim
         basis = torch.eye(n * d, dtype=torch.float64).reshape(n * d, d, n)
         lifted = self.in_type.lift(basis)
@@ -85,6 +92,7 @@ class KernelBasis(OrbitKernels):
         out = lowered.reshape(*lowered.shape[:-3], d, n, *lowered.shape[-2:])
         return torch.einsum("...byax->...axby", out)
 
+    @checked
     def correlate(self, kappa: Tensor, f: Tensor) -> Tensor:
         """The twisted cross-correlation of a kernel on G/H1 with a field, term by term:
 
@@ -94,6 +102,13 @@ class KernelBasis(OrbitKernels):
             kappa: ``(points1, d2, d1)``.
             f: ``(..., d1, points1)``.
         """
+        self.require_kernel(kappa)
+        if tuple(f.shape[-2:]) != (self.in_type.dim, self.points):
+            raise InputError(
+                f"{type(self).__name__}.correlate",
+                expected=f"a field (..., {self.in_type.dim}, {self.points})",
+                got=describe(f),
+            )
         back = self.group.inverse(self._out.subgroup.coset_representatives)
         out = f.new_zeros(*f.shape[:-2], self.out_type.dim, self._out.points)
         s1 = self._in.subgroup.coset_representatives

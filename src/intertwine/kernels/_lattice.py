@@ -62,9 +62,11 @@ class LatticeKernelBasis(OrbitKernels):
         self.require_room(self.dim * self.points * self.group.order, "on_group")
         return torch.einsum("kxab,rbc->kxrac", self.on_cosets(), self.in_type.rho.matrices)
 
+    @checked
     def filters(self, kappa: Tensor | None = None) -> Tensor:
         """Kernels as convolution filters ``(..., d2, d1, *kernel_size)``; all basis kernels if none is given."""
         kappa = self.on_cosets() if kappa is None else kappa
+        self.require_kernel(kappa)
         full = kappa.new_zeros(*kappa.shape[:-3], *kappa.shape[-2:], torch.Size(self.kernel_size).numel())
         full[..., self.taps] = torch.einsum("...xab->...abx", kappa)
         return full.unflatten(-1, self.kernel_size)

@@ -9,7 +9,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from .._checked import checked
+from .._checked import checked, describe
 from .._numerics import require_memory
 from ..errors import InputError
 from ..spaces import FieldType
@@ -106,10 +106,13 @@ class OrbitKernels(ABC):
             at += len(basis)
         return out
 
+    @checked
     def cosets_to_double_cosets(self, kappa: Tensor) -> tuple[Tensor, ...]:
         """The values at the representatives, one ``(..., d2, d1)`` for each double coset."""
+        self.require_kernel(kappa)
         return tuple(kappa[..., orbit.representative, :, :] for orbit in self._problem.orbits)
 
+    @checked
     def double_cosets_to_cosets(self, values: tuple[Tensor, ...]) -> Tensor:
         """Carry one matrix for each double coset to a kernel at all points."""
         out = values[0].new_zeros(*values[0].shape[:-2], self.points, *values[0].shape[-2:])
@@ -117,6 +120,7 @@ class OrbitKernels(ABC):
             out[..., orbit.points, :, :] = self._carried(orbit, value)
         return out
 
+    @checked
     def combine(self, weights: Tensor) -> Tensor:
         """The kernel with these coefficients, ``(points, d2, d1)``."""
         if weights.shape != (self.dim,):
@@ -128,9 +132,21 @@ class OrbitKernels(ABC):
             )
         return torch.einsum("k,kxab->xab", weights.to(torch.float64), self.on_cosets())
 
+    @checked
+    def require_kernel(self, kappa: Tensor, points: int | None = None) -> None:
+        """An error unless this is a kernel, or several, at so many points: all of them if no number is given."""
+        shape = (self.points if points is None else points, self.out_type.dim, self.in_type.dim)
+        if tuple(kappa.shape[-3:]) != shape:
+            raise InputError(
+                type(self).__name__,
+                expected=f"kernels of shape (..., {', '.join(map(str, shape))})",
+                got=describe(kappa),
+            )
+
     def _carried(self, orbit: Orbit, value: Tensor) -> Tensor:
         return carry(orbit, value, self.in_type.rho, self.out_type.rho)
 
+    @checked
     def require_room(self, matrices: int, what: str) -> None:
         """Refuse a dense result that would not fit in memory."""
         require_memory(

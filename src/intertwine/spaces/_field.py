@@ -109,6 +109,7 @@ class FieldType:
         space = self._finite("lower")
         return f[..., space.subgroup.coset_representatives]
 
+    @checked
     def mackey_residual(self, f: Tensor) -> float:
         """How far a function on the group is from a Mackey function: max |F(gh) - rho(h)⁻¹ F(g)|."""
         space = self._finite("mackey_residual")
@@ -119,6 +120,7 @@ class FieldType:
             worst = max(worst, float((f[..., moved] - torch.einsum("ij,...jg->...ig", inverse, f)).abs().max()))
         return worst
 
+    @checked
     def induced(self, g: int) -> Tensor:
         """The matrix of π(g) on fields flattened with the points running fastest."""
         space, n = self._finite("induced"), self.total_dim

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from .._checked import checked
+from .._checked import checked, describe
 from .._numerics import LAW_TOLERANCE
 from ..errors import InputError, RepresentationError
 from ..groups import Element, FiniteGroup, Group, LieGroup, Representation, content_digest, parse
@@ -73,6 +73,7 @@ class Grid(Space):
 
     # -- the space ---------------------------------------------------------------------------------------------
 
+    @checked
     def motion(self, translation: Sequence[float] | Tensor, rotation: Element) -> Motion:
         """The motion x ↦ rotation·x + translation."""
         t = torch.as_tensor(translation, dtype=torch.float64)
@@ -85,33 +86,41 @@ class Grid(Space):
             )
         return Motion(t, rotation)
 
+    @checked
     def compose(self, a: Motion, b: Motion) -> Motion:
         return Motion(
             self._turn(a.rotation, b.translation) + a.translation, self.stabilizer.compose(a.rotation, b.rotation)
         )
 
+    @checked
     def inverse(self, g: Motion) -> Motion:
         back = self.stabilizer.inverse(g.rotation)
         return Motion(-self._turn(back, g.translation), back)
 
+    @checked
     def project(self, g: Motion) -> Tensor:
         return g.translation
 
+    @checked
     def section(self, x: Tensor) -> Motion:
         return Motion(x, self.stabilizer.identity)
 
+    @checked
     def act(self, g: Motion, x: Tensor) -> Tensor:
         return self._turn(g.rotation, x) + g.translation
 
+    @checked
     def as_stabilizer(self, g: Motion) -> Element:
         return g.rotation
 
+    @checked
     def from_stabilizer(self, h: Element) -> Motion:
         return Motion(torch.zeros(self.dimension, dtype=torch.float64), h)
 
     def _turn(self, rotation: Element, x: Tensor) -> Tensor:
         return (self.matrices(rotation) @ x[..., None])[..., 0]
 
+    @checked
     def matrices(self, rotation: Element) -> Tensor:
         """The action of H in the lattice's coordinates: integers where H keeps the lattice."""
         basis = self.lattice_basis
@@ -129,12 +138,15 @@ class Grid(Space):
 
     # -- samples -----------------------------------------------------------------------------------------------
 
+    @checked
     def coordinates(self, sizes: Sequence[int]) -> Tensor:
         """Lattice coordinates of the samples of an array of these sizes, ``(*sizes, d)``, origin at the center.
 
         In the plane x runs with the columns and y against the rows, so that a turn by 90° is ``torch.rot90``. In space
         (x, y, z) run with the last, the middle and the first axis.
         """
+        if len(sizes) != self.dimension:
+            raise InputError(f"{self.name}.coordinates", expected=f"{self.dimension} sizes", got=describe(sizes))
         axes = [torch.arange(n, dtype=torch.float64) - (n - 1) / 2 for n in sizes]
         mesh = torch.stack(torch.meshgrid(*axes, indexing="ij"), dim=-1)
         return self._index_to_point(mesh)
@@ -150,6 +162,7 @@ class Grid(Space):
             point = point * torch.tensor([1.0, -1.0], dtype=point.dtype)
         return point.flip(-1)
 
+    @checked
     def transform(
         self, rho: Representation, f: Tensor, g: Motion, *, padding: Literal["circular", "zeros"] = "circular"
     ) -> Tensor:

@@ -7,7 +7,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from .._checked import checked
+from .._checked import checked, require_index
 from ..errors import InputError, SubgroupError
 from ..groups import Element, FiniteGroup, Group, Representation, content_digest
 from ._space import Space
@@ -42,24 +42,31 @@ class HomogeneousSpace(Space):
 
     # -- the space, elementwise on integers and on integer tensors ----------------------------------------------
 
+    @checked
     def compose(self, a: Element, b: Element) -> Element:
         return self.group.compose(a, b)
 
+    @checked
     def inverse(self, g: Element) -> Element:
         return self.group.inverse(g)
 
+    @checked
     def project(self, g: Element) -> Element:
-        return _like(self.subgroup.coset_of[g], g)
+        return _like(self.subgroup.coset_of[self.group.require_element(g)], g)
 
+    @checked
     def section(self, x: Element) -> Element:
-        return _like(self.subgroup.coset_representatives[self._checked(x)], x)
+        return _like(self.subgroup.coset_representatives[self.require_point(x)], x)
 
+    @checked
     def act(self, g: Element, x: Element) -> Element:
-        return _like(self.action[g, self._checked(x)], g, x)
+        return _like(self.action[self.group.require_element(g), self.require_point(x)], g, x)
 
+    @checked
     def as_stabilizer(self, g: Element) -> Element:
         return self.subgroup.from_parent(g)
 
+    @checked
     def from_stabilizer(self, h: Element) -> Element:
         return self.group.embed(self.subgroup, h)
 
@@ -79,18 +86,13 @@ class HomogeneousSpace(Space):
         g = self.group.elements
         return torch.as_tensor(self.as_stabilizer(self.compose(self.inverse(self.section(self.project(g))), g)))
 
-    def _checked(self, x: Element) -> Element:
-        inside = (
-            0 <= x < self.points if isinstance(x, int) else not x.numel() or (x.min() >= 0 and x.max() < self.points)
-        )
-        if not inside:
-            raise InputError(
-                self.name, expected=f"points 0..{self.points - 1}", got=str(x), fix="Points are numbered by coset."
-            )
-        return x
+    def require_point(self, x: Element) -> Element:
+        """The point or the points, or an error if there are none of that number."""
+        return require_index(x, self.points, who=self.name, what="points", fix="Points are numbered by coset.")
 
     # -- fields ------------------------------------------------------------------------------------------------
 
+    @checked
     def transform(self, rho: Representation, f: Tensor, g: Element) -> Tensor:
         if not isinstance(g, int):
             raise InputError(

@@ -7,7 +7,8 @@ from itertools import product
 import torch
 from torch import Tensor
 
-from .._checked import checked
+from .._checked import checked, describe
+from ..errors import InputError
 
 
 @checked
@@ -22,6 +23,12 @@ def resample(f: Tensor, index: Tensor, *, circular: bool) -> Tensor:
     Returns:
         ``(..., *out)``.
     """
+    if index.ndim < 2 or not 1 <= index.shape[-1] <= f.ndim or index.is_complex():
+        raise InputError(
+            "resample",
+            expected="a field (..., *sizes), and places (*out, d) in it",
+            got=f"{describe(f)}, {describe(index)}",
+        )
     d = index.shape[-1]
     sizes = f.shape[-d:]
     flat = f.flatten(-d)

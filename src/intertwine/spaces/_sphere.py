@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from .._checked import checked
 from ..errors import InputError, SubgroupError
 from ..groups import SO2, SO3, Representation
 from ._space import Space
@@ -45,22 +46,28 @@ class Sphere(Space):
 
     # -- the space ---------------------------------------------------------------------------------------------
 
+    @checked
     def compose(self, a: Tensor, b: Tensor) -> Tensor:
         return self.group.compose(a, b)
 
+    @checked
     def inverse(self, g: Tensor) -> Tensor:
         return self.group.inverse(g)
 
+    @checked
     def project(self, g: Tensor) -> Tensor:
         return self.group.as_matrices(g, who="Sphere.project")[..., 2]
 
+    @checked
     def section(self, x: Tensor) -> Tensor:
         return sphere_section(x)
 
+    @checked
     def act(self, g: Tensor, x: Tensor) -> Tensor:
         x = require_unit_vectors(x, who="Sphere.act")
         return (self.group.as_matrices(g, who="Sphere.act") @ x[..., None])[..., 0]
 
+    @checked
     def as_stabilizer(self, g: Tensor) -> Tensor:
         g = self.group.as_matrices(g, who="Sphere.as_stabilizer")
         if g.numel() and not torch.compiler.is_compiling():
@@ -74,11 +81,13 @@ class Sphere(Space):
                 )
         return g[..., :2, :2]
 
+    @checked
     def from_stabilizer(self, h: Tensor) -> Tensor:
         return self.group.embed(self.stabilizer, h)
 
     # -- samples -----------------------------------------------------------------------------------------------
 
+    @checked
     def grid(self, kind: GridKind = "gauss-legendre", *, band_limit: int) -> SphereGrid:
         """A quadrature grid that is exact for products of two fields of degree at most ``band_limit``.
 
@@ -87,6 +96,7 @@ class Sphere(Space):
         """
         return SphereGrid(kind, band_limit)
 
+    @checked
     def transform(self, rho: Representation, f: Tensor, g: Tensor, *, grid: SphereGrid | None = None) -> Tensor:
         """(π(g)f)(x) = ρ(h(x, g⁻¹))⁻¹ f(g⁻¹x) on samples ``(..., dim, n_beta, n_alpha)`` of a grid.
 

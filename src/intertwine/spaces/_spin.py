@@ -93,6 +93,7 @@ class SpinDecomposition:
         return maps[self.channels(l)]
 
 
+@checked
 @lru_cache(maxsize=256)
 @torch.inference_mode(False)  # what is cached must serve later where gradients are wanted
 def spin_decomposition(rho: Representation) -> SpinDecomposition:

@@ -93,6 +93,7 @@ class SpinTables:
         return _mixed(self.basis, torch.matmul(around, self.circle))
 
 
+@checked
 @lru_cache(maxsize=64)
 @torch.inference_mode(False)  # what is cached must serve later where gradients are wanted
 def spin_tables(grid: SphereGrid, rho: Representation, band_limit: int) -> SpinTables:

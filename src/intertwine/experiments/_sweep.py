@@ -313,7 +313,7 @@ def best(sweep_study: optuna.Study) -> dict[str, Any]:
 def _work_in_processes(sweep: Sweep, workers: int) -> None:
     threads = max(1, (os.cpu_count() or 1) // workers)
     settings = {**os.environ, "OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
-    command = [sys.executable, "-m", "intertwine.experiments._sweep_worker"]
+    command = [sys.executable, "-P", "-m", "intertwine.experiments._sweep_worker"]
 
     def start(number: int) -> subprocess.CompletedProcess[str]:
         asked = json.dumps({"sweep": asdict(sweep), "worker": number})

@@ -8,7 +8,7 @@ import sys
 if __name__ == "__main__" and sys.path and sys.path[0] in ("", os.getcwd()):
     del sys.path[0]
 
-from .cli import main  # noqa: E402 - only now
+from .cli import main
 
 if __name__ == "__main__":  # importing this file, as test collectors do, must not start the program
     main()

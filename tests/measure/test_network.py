@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import io
-import json
-import logging
 import os
 import pickle
-import zipfile
-from contextlib import suppress
 from pathlib import Path
 
 import pytest

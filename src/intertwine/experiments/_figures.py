@@ -16,6 +16,8 @@ from typing import Literal
 from torch import Tensor
 
 from .._files import replace_file
+from .._untrusted import read_tensors
+from ..errors import InputError
 from ..train import RecordWarning
 
 ARRAYS = "arrays.safetensors"
@@ -129,15 +131,12 @@ def load_arrays(folder: Path) -> dict[str, Tensor]:
     >>> load_arrays(Path("no-such-folder"))
     {}
     """
-    from safetensors import SafetensorError
-    from safetensors.torch import load
-
     try:
-        found = load((folder / ARRAYS).read_bytes())  # in any order
+        found = read_tensors(folder / ARRAYS)  # in any order
     except FileNotFoundError:
         return {}
-    except SafetensorError as error:  # the runs beside it still make their figures
-        warnings.warn(f"{folder / ARRAYS}: left out: {error}", RecordWarning, stacklevel=2)
+    except InputError as error:  # the runs beside it still make their figures
+        warnings.warn(f"{folder / ARRAYS}: left out: {error.got}", RecordWarning, stacklevel=2)
         return {}
     return {name: found[name] for name in sorted(found, key=_numbers_apart)}
 

@@ -23,6 +23,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .._untrusted import parse_json
 from ..errors import InputError, MissingExtraError, StorageError
 from ..train import derive_seed
 from ._experiment import Scale
@@ -91,8 +92,8 @@ def parse_parameter(text: str) -> Parameter:
 
 def _value(text: str) -> Any:
     try:
-        return json.loads(text)
-    except json.JSONDecodeError:
+        return parse_json(text, who="--param")
+    except InputError:
         return text
 
 

@@ -130,7 +130,7 @@ def _other_module(module: ModuleType, place: str) -> list[str]:
     first = place.partition(".")[0]
     here = next((p for p in (Path(f"{first}.py"), Path(first) / "__init__.py") if p.is_file()), None)
     taken = getattr(module, "__file__", None)
-    if here is None or taken is not None and Path(taken).resolve().is_relative_to(Path.cwd().resolve()):
+    if here is None or (taken is not None and Path(taken).resolve().is_relative_to(Path.cwd().resolve())):
         return []
     return [f"{place} is {taken or 'part of Python'}, not {here} in this folder: what is installed goes first"]
 

@@ -99,7 +99,7 @@ class _Watch(TorchDispatchMode):
     """Sees the shape of every result, and adds up the work."""
 
     def __init__(self, who: str) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.who, self.limit, self.work = who, memory_limit(), 0
 
     def __torch_dispatch__(

@@ -338,7 +338,7 @@ class _Graph:
 
 def _argument_name(value: Any) -> str:
     """Of an argument of an operator; those of regions have none. ``self`` and ``from`` are names of arguments."""
-    if value == "" or isinstance(value, str) and _NAME.fullmatch(value):
+    if value == "" or (isinstance(value, str) and _NAME.fullmatch(value)):
         return str(value)
     raise RefusedError(f"the name {_quoted(value)}")
 
@@ -425,9 +425,7 @@ def _branch(value: Any, deep: int) -> dict[str, Any]:
 
 def require_inside(meta: Mapping[str, Any], length: int, itemsize: int) -> None:
     """Refuse a tensor that does not lie inside of ``length`` bytes, or repeats them to something huge."""
-    sizes, strides = (
-        [whole(size.get("as_int")) for size in meta[key]] for key in ("sizes", "strides")
-    )
+    sizes, strides = ([whole(size.get("as_int")) for size in meta[key]] for key in ("sizes", "strides"))
     offset = whole(meta["storage_offset"].get("as_int"))
     if len(sizes) != len(strides) or offset < 0 or min([*sizes, *strides], default=0) < 0:
         raise RefusedError("a weight with sizes or strides that do not exist")

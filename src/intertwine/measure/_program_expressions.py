@@ -162,10 +162,7 @@ def _combined(name: str, args: Sequence[ast.expr], depth: int) -> _Cost:
     else:
         costs = [_cost(arg, depth + 1) for arg in args]
         bits, terms = [cost.bits for cost in costs], [cost.terms for cost in costs]
-        if name in _PRODUCTS:
-            cost = _Cost(sum(bits), math.prod(terms))
-        else:
-            cost = _Cost(max(bits) + len(args), sum(terms))
+        cost = _Cost(sum(bits), math.prod(terms)) if name in _PRODUCTS else _Cost(max(bits) + len(args), sum(terms))
     if cost.bits > 4 * MOST_BITS or cost.terms > MOST_TERMS:
         raise _TooMuchError
     return cost

@@ -1,8 +1,8 @@
 """Files of ``torch.save``: tensors only, and every one inside of the bytes that the file has for it.
 
 torch's own reader decompresses without bound, and believes the pickle about the length of each storage, so that a file
-can make it read memory that is not its own. Here the pickle is read by torch's restricted unpickler, which runs nothing,
-and the storages are made from the bytes that are there; they cannot grow.
+can make it read memory that is not its own. Here the pickle is read by torch's restricted unpickler, which runs
+nothing, and the storages are made from the bytes that are there; they cannot grow.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def _unpickled(file: IO[bytes], find: Find | None = None) -> Any:
     from torch._weights_only_unpickler import Unpickler
 
     unpickler = Unpickler(file, encoding="utf-8")
-    unpickler.persistent_load = find if find is not None else _nowhere  # type: ignore[method-assign, assignment]
+    unpickler.persistent_load = find if find is not None else _nowhere  # type: ignore[method-assign]
     return unpickler.load()
 
 

@@ -11,6 +11,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Any, Protocol
 
+from .._untrusted import parse_json
 from ..errors import MissingExtraError
 from ._checkpoint import CheckpointWarning
 from ._storage import storage_errors
@@ -133,7 +134,7 @@ def read_metrics(folder: str | Path) -> list[dict[str, Any]]:
     rows = []
     for line in path.read_bytes().splitlines() if path.exists() else ():
         try:
-            rows.append(json.loads(line))
+            rows.append(parse_json(line, who=str(path)))
         except ValueError:
             continue
     return rows

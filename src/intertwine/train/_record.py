@@ -16,7 +16,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from .. import __version__
 from .._files import replace_file
-from ..errors import StorageError
+from .._untrusted import LONGEST_JSON, read_bounded
+from ..errors import InputError, StorageError
 from ._content import content_hash
 
 RECORD_FILE = "record.json"
@@ -102,7 +103,7 @@ class RunRecord(BaseModel):
     def read(cls, path: str | Path) -> RunRecord:
         """Read a record; a damaged one is an error."""
         try:
-            return cls.model_validate_json(Path(path).read_bytes())
+            return cls.model_validate_json(read_bounded(path, longest=LONGEST_JSON))
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             where = ".".join(str(part) for part in first["loc"])
@@ -111,6 +112,10 @@ class RunRecord(BaseModel):
                 expected=f"a record of schema 1 in {path}",
                 got=f"{where + ': ' if where else ''}{first['msg']}",
                 fix="Remove the file; the run can be done again.",
+            ) from None
+        except InputError as error:
+            raise StorageError(
+                "RunRecord", expected=error.expected, got=f"{error.got}, {path}", fix=error.fix
             ) from None
         except OSError as error:
             raise StorageError(

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import fx, nn
 
 from .._untrusted import parse_json
 from ..errors import InputError, IntertwineError, UnsafeFileError
@@ -43,7 +43,7 @@ def load_exported(path: Path, *, trust: bool = False) -> nn.Module:
         trust: hand the file to torch as it is. That may run code in it: only for files of people you trust.
     """
     if trust:
-        return ExportedNetwork(_module(path, torch.export.load(path)), None)
+        return ExportedNetwork(_module(path, torch.export.load(path)))
     archive = _rewritten(path)
     try:
         from torch.export.pt2_archive._package import load_pt2
@@ -58,10 +58,10 @@ def load_exported(path: Path, *, trust: bool = False) -> nn.Module:
     return ExportedNetwork(_module(path, program), Budget(str(path)))
 
 
-def _module(path: Path, program: Any) -> nn.Module:
+def _module(path: Path, program: Any) -> fx.GraphModule:
     program._guards_code = []  # Python text that would be run; it only checks the shapes of inputs
     try:
-        module: nn.Module = program.module(check_guards=False)
+        module: fx.GraphModule = program.module(check_guards=False)
     except Exception as error:
         raise _unreadable(path, error) from None
     return module
@@ -75,7 +75,7 @@ class ExportedNetwork(nn.Module):
         budget: asked before images of a new shape are given to it.
     """
 
-    def __init__(self, program: nn.Module, budget: Budget | None) -> None:
+    def __init__(self, program: fx.GraphModule, budget: Budget | None = None) -> None:
         super().__init__()
         self.program = program
         self._budget = budget
@@ -94,16 +94,16 @@ class ExportedNetwork(nn.Module):
 
 def _rewritten(path: Path) -> io.BytesIO:
     """An archive of what was checked and of nothing else."""
-    with StoredZip(path, made_by=_MADE_BY) as old:
+    with StoredZip(path, made_by=_MADE_BY, fix=_TRUST) as old:
         for name in old.names:
             for beginning, what in _CODE.items():
                 if name.startswith(beginning):
-                    raise old.refused(f"{what}, {name}", _TRUST)
+                    raise old.refused(f"{what}, {name}")
         for legacy in ("data/weights/model.pt", "data/constants/model.pt"):
             if legacy in old:
-                raise old.refused(f"{legacy}, the layout of an older torch, which is unpickled", _TRUST)
+                raise old.refused(f"{legacy}, the layout of an older torch, which is unpickled")
         if _MODEL not in old:
-            raise old.refused(f"no {_MODEL}", _TRUST)
+            raise old.refused(f"no {_MODEL}")
         entries: dict[str, bytes | bytearray] = {
             "archive_format": b"pt2",
             "archive_version": b"0",
@@ -115,7 +115,7 @@ def _rewritten(path: Path) -> io.BytesIO:
             for place in (_WEIGHTS, _CONSTANTS):
                 entries.update(_payloads(old, *place))
         except RefusedError as error:
-            raise old.refused(str(error), _TRUST) from None
+            raise old.refused(str(error)) from None
     return _archive(entries)
 
 

@@ -13,7 +13,7 @@ from math import prod
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, fx, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
@@ -41,7 +41,7 @@ class Budget:
         self.who = who
         self._fine: set[tuple[tuple[int, ...], torch.dtype, torch.device]] = set()
 
-    def require(self, program: nn.Module, x: Tensor) -> None:
+    def require(self, program: fx.GraphModule, x: Tensor) -> None:
         """Refuse a program that would take too much memory or time for these images."""
         key = shape, _, _ = tuple(x.shape), x.dtype, x.device
         if key in self._fine:
@@ -53,7 +53,7 @@ class Budget:
             )
         self._fine.add(key)
 
-    def _work(self, program: nn.Module, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> int:
+    def _work(self, program: fx.GraphModule, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> int:
         from torch._subclasses.fake_tensor import FakeTensorMode
         from torch.utils.flop_counter import FlopCounterMode
 
@@ -65,11 +65,11 @@ class Budget:
                 torch._C.DisableTorchFunction(),
                 torch._C._DisableFuncTorch(),
                 torch.no_grad(),
-                FakeTensorMode(allow_non_fake_inputs=True),
+                FakeTensorMode() as mode,
                 counter,
                 watch,
             ):
-                program(torch.empty(shape, dtype=dtype, device=device))
+                _DryRun(program, mode).run(torch.empty(shape, dtype=dtype, device=device))
         except SizeLimitError:
             raise
         except Exception as error:
@@ -81,6 +81,18 @@ class Budget:
                 fix="Check the size and the channels of the images, or export the network with a dynamic batch.",
             ) from None
         return watch.work + int(counter.get_total_flops()) // 2
+
+
+class _DryRun(fx.Interpreter):
+    """Runs a program with its weights, too, as tensors without content: none is read, and none is written to."""
+
+    def __init__(self, program: fx.GraphModule, mode: Any) -> None:
+        super().__init__(program)
+        self.mode = mode
+
+    def get_attr(self, target: Any, args: Any, kwargs: Any) -> Any:
+        found = self.fetch_attr(target)
+        return self.mode.from_tensor(found) if isinstance(found, Tensor) else found
 
 
 @contextmanager

@@ -22,10 +22,11 @@ class StoredZip:
     Args:
         path: the file.
         made_by: what writes such files, for messages.
+        fix: what to do about a file that is refused.
     """
 
-    def __init__(self, path: Path, *, made_by: str) -> None:
-        self.path, self.made_by = path, made_by
+    def __init__(self, path: Path, *, made_by: str, fix: str) -> None:
+        self.path, self.made_by, self.fix = path, made_by, fix
         try:
             self._zip = zipfile.ZipFile(path)
         except (zipfile.BadZipFile, ValueError, NotImplementedError, EOFError) as error:
@@ -76,13 +77,13 @@ class StoredZip:
             raise self._damaged(f"an entry {name!r} that is cut off")
         return content
 
-    def refused(self, what: str, fix: str = "") -> UnsafeFileError:
+    def refused(self, what: str) -> UnsafeFileError:
         """The error for a file that is not as ``made_by`` writes it."""
         return UnsafeFileError(
             str(self.path),
             expected=f"a file as {self.made_by} writes it",
             got=what,
-            fix=("Nothing of it was run. " + fix).strip(),
+            fix=f"Nothing of it was run. {self.fix}",
         )
 
     def _damaged(self, what: str) -> InputError:

@@ -24,6 +24,7 @@ from ._stored_zip import StoredZip
 
 LONGEST_PICKLE = 256 * 2**20
 _MADE_BY = "torch.save"
+_FIX = "Save model.state_dict() instead, or a safetensors file."
 _MAGIC, _PROTOCOL = 0x1950A86A20F9469CFC6C, 1001  # of files before torch 1.6
 _ZIP = b"PK\x03\x04"
 _PADDING = 16  # bytes behind an empty storage, which could grow if it had none
@@ -52,11 +53,9 @@ def read_torch_file(path: Path) -> Any:
 
 
 def _zipped(path: Path) -> Any:
-    with StoredZip(path, made_by=_MADE_BY) as archive:
+    with StoredZip(path, made_by=_MADE_BY, fix=_FIX) as archive:
         if "data.pkl" not in archive or "constants.pkl" in archive:
-            raise archive.refused(
-                "a TorchScript program" if "constants.pkl" in archive else "no data.pkl", "Save model.state_dict()."
-            )
+            raise archive.refused("a TorchScript program" if "constants.pkl" in archive else "no data.pkl")
         order = bytes(archive.read("byteorder", 64)).decode() if "byteorder" in archive else sys.byteorder
         storages: dict[str, TypedStorage] = {}
 
@@ -160,5 +159,5 @@ def _refused(path: Path, error: pickle.UnpicklingError) -> InputError:
         str(path),
         expected="a file of tensors",
         got=f"a pickle that calls {name[1]}",
-        fix="Nothing of it was run. Save model.state_dict() instead, or a safetensors file.",
+        fix=f"Nothing of it was run. {_FIX}",
     )

@@ -164,7 +164,8 @@ def test_derivatives_and_hooks_see_no_tensors_without_content(tmp_path):
     torch.testing.assert_close(torch.func.jvp(again, (X,), (X,)), torch.func.jvp(model, (X,), (X,)))
     found(X)
     flat = [value for out in seen for value in (out if isinstance(out, tuple | list) else [out])]
-    assert flat and all(type(value) is Tensor for value in flat)
+    assert flat
+    assert all(type(value) is Tensor for value in flat)
 
 
 @pytest.mark.parametrize("name", ["resnet18", "mobilenet_v2"])

@@ -162,7 +162,7 @@ def test_code_in_a_program_does_not_run(attack: Callable[[Path, Path], None], pa
     monkeypatch.syspath_prepend(tmp_path)
     attack(path, mark)
     if attack in REFUSED:
-        with pytest.raises(UnsafeFileError, match="Nothing of it was run.*--trust"):
+        with pytest.raises(UnsafeFileError, match=r"Nothing of it was run.*--trust"):
             load_exported(path)
     else:
         load_exported(path)(X)
@@ -579,8 +579,8 @@ def test_plain_torch_hangs_on_a_tower_of_powers(path):
         graph_of(value)["tensor_values"]["relu"]["sizes"][0] = {"as_expr": expr}
 
     changed(path, MODEL, change)
+    script = f"import torch; torch.export.load({str(path)!r})"
     with pytest.raises(subprocess.TimeoutExpired):
-        script = f"import torch; torch.export.load({str(path)!r})"
         subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=30)
 
 

@@ -29,6 +29,17 @@ _MAGIC, _PROTOCOL = 0x1950A86A20F9469CFC6C, 1001  # of files before torch 1.6
 _ZIP = b"PK\x03\x04"
 _PADDING = 16  # bytes behind an empty storage, which could grow if it had none
 
+# Of what torch's unpickler calls, this is what makes tensors of storages that are there, and plain containers. The
+# others make tensors, or bytes, of any size that the pickle says.
+_CALLED = frozenset(
+    {f"torch._utils._rebuild_{name}" for name in ("tensor", "tensor_v2", "tensor_v3", "sparse_tensor")}
+    | {f"torch._utils._rebuild_{name}" for name in ("parameter", "parameter_with_state")}
+    | {"torch._tensor._rebuild_from_type_v2", "torch.nn.parameter.Parameter", "torch.Tensor", "torch.Size"}
+    | {"torch.device", "torch.serialization._get_layout", "_codecs.encode", "builtins.set", "builtins.complex"}
+    | {"collections.OrderedDict", "collections.Counter"}
+)
+_TYPE = re.compile(r"torch\.(storage\.)?(\w+Storage|[a-z]+\d+(_\w+)?|bool|half|float|double|long|int|short)", re.ASCII)
+
 Find = Callable[[Any], TypedStorage]
 
 
@@ -108,8 +119,13 @@ def _old(file: IO[bytes], length: int) -> Any:
 
 
 def _unpickled(file: IO[bytes], find: Find | None = None) -> Any:
-    from torch._weights_only_unpickler import Unpickler
+    from torch._weights_only_unpickler import Unpickler, get_globals_in_pkl
 
+    start = file.tell()
+    for name in sorted(get_globals_in_pkl(file)):
+        if name not in _CALLED and not _TYPE.fullmatch(name):
+            raise pickle.UnpicklingError(f"GLOBAL {name}")
+    file.seek(start)
     unpickler = Unpickler(file, encoding="utf-8")
     unpickler.persistent_load = find if find is not None else _nowhere  # type: ignore[method-assign]
     return unpickler.load()

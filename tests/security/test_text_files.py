@@ -19,7 +19,9 @@ LONG = "9" * 5000
 LAUGHS = "a0: &a0 [x, x]\n" + "".join(f"a{k}: &a{k} [{', '.join([f'*a{k - 1}'] * 9)}]\n" for k in range(1, 10))
 
 
-@pytest.mark.parametrize("text", [DEEP, DEEP + "]" * 100_000, '{"a":' * 100_000, LONG, "{", "", "\x00", b"\xff\xfe\xfa"])
+@pytest.mark.parametrize(
+    "text", [DEEP, DEEP + "]" * 100_000, '{"a":' * 100_000, LONG, "{", "", "\x00", b"\xff\xfe\xfa"]
+)
 def test_json(tmp_path, text):
     with pytest.raises(InputError) as caught:
         parse_json(text, who="file")

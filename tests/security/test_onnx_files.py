@@ -53,9 +53,7 @@ def test_weights_beside_the_model_are_read(tmp_path):
         torch.testing.assert_close(load_network(spec).model(X), X @ torch.from_numpy(WEIGHT))
 
 
-@pytest.mark.parametrize(
-    "location", ["../secret", "/etc/passwd", "a/../../secret", "..\\secret", "C:\\secret", "", "."]
-)
+@pytest.mark.parametrize("location", ["../secret", "/etc/passwd", "a/../../secret", "..\\secret", "C:\\a", "", "."])
 def test_weights_elsewhere_are_not(tmp_path, location):
     (tmp_path / "secret").write_bytes(bytes(48))
     (tmp_path / "in").mkdir()

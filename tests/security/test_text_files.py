@@ -12,7 +12,7 @@ from intertwine.errors import InputError, IntertwineError, StorageError, shorten
 from intertwine.experiments import parse_parameter
 from intertwine.measure import read_audit
 from intertwine.train import RunRecord, TrainConfig, read_metrics, read_records
-from intertwine.train._checkpoint import CheckpointFolder
+from intertwine.train._checkpoint import CheckpointFolder, CheckpointWarning
 
 DEEP = "[" * 100_000
 LONG = "9" * 5000
@@ -103,7 +103,7 @@ def test_checkpoints(tmp_path):
         folder = CheckpointFolder(tmp_path, keep=2).path_of(step)
         folder.mkdir(parents=True)
         (folder / "state.json").write_text(text)
-    with pytest.warns(UserWarning):
+    with pytest.warns(CheckpointWarning):
         assert CheckpointFolder(tmp_path, keep=2).latest() is None
 
 

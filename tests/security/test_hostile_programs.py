@@ -470,6 +470,19 @@ class TestExpressions:
         with pytest.raises(UnsafeFileError, match="the expression"):
             load_exported(path)
 
+    def test_many_of_them(self, path):
+        """Each takes some tenths of a second to work out."""
+
+        def change(value: Any) -> None:
+            values = graph_of(value)["tensor_values"]
+            for k in range(1000):
+                text = "+".join(f"FloorDiv(s{j}**3 + s{j + 1} + {k}, s{j + 2} + 2)" for j in range(10))
+                values[f"v{k}"] = {**tensor(1), "sizes": [{"as_expr": {"expr_str": text, "hint": None}}]}
+
+        changed(path, MODEL, change)
+        with pytest.raises(UnsafeFileError, match="too many to work out"):
+            load_exported(path)
+
     def test_ranges(self, path, saved):
         for ranges in (
             {"u99999999999": {"min_val": 0, "max_val": 1}},  # torch counts up to it

@@ -141,6 +141,14 @@ def test_sizes_that_are_not_fixed(tmp_path):
     torch.testing.assert_close(found(other), Sizes()(other))
 
 
+def test_sizes_that_are_multiples(tmp_path):
+    model = nn.Sequential(nn.Conv2d(3, 4, 3, stride=2, padding=1), nn.MaxPool2d(2), nn.Conv2d(4, 2, 3))
+    height, width = torch.export.Dim("height", min=2, max=8), torch.export.Dim("width", min=2, max=8)
+    found = assert_same(model, tmp_path / "net.pt2", dynamic_shapes=({2: 16 * height, 3: 16 * width},))
+    other = torch.rand(2, 3, 48, 64)
+    torch.testing.assert_close(found(other), model(other))
+
+
 def test_half_precision(tmp_path):
     model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU()).bfloat16()
     assert_same(model, tmp_path / "net.pt2", X.bfloat16())

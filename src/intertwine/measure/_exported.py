@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Mapping
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -52,10 +54,22 @@ def load_exported(path: Path, *, trust: bool = False) -> nn.Module:
             str(path), expected="torch 2.9 or newer", got=f"torch {torch.__version__}", fix="Upgrade torch."
         ) from None
     try:
-        program = load_pt2(archive).exported_programs["model"]
+        with _silence():
+            program = load_pt2(archive).exported_programs["model"]
     except Exception as error:  # whatever torch finds wrong with a program that is harmless
         raise _unreadable(path, error) from None
     return ExportedNetwork(_module(path, program), Budget(str(path)))
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """torch logs what it cannot read, at any length, before it raises."""
+    before = logging.root.manager.disable
+    logging.disable(logging.ERROR)
+    try:
+        yield
+    finally:
+        logging.disable(before)
 
 
 def _module(path: Path, program: Any) -> fx.GraphModule:

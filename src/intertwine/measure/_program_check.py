@@ -6,10 +6,11 @@ is copied here that was not checked; fields that only help debugging, and fields
 
 from __future__ import annotations
 
+import json
 import keyword
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from .._untrusted import parse_json
@@ -23,6 +24,9 @@ DEEPEST_REGION = 3
 LONGEST_LIST = 10_000
 LONGEST_TEXT = 2_000
 MOST_BITS = 8192
+LONGEST_EXPRESSIONS = 10**7
+LONGEST_DIFFERENT = 200_000
+"""Characters of all expressions, and of those that differ: a large network with free height and width has a tenth."""
 LARGEST_POWER = 16
 
 Check = Callable[[Any], Any]
@@ -46,6 +50,7 @@ def checked_program(content: object) -> dict[str, Any]:
     graph = _mapping(program.get("graph_module"))
     inner = _Graph().check(_mapping(graph.get("graph")), deep=0)
     version = _mapping(program.get("schema_version"))
+    _require_few(list(_expressions(inner)))
     return {
         "graph_module": {
             "graph": inner,
@@ -59,6 +64,23 @@ def checked_program(content: object) -> dict[str, Any]:
         "torch_version": "",
         "guards_code": [],  # Python text, which only checks the shapes of inputs
     }
+
+
+def _expressions(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        if "expr_str" in value:
+            yield value["expr_str"]
+        for inner in value.values():
+            yield from _expressions(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _expressions(inner)
+
+
+def _require_few(expressions: list[str]) -> None:
+    """Each is cheap, which does not help if there are very many of them."""
+    if sum(map(len, expressions)) > LONGEST_EXPRESSIONS or sum(map(len, set(expressions))) > LONGEST_DIFFERENT:
+        raise RefusedError(f"{len(expressions)} expressions of sizes, too many to work out")
 
 
 # Values
@@ -360,7 +382,8 @@ def _modules(value: Any) -> dict[str, str]:
 
 def _range(item: tuple[str, Any]) -> tuple[str, dict[str, Any]]:
     symbol, bounds = item
-    if not SYMBOL.fullmatch(symbol):
+    # torch looks ranges up by the text of a size, which may be a multiple of another: 32*s39
+    if not SYMBOL.fullmatch(symbol) and (len(symbol) > 200 or cheap_expression(symbol) is None):
         raise RefusedError(f"the size {_quoted(symbol)}")
     given = _mapping(bounds)
     return symbol, {key: _maybe(whole)(given.get(key)) for key in ("min_val", "max_val")}
@@ -377,8 +400,8 @@ def _root_call(value: Any) -> list[dict[str, Any]]:
                     "signature": {
                         "inputs": [],
                         "outputs": [],
-                        "in_spec": _tree(signature.get("in_spec")),
-                        "out_spec": _tree(signature.get("out_spec")),
+                        "in_spec": _tree(signature.get("in_spec"), _name),  # keys are names of arguments
+                        "out_spec": _tree(signature.get("out_spec"), _key),
                         "forward_arg_names": _maybe(_many(_name))(signature.get("forward_arg_names")),
                     },
                 }
@@ -386,15 +409,17 @@ def _root_call(value: Any) -> list[dict[str, Any]]:
     raise RefusedError("no statement of how the program is called")
 
 
-def _tree(value: Any) -> str:
-    """How inputs or outputs are nested, as torch writes it: JSON inside of JSON."""
-    import json
+def _key(value: Any) -> str | int:
+    return _text(value) if isinstance(value, str) else whole(value)
 
+
+def _tree(value: Any, key: Check) -> str:
+    """How inputs or outputs are nested, as torch writes it: JSON inside of JSON."""
     try:
         version, tree = parse_json(_text_of_tree(value), who="program")
     except (InputError, TypeError, ValueError):
         raise RefusedError("a nesting of inputs that cannot be read") from None
-    return json.dumps([whole(version), _branch(tree, 0)])
+    return json.dumps([whole(version), _branch(tree, key, 0)])
 
 
 def _text_of_tree(value: Any) -> str:
@@ -403,21 +428,19 @@ def _text_of_tree(value: Any) -> str:
     return value
 
 
-def _branch(value: Any, deep: int) -> dict[str, Any]:
-    import json
-
+def _branch(value: Any, key: Check, deep: int) -> dict[str, Any]:
     given = _mapping(value)
     if deep > MOST_AXES:
         raise RefusedError("inputs nested too deeply")
     kind, context = given.get("type"), given.get("context")
-    children = [_branch(child, deep + 1) for child in _listing(given.get("children_spec"))]
+    children = [_branch(child, key, deep + 1) for child in _listing(given.get("children_spec"))]
     if kind is None:
         return {"type": None, "context": None, "children_spec": []}
     if not isinstance(kind, str) or kind not in _CONTAINERS:
         raise RefusedError(f"inputs or outputs in a {_quoted(kind)}")
     if kind in ("builtins.tuple", "builtins.list"):
         return {"type": kind, "context": "null", "children_spec": children}
-    keys = _many(_text)(parse_json(_text_of_tree(context), who="program"))
+    keys = _many(key)(parse_json(_text_of_tree(context), who="program"))
     if len(keys) != len(children):
         raise RefusedError("a mapping with other keys than values")
     return {"type": kind, "context": json.dumps(keys), "children_spec": children}

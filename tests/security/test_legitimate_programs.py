@@ -194,7 +194,7 @@ def test_timm(name, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", ["vit_tiny_patch16_224", "convnext_atto", "efficientnet_lite0", "mixer_s32_224", "levit_128s",
+    "name", ["vit_tiny_patch16_224", "convnext_atto", "efficientnet_lite0", "mixer_s32_224",
              "swin_tiny_patch4_window7_224", "edgenext_xx_small", "ghostnet_050", "regnetx_002", "densenet121"],
 )  # fmt: skip
 def test_more_of_timm(name, tmp_path):

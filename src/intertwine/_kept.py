@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Generic, TypeVar
+from functools import lru_cache, wraps
+from typing import Generic, ParamSpec, TypeVar
 
 import torch
 from torch import Tensor
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 
 class Kept(Generic[T]):
@@ -53,6 +55,26 @@ class Kept(Generic[T]):
 
     def __reduce__(self) -> tuple[type[Kept[T]], tuple[()]]:
         return Kept, ()
+
+
+def kept_table(maxsize: int) -> Callable[[Callable[P, Tensor]], Callable[P, Tensor]]:
+    """``lru_cache`` for a function that returns a tensor; nothing is kept while a tracer makes tensors without content.
+
+    A table that ``torch.export`` saw first would be kept without its values, for every layer of the process.
+    """
+
+    def decorate(make: Callable[P, Tensor]) -> Callable[P, Tensor]:
+        kept = lru_cache(maxsize)(make)
+
+        @wraps(make)
+        def table(*args: P.args, **kwargs: P.kwargs) -> Tensor:
+            if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() > 0:
+                return make(*args, **kwargs)
+            return kept(*args, **kwargs)  # type: ignore[arg-type]
+
+        return table
+
+    return decorate
 
 
 def _stamp(weights: Sequence[Tensor], key: tuple[object, ...]) -> tuple[object, ...] | None:

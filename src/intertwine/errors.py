@@ -6,6 +6,26 @@ All of them descend from :class:`IntertwineError`, so one ``except`` clause catc
 
 from __future__ import annotations
 
+import re
+
+LONGEST_PART = 1000
+"""Most characters of one part of a message. What a file or a caller gave may be of any length; a message is read."""
+
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def shortened(text: str, longest: int = LONGEST_PART) -> str:
+    """The text as it may be printed: both ends of a long one, control characters spelled out.
+
+    >>> shortened("abcdefghij" * 10, 40)
+    'abcdefghij … (80 more characters) … abcdefghij'
+    """
+    if len(text) > longest:
+        end = longest // 4
+        text = f"{text[:end]} … ({len(text) - 2 * end} more characters) … {text[-end:]}"
+    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)  # a terminal would obey them
+
 
 class IntertwineError(Exception):
     """Root of all errors of this package.
@@ -15,9 +35,12 @@ class IntertwineError(Exception):
         expected: what it needs.
         got: what it was given.
         fix: what the reader can do about it, if there is something to say.
+
+    Each part passes through :func:`shortened`.
     """
 
     def __init__(self, who: str, *, expected: str, got: str, fix: str = "") -> None:
+        who, expected, got, fix = shortened(who), shortened(expected), shortened(got), shortened(fix)
         self.who, self.expected, self.got, self.fix = who, expected, got, fix
         super().__init__(f"{who}: expected {expected}; got {got}. {fix}".rstrip())
 

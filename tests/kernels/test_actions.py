@@ -209,7 +209,7 @@ class TestRefusals:
 
     @pytest.mark.parametrize("axis", ["w", (0.0, 0.0, 0.0), (1.0, 2.0), (1.0, float("nan"), 0.0), None])
     def test_no_axis(self, axis):
-        with pytest.raises(InputError, match="expected (an axis|axis to be)"):
+        with pytest.raises(InputError, match=r"expected (an axis|axis to be)"):
             so2.about_axis(axis)
 
     def test_no_such_reflections(self):

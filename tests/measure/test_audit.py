@@ -144,7 +144,12 @@ class TestFiles:
         assert sum(case.find("failure") is not None for case in suite) == 1
 
     def test_what_cannot_be_read(self, tmp_path):
-        for text, message in ((None, "none there"), ("{", "no JSON"), ('{"schema": 99}', "schema 99"), ("[]", "none")):
+        for text, message in (
+            (None, "none there"),
+            ("{", "expected JSON"),
+            ('{"schema": 99}', "schema 99"),
+            ("[]", "none"),
+        ):
             if text is not None:
                 (tmp_path / "audit.json").write_text(text)
             with pytest.raises(InputError, match=message):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 import torch
 from torch.nn.functional import conv2d
@@ -302,3 +305,19 @@ def test_a_table_that_does_not_fit_is_refused(monkeypatch):
     monkeypatch.setenv("INTERTWINE_MEMORY_LIMIT", "1M")
     with pytest.raises(SizeLimitError, match="a table of 256 places for 1 x 1 samples"):
         layer(torch.zeros(1, 2, 16, 16))
+
+
+def test_a_layer_that_is_exported_before_it_ran_gives_the_same_afterwards():
+    """In a process of its own: tables that torch.export saw first must not be kept without their values."""
+    script = """
+import torch, intertwine as tw
+layer = tw.relaxed.SoftConv2d(3, 4, kernel_size=3, learn=True).eval()
+x = torch.rand(2, 3, 9, 9)
+program = torch.export.export(layer, (x,)).module()
+with torch.no_grad():
+    print(float((layer(x) - program(x)).abs().max()), float(layer(x).abs().max()))
+"""
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", script], capture_output=True, text=True, check=True)
+    difference, size = map(float, done.stdout.split())
+    assert difference < 1e-5
+    assert size < 100

@@ -73,6 +73,9 @@ def audit(
     argument: Annotated[
         list[str] | None, typer.Option("--arg", metavar="NAME=VALUE", help="An argument of the factory.")
     ] = None,
+    trust: Annotated[
+        bool, typer.Option("--trust", help="Load a file that the checks refuse; it may then run code on this machine.")
+    ] = False,
     folder: Annotated[Path | None, typer.Option(help="Where the files of a named data set are.")] = None,
     part: Annotated[Part, typer.Option(help="Which images of the data set.")] = Part.test,
     images: Annotated[int, typer.Option(min=1, help="How many images, at most.")] = 512,
@@ -105,7 +108,7 @@ def audit(
     gates = _gates(fail_above, fail_below)
     seconds = None if budget is None else _seconds(budget)
     torch.manual_seed(0)  # a network without --weights is the same every time, and an audit of it can go on
-    network = load_network(model, weights=weights, options=parse_settings(argument, option="--arg"))
+    network = load_network(model, weights=weights, options=parse_settings(argument, option="--arg"), trust=trust)
     with _progress(quiet=as_json) as show, warnings_as_lines():
         pictures, labels, origin = load_images(data, folder, part.value, images, size, network, mean, std)
         found = measure_audit(

@@ -47,6 +47,9 @@ def symmetrize(
     argument: Annotated[
         list[str] | None, typer.Option("--arg", metavar="NAME=VALUE", help="An argument of the factory.")
     ] = None,
+    trust: Annotated[
+        bool, typer.Option("--trust", help="Load a file that the checks refuse; it may then run code on this machine.")
+    ] = False,
     folder: Annotated[Path | None, typer.Option(help="Where the files of a named data set are.")] = None,
     images: Annotated[int, typer.Option(min=1, help="How many images to match the channels and to tune on.")] = 2000,
     size: Annotated[int | None, typer.Option(min=1, help="Bring images to this size.")] = None,
@@ -73,7 +76,7 @@ def symmetrize(
     _require_place(out)
     parse_symmetry(symmetry)  # a wrong name before anything is read
     torch.manual_seed(seed)
-    network = load_network(model, weights=weights, options=parse_settings(argument, option="--arg"))
+    network = load_network(model, weights=weights, options=parse_settings(argument, option="--arg"), trust=trust)
     with warnings_as_lines():
         pictures, labels, _ = load_images(data, folder, "train", images, size, network, mean, std)
         looked_at, known, origin = load_images(data, folder, "test", images, size, network, mean, std)

@@ -6,6 +6,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from math import prod
 from pathlib import Path
 from tokenize import TokenError
 from typing import Any, Literal
@@ -104,6 +105,7 @@ def load_array(file: Any, path: Path, key: str) -> np.ndarray[Any, Any]:
     fix = "Save fewer images in a file, or use class folders."
     require_memory(member.file_size, itemsize=1, who=path.name, what=f"the array {key}", fix=fix)
     try:
+        _require_consistent(file, member)
         return np.asarray(file[key])
     except (*DAMAGE, MemoryError) as error:  # a damaged header may ask for any amount of memory
         raise InputError(
@@ -112,6 +114,20 @@ def load_array(file: Any, path: Path, key: str) -> np.ndarray[Any, Any]:
             got=f"{error} in {path}",
             fix="Python objects are refused because loading them can run any code; save the array with a number type.",
         ) from error
+
+
+def _require_consistent(file: Any, member: zipfile.ZipInfo) -> None:
+    """Refuse a header that asks for more than the file has, before numpy allocates it."""
+    if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise ValueError("a compression that numpy does not write")
+    with file.zip.open(member) as stream:
+        version = np.lib.format.read_magic(stream)
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, _, dtype = read(stream)
+        if dtype.hasobject:
+            return  # numpy refuses these itself, and says why
+        if dtype.itemsize == 0 or prod(shape) * dtype.itemsize > member.file_size:
+            raise ValueError(f"a header of shape {shape} for {member.file_size} bytes")
 
 
 def _split(

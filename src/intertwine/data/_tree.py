@@ -18,6 +18,10 @@ from .._numerics import require_memory
 from ..errors import InputError
 
 ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
+MOST_MEMBERS = 2_000_000
+LARGEST_RATIO = 100
+"""Times the length of an archive that its members may have together, as long as they are more than a gigabyte."""
+
 _DAMAGE = (zipfile.BadZipFile, tarfile.TarError, zlib.error, LZMAError, EOFError, OSError, RuntimeError, ValueError)
 
 
@@ -39,10 +43,11 @@ class FolderTree(FileTree):
         files: list[str] = []
         folders: list[str] = []
         for base, inner, names in os.walk(root, followlinks=True):
-            inner[:] = [name for name in inner if not _hidden(name)]
+            inner[:] = [name for name in inner if not _hidden(name) and not _leads_up(base, name)]
             prefix = Path(base).relative_to(root).as_posix()
             prefix = "" if prefix == "." else f"{prefix}/"
             folders += [prefix + name for name in inner]
+            _require_few(root, len(files) + len(folders))
             files += [prefix + name for name in names if not _hidden(name) and wanted(name)]
         super().__init__(root, files, folders)
 
@@ -101,6 +106,7 @@ def open_tree(path: Path, wanted: Callable[[str], bool]) -> FileTree:
 def _read_zip(path: Path, wanted: Callable[[str], bool], content: dict[str, bytes]) -> list[str]:
     with zipfile.ZipFile(path) as archive:
         members = archive.infolist()
+        _require_few(path, len(members))
         for member in members:
             kind = stat.S_IFMT(member.external_attr >> 16)
             # Names as stored: zipfile itself turns backslashes into slashes on some systems and cuts at a zero byte.
@@ -108,6 +114,14 @@ def _read_zip(path: Path, wanted: Callable[[str], bool], content: dict[str, byte
         chosen = [m for m in members if not m.is_dir() and _is_wanted(m.filename, wanted)]
         _require_room(path, sum(m.file_size for m in chosen))
         for member in chosen:
+            if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                # Python unpacks the others in pieces of any size.
+                raise InputError(
+                    path.name,
+                    expected="an archive that is stored or deflated",
+                    got=f"another compression in {path}",
+                    fix="Pack it again, or unpack it and give the folder.",
+                )
             if member.flag_bits & 0x1:
                 raise InputError(
                     path.name, expected="an archive without password", got=f"{path}", fix="Pack it without encryption."
@@ -118,10 +132,20 @@ def _read_zip(path: Path, wanted: Callable[[str], bool], content: dict[str, byte
 
 def _read_tar(path: Path, wanted: Callable[[str], bool], content: dict[str, bytes]) -> list[str]:
     names: list[str] = []
-    total = 0
+    total = skipped = 0
+    longest = max(2**30, LARGEST_RATIO * path.stat().st_size)
     with tarfile.open(path) as archive:
         for member in archive:
-            _require_safe(path, member.name, odd=not (member.isreg() or member.isdir()))
+            _require_safe(path, member.name, odd=not (member.isreg() or member.isdir()) or member.issparse())
+            _require_few(path, len(names))
+            skipped += member.size  # a compressed archive is unpacked to skip a member
+            if skipped > longest:
+                raise InputError(
+                    path.name,
+                    expected=f"members of at most {longest} bytes together",
+                    got=f"more in {path}",
+                    fix="Unpack it and give the folder.",
+                )
             name = _plain(member.name)
             names.append(name + "/" * member.isdir())
             if member.isreg() and _is_wanted(name, wanted):
@@ -156,6 +180,13 @@ def _require_safe(path: Path, name: str, *, odd: bool) -> None:
         )
 
 
+def _require_few(path: Path, members: int) -> None:
+    if members > MOST_MEMBERS:
+        raise InputError(
+            path.name, expected=f"at most {MOST_MEMBERS} members", got=f"more in {path}", fix="Unpack it yourself."
+        )
+
+
 def _require_room(path: Path, size: int) -> None:
     fix = "Unpack it and give the folder: its files are then read one by one."
     require_memory(size, itemsize=1, who=path.name, what="the content of the archive", fix=fix)
@@ -168,6 +199,12 @@ def _plain(name: str) -> str:
 def _is_wanted(name: str, wanted: Callable[[str], bool]) -> bool:
     parts = PurePosixPath(name).parts
     return bool(parts) and not any(map(_hidden, parts)) and wanted(parts[-1])
+
+
+def _leads_up(base: str, name: str) -> bool:
+    """Whether the entry is a link to a folder that holds it, which would be walked again and again."""
+    place = os.path.join(base, name)
+    return os.path.islink(place) and Path(base).resolve().is_relative_to(Path(place).resolve())
 
 
 def _hidden(name: str) -> bool:

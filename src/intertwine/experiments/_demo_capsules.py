@@ -14,6 +14,7 @@ from torch.utils.data import Dataset
 
 from .._checked import checked
 from .._files import replace_file
+from .._untrusted import read_json, read_tensors
 from ..data import DigitMotion, load
 from ..errors import InputError
 from ..models import TopographicVAE
@@ -151,13 +152,10 @@ def load_capsules(folder: Path) -> tuple[TopographicVAE, int] | None:
 
     >>> load_capsules(Path("no-such-folder"))
     """
-    from safetensors import SafetensorError
-    from safetensors.torch import load as load_weights
-
     if not (folder / _ABOUT).is_file():
         return None
     try:
-        about = json.loads((folder / _ABOUT).read_text())
+        about = read_json(folder / _ABOUT)
         if about["schema"] != 1:
             raise ValueError(f"schema {about['schema']}")
         image = tuple(int(n) for n in about["image"])
@@ -167,9 +165,9 @@ def load_capsules(folder: Path) -> tuple[TopographicVAE, int] | None:
             length=int(about["length"]),
             window=int(about["window"]),
         )
-        model.load_state_dict(load_weights((folder / _WEIGHTS).read_bytes()))
+        model.load_state_dict(read_tensors(folder / _WEIGHTS))
         return model.eval(), int(about["steps"])
-    except (KeyError, TypeError, ValueError, RuntimeError, OSError, SafetensorError) as error:
+    except (KeyError, TypeError, ValueError, RuntimeError, OSError) as error:
         raise InputError(
             str(folder / _ABOUT),
             expected="the network of a demonstration, with capsules.safetensors beside it",

@@ -73,7 +73,7 @@ def _in_process(spec: JobSpec, threads: int) -> Outcome:
     if before is not None:
         return execute(spec)
     settings = {**os.environ, "OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
-    command = [sys.executable, "-m", "intertwine.experiments._worker"]
+    command = [sys.executable, "-P", "-m", "intertwine.experiments._worker"]
     done = subprocess.run(command, input=json.dumps(asdict(spec)), capture_output=True, text=True, env=settings)
     try:
         found = json.loads(done.stdout.splitlines()[-1])

@@ -16,7 +16,9 @@ from torch import Tensor
 
 from .._checked import checked
 from .._files import replace_file
+from .._untrusted import read_tensors
 from .._warn import warn_caller
+from ..errors import InputError
 from ..train import RecordWarning
 
 ARRAYS = "arrays.safetensors"
@@ -137,15 +139,12 @@ def load_arrays(folder: Path) -> dict[str, Tensor]:
     >>> load_arrays(Path("no-such-folder"))
     {}
     """
-    from safetensors import SafetensorError
-    from safetensors.torch import load
-
     try:
-        found = load((folder / ARRAYS).read_bytes())  # in any order
+        found = read_tensors(folder / ARRAYS)  # in any order
     except FileNotFoundError:
         return {}
-    except SafetensorError as error:  # the runs beside it still make their figures
-        warn_caller(f"{folder / ARRAYS}: left out: {error}", RecordWarning)
+    except InputError as error:  # the runs beside it still make their figures
+        warn_caller(f"{folder / ARRAYS}: left out: {error.got}", RecordWarning)
         return {}
     return {name: found[name] for name in sorted(found, key=_numbers_apart)}
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from .._files import replace_file
+from .._untrusted import read_tensors
 
 _SCORE = "validation score"
 
@@ -60,9 +61,7 @@ class BestWeights:
         return float(score[0])
 
     def _read(self) -> dict[str, Tensor] | None:
-        from safetensors.torch import load
-
-        return dict(load(self.path.read_bytes())) if self.path.exists() else None
+        return read_tensors(self.path) if self.path.exists() else None
 
     def _write(self, score: Tensor) -> None:
         from safetensors.torch import save

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .._checked import checked, describe
+from .._untrusted import parse_json
 from .._warn import warn_caller
 from ..errors import InputError, MissingExtraError, StorageError
 from ..train import derive_seed
@@ -95,8 +96,8 @@ def parse_parameter(text: str) -> Parameter:
 
 def _value(text: str) -> Any:
     try:
-        return json.loads(text)
-    except json.JSONDecodeError:
+        return parse_json(text, who="--param")
+    except InputError:
         return text
 
 
@@ -336,7 +337,7 @@ def best(sweep_study: optuna.Study) -> dict[str, Any]:
 def _work_in_processes(sweep: Sweep, workers: int) -> None:
     threads = max(1, (os.cpu_count() or 1) // workers)
     settings = {**os.environ, "OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
-    command = [sys.executable, "-m", "intertwine.experiments._sweep_worker"]
+    command = [sys.executable, "-P", "-m", "intertwine.experiments._sweep_worker"]
 
     def start(number: int) -> subprocess.CompletedProcess[str]:
         asked = json.dumps({"sweep": asdict(sweep), "worker": number})

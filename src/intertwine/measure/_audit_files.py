@@ -15,6 +15,7 @@ from torch import Tensor
 
 from .._checked import checked
 from .._files import replace_file
+from .._untrusted import read_json, read_tensors
 from ..errors import InputError, StorageError
 from ._reading import Gate, Note, Reading
 from ._steps import Findings
@@ -61,7 +62,7 @@ def write_part(folder: Path, key: str, found: Findings) -> None:
 def read_part(folder: Path, key: str) -> Findings | None:
     """What a finished step found; None if there is none, or it cannot be read."""
     try:
-        content = json.loads((folder / PARTS / f"{key}.json").read_bytes())
+        content = read_json(folder / PARTS / f"{key}.json")
         readings = [Reading(**{"symmetry": "", **reading}) for reading in content["readings"]]
         notes = [Note(**note) for note in content["notes"]]
         arrays = read_arrays(folder / PARTS / f"{key}.safetensors") if content["arrays"] else {}
@@ -79,13 +80,7 @@ def write_arrays(path: Path, arrays: Mapping[str, Tensor]) -> Path:
 
 def read_arrays(path: Path) -> dict[str, Tensor]:
     """What :func:`write_arrays` wrote."""
-    from safetensors import SafetensorError
-    from safetensors.torch import load
-
-    try:
-        return dict(load(path.read_bytes()))
-    except SafetensorError as error:
-        raise ValueError(str(error)) from None
+    return read_tensors(path)
 
 
 def csv_of(readings: Iterable[Reading]) -> str:
@@ -136,13 +131,11 @@ def read_audit(folder: Path) -> dict[str, Any]:
     """The content of ``audit.json`` in a folder, or an error that says what is wrong with it."""
     path = folder / "audit.json" if folder.is_dir() else folder
     try:
-        content = json.loads(path.read_text())
+        content = read_json(path)
     except FileNotFoundError:
         raise InputError(
             str(folder), expected="a folder with audit.json", got="none there", fix="Run an audit with --out."
         ) from None
-    except ValueError as error:
-        raise InputError(str(path), expected="an audit", got=f"no JSON: {error}", fix="Run the audit again.") from None
     if not isinstance(content, dict) or content.get("schema") != 1:
         raise InputError(
             str(path),

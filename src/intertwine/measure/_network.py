@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from torch import nn
@@ -43,7 +45,9 @@ class Network:
 
 
 @checked
-def load_network(spec: str, *, weights: Path | None = None, options: Mapping[str, Any] | None = None) -> Network:
+def load_network(
+    spec: str, *, weights: Path | None = None, options: Mapping[str, Any] | None = None, trust: bool = False
+) -> Network:
     """The network that ``spec`` names, with weights from a file if one is given.
 
     Args:
@@ -51,16 +55,17 @@ def load_network(spec: str, *, weights: Path | None = None, options: Mapping[str
             or the path of an exported program, ``file.pt2``, or of an ONNX file.
         weights: a safetensors or torch file, see :func:`load_weights_into`.
         options: keyword arguments of the factory, such as ``{"num_classes": 10}``.
+        trust: load a ``.pt2`` or ``.onnx`` file without the checks of :doc:`/security`; it may then run code.
 
     >>> load_network("torch.nn:Linear", options={"in_features": 2, "out_features": 3}).model
     Linear(in_features=2, out_features=3, bias=True)
     """
     if spec.endswith((".pt2", ".onnx")):
-        network = Network(spec, _from_file(spec, weights))
+        network = Network(spec, _from_file(spec, weights, trust))
     elif spec.startswith("timm:"):
         network = _from_timm(spec, dict(options or {}))
     elif ":" in spec:
-        network = Network(spec, _from_factory(spec, dict(options or {})))
+        network = _from_factory(spec, dict(options or {}))
     else:
         raise InputError(
             "MODEL",
@@ -73,31 +78,67 @@ def load_network(spec: str, *, weights: Path | None = None, options: Mapping[str
     return network
 
 
-def _from_file(spec: str, weights: Path | None) -> nn.Module:
+def _from_file(spec: str, weights: Path | None, trust: bool) -> nn.Module:
     if weights is not None:
         raise InputError("--weights", expected="none: the file has its weights", got=str(weights), fix="Leave it out.")
     path = Path(spec)
     if not path.exists():
         raise InputError("MODEL", expected="an existing file", got=spec, fix="Check the path.")
-    return load_exported(path) if spec.endswith(".pt2") else OnnxNetwork(path)
+    if spec.endswith(".pt2"):
+        return load_exported(path, trust=trust)
+    return OnnxNetwork(path, trust=trust)
 
 
-def _from_factory(spec: str, options: dict[str, Any]) -> nn.Module:
+def _from_factory(spec: str, options: dict[str, Any]) -> Network:
     place, _, name = spec.partition(":")
-    if "" not in sys.path and str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))  # as `python -m` does: a file beside the user is importable
+    with _current_folder_last():
+        try:
+            module = importlib.import_module(place)
+        except ImportError as error:
+            raise InputError("MODEL", expected=f"an importable module {place!r}", got=str(error), fix=_HOW) from None
+        notes = _other_module(module, place)
+        factory = getattr(module, name, None)
+        if factory is None:
+            known = [key for key in vars(module) if not key.startswith("_")]
+            raise InputError(
+                "MODEL",
+                expected=f"a function or class in {place}, such as {', '.join(known[:6])}",
+                got=repr(name),
+                fix=" ".join(["Check the name after the colon.", *notes]),
+            )
+        return Network(spec, _built(spec, factory, options), notes=notes)
+
+
+@contextmanager
+def _current_folder_last() -> Iterator[None]:
+    """Modules in the current folder can be imported, and stand behind everything that is installed.
+
+    First, a file beside the model would take the place of a package that is imported later; and after the network is
+    there, nothing more comes from this folder.
+    """
+    here = str(Path.cwd())
+    if "" in sys.path or here in sys.path:  # as in a notebook
+        yield
+        return
+    sys.path.append(here)
     try:
-        factory: Callable[..., Any] = getattr(importlib.import_module(place), name)
-    except ImportError as error:
-        raise InputError("MODEL", expected=f"an importable module {place!r}", got=str(error), fix=_HOW) from None
-    except AttributeError:
-        known = [key for key in vars(importlib.import_module(place)) if not key.startswith("_")]
-        raise InputError(
-            "MODEL",
-            expected=f"a function or class in {place}, such as {', '.join(known[:6])}",
-            got=repr(name),
-            fix="Check the name after the colon.",
-        ) from None
+        yield
+    finally:
+        with suppress(ValueError):
+            sys.path.remove(here)
+
+
+def _other_module(module: ModuleType, place: str) -> list[str]:
+    """A note if the module is not the one in the current folder that has its name."""
+    first = place.partition(".")[0]
+    here = next((p for p in (Path(f"{first}.py"), Path(first) / "__init__.py") if p.is_file()), None)
+    taken = getattr(module, "__file__", None)
+    if here is None or (taken is not None and Path(taken).resolve().is_relative_to(Path.cwd().resolve())):
+        return []
+    return [f"{place} is {taken or 'part of Python'}, not {here} in this folder: what is installed goes first"]
+
+
+def _built(spec: str, factory: Callable[..., Any] | nn.Module, options: dict[str, Any]) -> nn.Module:
     if isinstance(factory, nn.Module):
         return factory
     try:

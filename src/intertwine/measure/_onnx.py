@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from .._numerics import is_memory
 from ..errors import InputError, MissingExtraError
+from ._onnx_file import read_onnx
 
 LAYERS = frozenset(
     {
@@ -39,12 +40,13 @@ class OnnxNetwork(nn.Module):
 
     Args:
         path: the file.
+        trust: leave out the checks of operators and sizes, for a file that they refuse.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, trust: bool = False) -> None:
         super().__init__()
         onnx, runtime = _libraries()
-        model = _read(onnx, path)
+        model = read_onnx(onnx, path, trust=trust)
         self._inputs = [i for i in model.graph.input if i.name not in {w.name for w in model.graph.initializer}]
         if len(self._inputs) != 1 or not model.graph.output:
             raise InputError(
@@ -106,15 +108,6 @@ def _libraries() -> tuple[Any, Any]:
             "ONNX", expected="onnx and onnxruntime", got=str(error), fix="pip install 'intertwine[onnx]'"
         ) from None
     return onnx, onnxruntime
-
-
-def _read(onnx: Any, path: Path) -> Any:
-    try:
-        return onnx.load(str(path))
-    except Exception as error:  # protobuf has exceptions of its own
-        raise InputError(
-            str(path), expected="an ONNX file", got=str(error).splitlines()[0], fix="Export the network again."
-        ) from None
 
 
 def _session(runtime: Any, model: Any, path: Path) -> Any:

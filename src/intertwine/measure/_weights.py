@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import pickle
-import re
-import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from .._checked import checked
-from ..errors import InputError, UnsafeFileError
+from .._untrusted import read_tensors
+from ..errors import InputError, shortened
+from ._torch_file import read_torch_file
 
 WRAPPERS = ("state_dict", "model_state_dict", "model", "net", "network", "weights", "params", "ema", "model_ema")
 PREFIXES = ("module.", "_orig_mod.", "model.", "net.", "network.", "backbone.", "encoder.")
@@ -23,8 +21,8 @@ PREFIXES = ("module.", "_orig_mod.", "model.", "net.", "network.", "backbone.", 
 def load_weights_into(model: nn.Module, path: Path) -> list[str]:
     """Fill the model from a safetensors or torch file; returns what was taken off the names on the way.
 
-    A torch file is read by ``torch.load(weights_only=True)``, which runs nothing; one that holds other objects is
-    refused. ``state_dict`` and the like are opened, ``module.`` and the like taken off, as long as the names then fit
+    A torch file is read by :func:`read_torch_file`, which runs nothing; one that holds other objects is refused.
+    ``state_dict`` and the like are opened, ``module.`` and the like taken off, as long as the names then fit
     the network better.
     """
     found, notes = _state(path)
@@ -63,39 +61,8 @@ def _state(path: Path) -> tuple[dict[str, Tensor], list[str]]:
             fix="Check the path.",
         )
     if path.suffix == ".safetensors":
-        from safetensors import SafetensorError
-        from safetensors.torch import load_file
-
-        try:
-            return dict(load_file(path)), []
-        except SafetensorError as error:
-            raise InputError(
-                str(path), expected="a safetensors file", got=str(error), fix="Save or copy it again."
-            ) from None
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about old ways of pickling: what matters is raised
-            content: Any = torch.load(path, map_location="cpu", weights_only=True)
-    except pickle.UnpicklingError as error:
-        # torch's own message recommends to load the file all the same; only the name it stumbled over is of use.
-        name = re.search(r"GLOBAL ([\w.]+)", str(error))
-        if name is None:
-            raise InputError(
-                str(path),
-                expected="weights, as safetensors or as a torch file of tensors",
-                got="another kind of file",
-                fix="Save model.state_dict() with torch.save, or a safetensors file.",
-            ) from None
-        raise UnsafeFileError(
-            str(path),
-            expected="a file of tensors",
-            got=f"a pickle that calls {name[1]}",
-            fix="Nothing of it was run. Save model.state_dict() instead, or a safetensors file.",
-        ) from None
-    except (RuntimeError, EOFError, ValueError) as error:
-        raise InputError(
-            str(path), expected="weights", got=str(error).splitlines()[0], fix="Save or copy the file again."
-        ) from None
+        return read_tensors(path), []
+    content = read_torch_file(path)
     return _opened(content, path)
 
 
@@ -113,7 +80,7 @@ def _opened(content: Any, path: Path) -> tuple[dict[str, Tensor], list[str]]:
     raise InputError(
         str(path),
         expected=f"tensors by name, possibly inside one of {', '.join(WRAPPERS)}",
-        got=f"keys {', '.join(map(str, list(content)[:8]))}"
+        got=f"keys {', '.join(shortened(str(key), 100) for key in list(content)[:8])}"
         if isinstance(content, Mapping)
         else type(content).__name__,
         fix="Save model.state_dict().",
@@ -132,4 +99,4 @@ def _without_prefixes(found: dict[str, Tensor], wanted: Mapping[str, Tensor]) ->
 
 
 def _some(keys: list[str]) -> str:
-    return ", ".join(keys[:4]) + (", …" if len(keys) > 4 else "")
+    return ", ".join(shortened(key, 100) for key in keys[:4]) + (", …" if len(keys) > 4 else "")

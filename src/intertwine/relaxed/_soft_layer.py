@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import Any, Literal, Self
 
 import torch
 from torch import Tensor, nn
 
-from .._kept import Kept
+from .._kept import Kept, kept_table
 from .._numerics import require_memory
 from ..errors import InputError
 from ._kernel_net import KERNEL_NETS, KernelNet, Parts
@@ -205,7 +204,7 @@ class SoftLayer(KernelLayer):
         return self
 
 
-@lru_cache(32)
+@kept_table(32)
 def _positions(
     stencil: Stencil, height: int, width: int, of_input: bool, dtype: torch.dtype, device: torch.device
 ) -> Tensor:

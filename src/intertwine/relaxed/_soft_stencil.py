@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
+from .._kept import kept_table
 from ..errors import InputError
 
 
@@ -78,12 +79,12 @@ class Stencil:
         return table.new_zeros(self.size**2, *table.shape[1:]).index_copy(0, _places(self, table.device), table)
 
 
-@lru_cache(64)
+@kept_table(64)
 def _places(stencil: Stencil, device: torch.device) -> Tensor:
     return torch.tensor([i * stencil.size + j for i, j in stencil.offsets], device=device)
 
 
-@lru_cache(64)
+@kept_table(64)
 def reversal(stencil: Stencil, height: int, width: int, device: torch.device) -> Tensor:
     """For the transposed layer: row ``(y · width' + x) · T + t`` of the table, for each input place and reversed tap.
 

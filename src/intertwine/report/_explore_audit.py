@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
+from .._untrusted import read_tensors
 from ..errors import InputError
 from ..measure import METRICS, Reading, read_audit
 from ._audit_layers import audit_layers
@@ -85,10 +86,7 @@ def _told(reading: Reading) -> dict[str, Any]:
 
 def _arrays(folder: Path) -> dict[str, Tensor]:
     """The pictures of an audit; none where they are missing or cannot be read, which leaves the numbers."""
-    from safetensors import SafetensorError
-    from safetensors.torch import load
-
     try:
-        return dict(load((folder / "audit.safetensors").read_bytes()))
-    except (OSError, SafetensorError):
+        return read_tensors(folder / "audit.safetensors")
+    except (OSError, InputError):
         return {}

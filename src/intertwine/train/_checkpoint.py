@@ -26,6 +26,7 @@ from torch import Tensor
 
 from .._checked import checked
 from .._files import PART, sync_folder, write_synced
+from .._untrusted import read_json
 from .._warn import warn_caller
 from ..errors import InputError, StorageError
 from ._content import content_hash
@@ -164,7 +165,7 @@ class CheckpointFolder:
     @staticmethod
     def _read(path: Path) -> Checkpoint:
         try:
-            record = json.loads((path / "state.json").read_bytes())
+            record = _state(path / "state.json")
             digest = record.pop("digest")
             if content_hash(record) != digest:
                 raise _DamageError("state.json does not match its digest")
@@ -190,6 +191,14 @@ class CheckpointFolder:
             if isinstance(error, InputError):
                 raise
             raise _DamageError(f"state.json cannot be read ({error})") from None
+
+
+def _state(path: Path) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = read_json(path)
+    except InputError as error:
+        raise _DamageError(f"{path.name} cannot be read ({error.got})") from None
+    return found
 
 
 def _encode(tensors: Mapping[str, Tensor]) -> bytes:

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
+from .._untrusted import parse_json, parse_yaml
 from ..errors import InputError
 from ._content import content_hash
 from ._validated import ValidatedModel
@@ -189,10 +190,7 @@ class TrainConfig(ValidatedModel):
         >>> TrainConfig.from_json(config.to_json()) == config
         True
         """
-        try:
-            return cls.from_dict(_mapping(json.loads(text)))
-        except json.JSONDecodeError as error:
-            raise _unreadable("JSON", error) from None
+        return cls.from_dict(_mapping(parse_json(text, who="TrainConfig")))
 
     def to_yaml(self) -> str:
         """The configuration as YAML text."""
@@ -207,12 +205,7 @@ class TrainConfig(ValidatedModel):
         >>> TrainConfig.from_yaml("epochs: 2\nlr: 1e-2").lr
         0.01
         """
-        import yaml
-
-        try:
-            return cls.from_dict(_mapping(yaml.safe_load(text)))
-        except yaml.YAMLError as error:
-            raise _unreadable("YAML", error) from None
+        return cls.from_dict(_mapping(parse_yaml(text, who="TrainConfig")))
 
 
 def _mapping(value: object) -> dict[str, Any]:
@@ -220,8 +213,3 @@ def _mapping(value: object) -> dict[str, Any]:
         return value
     got = f"a {type(value).__name__}"
     raise InputError("TrainConfig", expected="a mapping of field names to values", got=got, fix="Write `lr: 0.1`.")
-
-
-def _unreadable(format: str, error: Exception) -> InputError:
-    got = " ".join(str(error).split())
-    return InputError("TrainConfig", expected=f"{format} text", got=got, fix="Correct the file at that place.")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from .._checked import checked
+from .._untrusted import parse_json
 from .._warn import warn_caller
 from ..errors import MissingExtraError
 from ._checkpoint import CheckpointWarning
@@ -134,7 +135,7 @@ def read_metrics(folder: str | Path) -> list[dict[str, Any]]:
     rows = []
     for line in path.read_bytes().splitlines() if path.exists() else ():
         try:
-            rows.append(json.loads(line))
+            rows.append(parse_json(line, who=str(path)))
         except ValueError:
             continue
     return rows

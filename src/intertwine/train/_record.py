@@ -16,8 +16,9 @@ from pydantic import ConfigDict, Field, ValidationError
 from .. import __version__
 from .._checked import checked
 from .._files import replace_file
+from .._untrusted import LONGEST_JSON, read_bounded
 from .._warn import warn_caller
-from ..errors import StorageError
+from ..errors import InputError, StorageError
 from ._content import content_hash
 from ._validated import ValidatedModel
 
@@ -104,7 +105,7 @@ class RunRecord(ValidatedModel):
     def read(cls, path: str | Path) -> RunRecord:
         """Read a record; a damaged one is an error."""
         try:
-            return cls.model_validate_json(Path(path).read_bytes())
+            return cls.model_validate_json(read_bounded(path, longest=LONGEST_JSON))
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             where = ".".join(str(part) for part in first["loc"])
@@ -113,6 +114,10 @@ class RunRecord(ValidatedModel):
                 expected=f"a record of schema 1 in {path}",
                 got=f"{where + ': ' if where else ''}{first['msg']}",
                 fix="Remove the file; the run can be done again.",
+            ) from None
+        except InputError as error:
+            raise StorageError(
+                "RunRecord", expected=error.expected, got=f"{error.got}, {path}", fix=error.fix
             ) from None
         except OSError as error:
             raise StorageError(

@@ -18,7 +18,7 @@ SOURCE = Path(__file__).parents[1] / "src" / PACKAGE
 
 # From the ground up. A room is a folder or a file directly under src/intertwine; rooms of one tuple share a floor.
 FLOORS: tuple[tuple[str, ...], ...] = (
-    ("errors", "_registry", "_numerics", "_files", "_kept", "_torchvision"),
+    ("errors", "_registry", "_numerics", "_files", "_kept", "_devices", "_torchvision"),
     ("groups",),
     ("spaces",),
     ("kernels",),

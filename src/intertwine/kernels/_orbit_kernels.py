@@ -9,6 +9,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from .._devices import OnCPU
 from .._numerics import require_memory
 from ..errors import InputError
 from ..spaces import FieldType
@@ -33,7 +34,7 @@ class DoubleCoset:
     dim: int
 
 
-class OrbitKernels(ABC):
+class OrbitKernels(OnCPU, ABC):
     """An orthonormal basis of equivariant kernels that was solved orbit by orbit.
 
     Args:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from .._devices import on_cpu
 from ..errors import InputError
 from ..spaces import FieldType, Grid, Sphere
 from ._basis import KernelBasis
@@ -12,6 +13,7 @@ from ._sphere import SphereKernelBasis
 from ._steerable import SteerableKernelBasis
 
 
+@on_cpu
 def solve(
     in_type: FieldType, out_type: FieldType, *, method: Literal["auto", "lattice", "steerable"] = "auto", **options: Any
 ) -> Any:

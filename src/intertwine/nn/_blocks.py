@@ -19,11 +19,12 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
+from .._devices import on_cpu
 from ..groups import FiniteGroup, Representation
 from ..kernels import solve
 from ..spaces import FieldType, Grid
 from ._spread import spread
-from ._tables import TableModule, on_cpu
+from ._tables import TableModule
 
 FLAT_TABLE = 1 << 20
 """The largest number of entries of a filter that is spread by one table of 4 bytes for each."""

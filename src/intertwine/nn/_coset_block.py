@@ -13,12 +13,12 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
+from .._devices import on_cpu
 from ..groups import Representation
 from ..kernels import KernelBasis, solve
 from ..spaces import FieldType, HomogeneousSpace
 from ._blocks import FilterBlock, on_one_tap, one_in_each_row
 from ._summands import is_trivial
-from ._tables import on_cpu
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,12 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
+from .._devices import on_cpu
 from ..groups import SO2, SO3, Cyclic, Dihedral, Octahedral, Representation, Symmetric, direct_sum
 from ..spaces import FieldType, Grid2d, Grid3d, HomogeneousSpace, Sphere
 from ._layer import Exact, Layer, register_layer
 from ._summands import summands
-from ._tables import TableModule, on_cpu
+from ._tables import TableModule
 from ._traced import TracedLayer
 
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch import nn as torch_nn
 
+from .._devices import without_autocast
 from .._kept import Kept
 from ..errors import TypeMismatchError
 from ..groups import direct_sum
@@ -79,14 +80,8 @@ class FilterLayer(Layer):
     def expand(self) -> tuple[Tensor, Tensor | None]:
         """The filter ``(d2, d1 / groups, *kernel_size)`` and the bias ``(d2,)``, differentiable in the weights."""
         weights = list(self.weights)
-        device = weights[0].device.type
-        if torch.is_autocast_enabled(device):  # the products here would be rounded, and then again by the convolution
-            with torch.autocast(device, enabled=False):
-                return self._expand(weights)
-        return self._expand(weights)
-
-    def _expand(self, weights: list[Tensor]) -> tuple[Tensor, Tensor | None]:
-        return self.expansion(weights), None if self.bias is None else self.invariants(self.bias)
+        with without_autocast(weights[0]):  # the products here would be rounded, and then again by the convolution
+            return self.expansion(weights), None if self.bias is None else self.invariants(self.bias)
 
     def filter_and_bias(self) -> tuple[Tensor, Tensor | None]:
         """What :meth:`expand` makes; in evaluation the one that was kept."""

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch import nn as torch_nn
 
+from .._devices import on_cpu
 from ..errors import InputError, NumericalError, TypeMismatchError
 from ..groups import (
     O2,
@@ -35,7 +36,7 @@ from ..groups import (
 from ..spaces import FieldType, Grid2d, Grid3d, HomogeneousSpace, Sphere
 from ._hom import endomorphisms
 from ._layer import Approximate, Claim, Exact, Layer, pointwise_claim, register_layer
-from ._tables import TableModule, on_cpu
+from ._tables import TableModule
 from ._traced import TracedLayer
 
 

@@ -20,11 +20,11 @@ from itertools import product
 import torch
 from torch import Tensor
 
+from .._devices import on_cpu
 from ..groups import FiniteGroup, Representation
 from ..kernels import SteerableKernelBasis, angular_solutions
 from ..spaces import FieldType, Grid
 from ._blocks import FilterBlock, on_one_tap, tap_images
-from ._tables import on_cpu
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ from typing import TypeVar
 from torch import Tensor
 from torch import nn as torch_nn
 
+from .._devices import on_cpu
 from .._registry import Registry
 from ..errors import InputError, TypeMismatchError
 from ..spaces import FieldType, Grid, HomogeneousSpace, Space
-from ._tables import on_cpu
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch import nn as torch_nn
 
+from .._devices import on_cpu, without_autocast
 from .._kept import Kept
 from ..errors import EmptyKernelSpaceError, TypeMismatchError
 from ..groups import O3, SO2, SO3, Cyclic, Dihedral, Octahedral, Representation, Symmetric, direct_sum
@@ -18,7 +19,7 @@ from ..spaces import FieldType, Grid2d, Grid3d, HomogeneousSpace, Sphere
 from ._hom import hom_basis, symmetric_square
 from ._layer import Layer, pointwise_claim, register_layer
 from ._summands import join, summands
-from ._tables import TableModule, on_cpu
+from ._tables import TableModule
 from ._traced import TracedLayer
 
 
@@ -244,11 +245,8 @@ class TensorProduct(Layer):
     def expand(self) -> tuple[Tensor, None]:
         """The filter ``(d2, P)`` on the P products of channels, differentiable in the weights."""
         weights = list(self.weights)
-        device = weights[0].device.type
-        if torch.is_autocast_enabled(device):  # it would be rounded here, and then again by the product
-            with torch.autocast(device, enabled=False):
-                return self.paths(weights), None
-        return self.paths(weights), None
+        with without_autocast(weights[0]):  # it would be rounded here, and then again by the product
+            return self.paths(weights), None
 
     def forward(self, x: Tensor) -> Tensor:
         self.check_input(x)

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .._devices import OnCPU
 from ..errors import InputError, TypeMismatchError
 from ..groups import Representation, content_digest, intertwiners
 from ._homogeneous import HomogeneousSpace
@@ -23,7 +24,7 @@ MackeyFunction = Callable[[Any], Tensor]
 
 
 @dataclass(frozen=True)
-class FieldType:
+class FieldType(OnCPU):
     """Fields on ``space`` with values in the representation space of ``rho``.
 
     A field has two pictures. As a local section it is a function f of points; as a Mackey function it is a function F

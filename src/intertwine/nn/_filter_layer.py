@@ -19,9 +19,6 @@ from ._invariants import Invariants
 from ._layer import Approximate, Claim, Exact, Layer
 from ._summands import permutes
 
-LOOSE = 0.01
-"""Share of the variance that kernels have at first which add up correlated samples, where others could do."""
-
 
 class FilterLayer(Layer):
     """A layer with a filter κ, κ(hy) = ρ2(h) κ(y) ρ1(h)⁻¹, and an invariant bias, both linear in free weights.
@@ -37,7 +34,7 @@ class FilterLayer(Layer):
         kernel_size: one size for each axis.
         groups: splits the fields into parts that do not mix.
         bias: whether to have one number for each trivial component of the output.
-        gain: standard deviation of the output on unit white noise.
+        gain: standard deviation of the output on natural images of variance 1.
     """
 
     needs_space = True
@@ -63,16 +60,13 @@ class FilterLayer(Layer):
         self._cache = Kept[tuple[Tensor, Tensor | None]]()
         self.reset_parameters()
 
-    def reset_parameters(self, *, loose: float | None = LOOSE) -> None:
-        """Draw the weights so that unit white noise comes out with mean variance gain²; the bias is zero.
+    def reset_parameters(self) -> None:
+        """Draw the weights so that natural images of variance 1 come out with variance gain²; the bias is zero.
 
-        The variance also survives a deep stack of such layers, whatever the type: see ``loose`` of
-        :meth:`FilterExpansion.initial_weights`. None gives all kernels equal weights instead.
+        See :meth:`FilterExpansion.initial_weights`.
         """
-        if all(n == 1 for n in self.expansion.kernel_size):
-            loose = None  # one tap: nothing to add up
         with torch.no_grad():
-            for weight, value in zip(self.weights, self.expansion.initial_weights(self.gain, loose=loose), strict=True):
+            for weight, value in zip(self.weights, self.expansion.initial_weights(self.gain), strict=True):
                 weight.copy_(value)
             if self.bias is not None:
                 self.bias.zero_()

@@ -1,8 +1,8 @@
 """Do our first weights and our parametrization train as well as escnn's?
 
 Run as ``python benchmarks/initialization.py --data DIR --peer PYTHON``. DIR holds the four MNIST files of IDX format,
-or a folder ``mnist`` with them; PYTHON is the interpreter of an environment with escnn, and may be left out. A network of
-six blocks (5 x 5 convolution between regular fields of C8, batch norm, ReLU; two poolings), the same for both, is
+or a folder ``mnist`` with them; PYTHON is the interpreter of an environment with escnn, and may be left out. A network
+of six blocks (5 x 5 convolution between regular fields of C8, batch norm, ReLU; two poolings), the same for both, is
 trained on 2,000 digits, each turned by a random angle: 3 epochs of 31 steps of Adam, 64 digits each. ``validation`` are
 1,500 other training digits, by which things were chosen; ``test`` are the first 1,500 test digits. Seeds are
 interleaved.

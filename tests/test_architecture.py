@@ -18,7 +18,18 @@ SOURCE = Path(__file__).parents[1] / "src" / PACKAGE
 
 # From the ground up. A room is a folder or a file directly under src/intertwine; rooms of one tuple share a floor.
 FLOORS: tuple[tuple[str, ...], ...] = (
-    ("errors", "_checked", "_warn", "_registry", "_numerics", "_files", "_kept", "_torchvision", "_untrusted"),
+    (
+        "errors",
+        "_checked",
+        "_warn",
+        "_registry",
+        "_numerics",
+        "_files",
+        "_kept",
+        "_devices",
+        "_torchvision",
+        "_untrusted",
+    ),
     ("groups",),
     ("spaces",),
     ("kernels",),

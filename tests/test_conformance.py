@@ -12,7 +12,7 @@ from intertwine import nn as tnn
 from intertwine.errors import InputError
 from intertwine.groups import Cyclic
 from intertwine.spaces import Grid2d
-from intertwine.testing import CHECKS, assert_conforms
+from intertwine.testing import CHECKS, assert_conforms, assert_deferred
 from intertwine.testing._conformance import example_input, scrambled
 
 EXAMPLES = [
@@ -37,6 +37,11 @@ def test_the_registry_holds_what_the_room_offers() -> None:
 @pytest.mark.parametrize("check", CHECKS)
 def test_conforms(name: str, number: int, check: str) -> None:
     assert assert_conforms(example(name, number), checks=[check]) == (check,)
+
+
+@each
+def test_made_without_memory(name: str, number: int) -> None:
+    assert_deferred(lambda: example(name, number), example_input(example(name, number)))
 
 
 @pytest.mark.slow
@@ -96,6 +101,8 @@ class Faulty(tnn.Layer):
             return self.weight * x + (x.detach() - x)
         if self.habit == "compile":
             return self.weight * x * (1 if float(x.detach().sum()) < 1e30 else 2)
+        if self.habit == "device":
+            return self.weight * x * self.shared
         if self.habit == "autocast":
             return self.weight * x + (torch.is_autocast_enabled("cpu") and 5)
         return self.weight * x

@@ -8,7 +8,15 @@ import pickle
 import pytest
 import torch
 
-from intertwine.relaxed import RELAXED, Relaxed, motion_error, relaxation_penalty, relaxation_table
+from intertwine.relaxed import (
+    RELAXED,
+    PartialGroupConv2d,
+    Relaxed,
+    motion_error,
+    relaxation_penalty,
+    relaxation_table,
+)
+from intertwine.testing import assert_deferred, assert_follows_device
 
 EXAMPLES = [
     pytest.param(name, number, id=f"{name}-{number}")
@@ -74,6 +82,19 @@ def test_penalty_and_table(name: str, number: int) -> None:
     text = str(relaxation_table(model))
     assert type(layer).__name__ in text
     assert all(subgroup in text for subgroup in layer.relaxation())
+
+
+@each
+def test_follows_its_input_to_another_device(name: str, number: int) -> None:
+    layer = made(name, number).perturb_(0.5, noise())
+    if isinstance(layer, PartialGroupConv2d):  # its shape depends on learned numbers, which meta does not have
+        layer.to_equivariant_()
+    assert_follows_device(layer, layer.sample_input(noise()))
+
+
+@each
+def test_made_without_memory(name: str, number: int) -> None:
+    assert_deferred(lambda: list(RELAXED[name].examples())[number], made(name, number).float().sample_input(noise()))
 
 
 def test_a_model_without_relaxed_layers() -> None:

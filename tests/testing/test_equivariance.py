@@ -95,7 +95,6 @@ def test_a_filter_that_is_no_good_at_45_degrees_fails():
     # Any filter that C4 allows commutes with quarter turns, and with nothing between.
     same = Grid2d(C4).field(C4.irrep(1) + C4.trivial)
     lattice = Conv2d(same, same, 7, padding=3)
-    lattice.reset_parameters(loose=None)
     broken = free(constrained())
     broken.in_type = broken.out_type = field
     broken.conv = lattice.to_plain()

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
+from .._devices import OnCPU
+
 if TYPE_CHECKING:
     from ._representation import Decomposition, Representation
 
@@ -14,7 +16,7 @@ Element = int | Tensor
 """An element, or a batch of elements: integers for a finite group, square matrices for a Lie group."""
 
 
-class Group(ABC):
+class Group(OnCPU, ABC):
     """A group G, a value: two groups are equal when their digests are.
 
     Attributes:

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from .._checked import checked, describe
+from .._devices import OnCPU
 from .._numerics import require_memory
 from ..errors import RepresentationError
 from ._group import Element, Group
@@ -26,7 +27,7 @@ Kind = Literal["real", "complex", "quaternionic"]
 _KINDS: dict[int, Kind] = {1: "real", 2: "complex", 4: "quaternionic"}
 
 
-class Representation(ABC):
+class Representation(OnCPU, ABC):
     """A real, finite-dimensional representation rho: G → GL(V).
 
     Attributes:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from .._checked import checked, describe
+from .._devices import OnCPU
 from .._numerics import require_memory
 from ..errors import InputError
 from ..spaces import FieldType
@@ -35,7 +36,7 @@ class DoubleCoset:
     dim: int
 
 
-class OrbitKernels(ABC):
+class OrbitKernels(OnCPU, ABC):
     """An orthonormal basis of equivariant kernels that was solved orbit by orbit.
 
     Args:

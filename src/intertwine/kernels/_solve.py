@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from .._checked import checked
+from .._devices import on_cpu
 from ..errors import InputError
 from ..spaces import FieldType, Grid, Sphere
 from ._basis import KernelBasis
@@ -14,6 +15,7 @@ from ._steerable import SteerableKernelBasis
 
 
 @checked
+@on_cpu
 def solve(
     in_type: FieldType, out_type: FieldType, *, method: Literal["auto", "lattice", "steerable"] = "auto", **options: Any
 ) -> Any:

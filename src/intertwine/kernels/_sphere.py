@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from .._checked import checked
+from .._devices import OnCPU
 from .._numerics import require_memory
 from ..errors import InputError, TypeMismatchError
 from ..groups import SO2, SO3, Representation, direct_sum, wigner_ds
@@ -19,7 +20,7 @@ from ._checks import require_dim, require_residual, require_some
 _CHUNK = 2**21  # numbers in a temporary of the sums in space
 
 
-class SphereKernelBasis:
+class SphereKernelBasis(OnCPU):
     r"""An orthonormal basis of the equivariant kernels between fields on the sphere, up to degree ``band_limit`` = L.
 
     Fields of type ρ contain the irreducible D^l of SO(3) once for each intertwiner φ_a: D^l → ρ of SO(2), that is for

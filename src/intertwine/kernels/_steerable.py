@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from .._checked import checked
+from .._devices import OnCPU
 from .._numerics import require_memory
 from ..errors import InputError, TypeMismatchError
 from ..groups import Decomposition, FiniteGroup, LieGroup, Representation, circular_harmonics, spherical_harmonics
@@ -54,7 +55,7 @@ class Shell:
     dim: int
 
 
-class SteerableKernelBasis:
+class SteerableKernelBasis(OnCPU):
     """Kernels κ(x) = Σ_J φ(|x|) A_J Y_J(x/|x|) between fields on R^d with a compact group K as stabilizer.
 
     The double cosets are the radii. As functions of x the kernels satisfy κ(kx) = ρ2(k) κ(x) ρ1(k)⁻¹ exactly; as

@@ -188,6 +188,8 @@ class SequenceVAE(nn.Module, ABC):
                 got=f"shape {tuple(x.shape)}",
                 fix="Single images are sequences of one frame: x[:, None].",
             )
+        if x.is_meta:  # no numbers to look at
+            return
         if not bool(torch.isfinite(x).all()):
             raise InputError(
                 type(self).__name__, expected="finite images", got="NaN or infinity", fix="Look at the data."
@@ -285,9 +287,14 @@ class TopographicVAE(SequenceVAE):
         super().__init__(image, capsules=capsules, length=length, network=network, likelihood=likelihood)
         self.topology: Topology = shifting(window, band=band) if topology is None else topology
         self.variance_encoder = self._encoder()
+        self._first_shift = float(shift)
         self.shift = nn.Parameter(torch.tensor(float(shift)))
         self.eps = eps
         self._looked = False
+
+    def reset_parameters(self) -> None:
+        """The shift it was made with; the networks have methods of their own."""
+        nn.init.constant_(self.shift, self._first_shift)
 
     def _draw(self, x: Tensor, generator: torch.Generator | None) -> _Draws:
         self._look(x)
@@ -300,7 +307,7 @@ class TopographicVAE(SequenceVAE):
     @torch.no_grad()
     def _look(self, x: Tensor) -> None:
         """Once, at the first sequences: does the end lead to the beginning where the topology joins them?"""
-        if self._looked or torch.compiler.is_compiling():
+        if self._looked or x.is_meta or torch.compiler.is_compiling():
             return
         self._looked = True
         joined = isinstance(self.topology, OffsetTopology) and self.topology.padding == "cyclic"

@@ -36,13 +36,17 @@ class MlpDecoder(nn.Module):
         self.second = nn.Linear(2 * latent, 3 * latent)
         self.last = nn.Linear(3 * latent, math.prod(image), bias=False)
         self.bias = nn.Parameter(torch.empty(image[0]))
-        with torch.no_grad():
-            for layer in (self.first, self.second, self.last):
-                bound = 1 / math.sqrt(layer.out_features)
-                layer.weight.uniform_(-bound, bound)
-                if layer.bias is not None:
-                    layer.bias.uniform_(-bound, bound)
-            self.bias.uniform_(-1 / math.sqrt(math.prod(image)), 1 / math.sqrt(math.prod(image)))
+        self.reset_parameters()
+
+    @torch.no_grad()
+    def reset_parameters(self) -> None:
+        """Draw all weights anew."""
+        for layer in (self.first, self.second, self.last):
+            bound = 1 / math.sqrt(layer.out_features)
+            layer.weight.uniform_(-bound, bound)
+            if layer.bias is not None:
+                layer.bias.uniform_(-bound, bound)
+        self.bias.uniform_(-1 / math.sqrt(math.prod(self.image)), 1 / math.sqrt(math.prod(self.image)))
 
     def forward(self, t: Tensor) -> Tensor:
         hidden = torch.relu(self.second(torch.relu(self.first(t))))

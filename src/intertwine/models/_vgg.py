@@ -46,9 +46,14 @@ class MirrorConv2d(nn.Module):
         super().__init__()
         _require_even("MirrorConv2d", out_channels if lifting else in_channels, out_channels)
         self.lifting = lifting
-        plain = nn.Conv2d(in_channels, out_channels // 2, 3)  # the default initialization, for the same fan-in
-        self.weight, self.bias = plain.weight, nn.Parameter(torch.zeros(out_channels // 2))
-        bound = (9 * in_channels) ** -0.5
+        self.weight = nn.Parameter(torch.empty(out_channels // 2, in_channels, 3, 3))
+        self.bias = nn.Parameter(torch.empty(out_channels // 2))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """As a plain convolution with the same fan-in begins."""
+        nn.init.kaiming_uniform_(self.weight, a=5**0.5)
+        bound = self.weight[0].numel() ** -0.5
         nn.init.uniform_(self.bias, -bound, bound)
 
     def full_weight(self) -> Tensor:
@@ -73,9 +78,15 @@ class MirrorHead(nn.Module):
     def __init__(self, in_features: int, classes: Positive) -> None:
         super().__init__()
         _require_even("MirrorHead", in_features, in_features)
-        plain = nn.Linear(in_features, classes)  # the initialization of the plain network
-        self.weight = nn.Parameter(plain.weight.detach()[:, : in_features // 2].clone())
-        self.bias = plain.bias
+        self.weight = nn.Parameter(torch.empty(classes, in_features // 2))
+        self.bias = nn.Parameter(torch.empty(classes))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """As the plain network, which sees twice as many numbers, begins."""
+        bound = (2 * self.weight.shape[1]) ** -0.5
+        for values in (self.weight, self.bias):
+            nn.init.uniform_(values, -bound, bound)
 
     def full_weight(self) -> Tensor:
         """The tied weights, ``(classes, in_features)``."""

@@ -6,7 +6,10 @@ There are four ways, the cheapest that fits is taken:
 - Both are permutation representations and H keeps the lattice: H permutes the entries (tap, row, column) of the
   filter, and entries of one orbit are equal. The filter is a gather, without any product.
 - Both are the regular representation of a finite group: with functions φ_m on the plane,
-  K[h2, h1, x] = Σ_m w[h2⁻¹h1, m] φ_m(h2⁻¹x), one small batched product.
+  K[h2, h1, x] = Σ_m w[h2⁻¹h1, m] φ_m(h2⁻¹x), one small batched product. The weights are the coefficients of w over the
+  group in an orthonormal basis of its irreducibles. That matters to optimizers that scale each weight by itself, such
+  as Adam: the mean over the group is one weight, rather than all of w[h] moving together, which makes large steps along
+  the mean, so that the running statistics of batch norm lag behind (``benchmarks/initialization.py``).
 - Else a dense basis of the solver, contracted with the weights, if it is no larger than the filter or small anyway.
 - Else harmonics on the taps and the maps that couple them to irreducibles; see ``_harmonic_block.py``.
 """
@@ -19,11 +22,13 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
+from .._devices import on_cpu
 from ..groups import FiniteGroup, Representation
 from ..kernels import solve
 from ..spaces import FieldType, Grid
+from ._natural import natural_correlation, natural_response
 from ._spread import spread
-from ._tables import TableModule, on_cpu
+from ._tables import TableModule
 
 FLAT_TABLE = 1 << 20
 """The largest number of entries of a filter that is spread by one table of 4 bytes for each."""
@@ -42,13 +47,13 @@ class Table:
     Attributes:
         way: ``gather``, ``regular`` or ``dense``.
         norms: of the kernel κ_k of each weight, Σ|κ_k|².
-        steady: for each weight whether κ_k keeps the variance of any input; see :class:`FilterBlock`.
+        response: of all kernels together to natural images; see :class:`FilterBlock`.
         tensors: index tables, and bases in float64.
     """
 
     way: str
     norms: Tensor
-    steady: Tensor
+    response: float
     tensors: dict[str, Tensor]
 
     @property
@@ -80,21 +85,8 @@ def block_table(in_kind: FieldType, out_kind: FieldType, kernel_size: tuple[int,
         return _regular_table(out_kind, group, kernel_size)
     filters = solve(in_kind, out_kind, kernel_size=kernel_size, allow_empty=True).filters().flatten(3)
     basis = filters.flatten(1).contiguous()
-    # Within one kind the maps of a sample keep lengths; from another kind they may add up channels that are alike.
-    steady = on_one_tap(filters.abs().amax((1, 2))) & (in_kind == out_kind)
-    return Table("dense", basis.square().sum(1), steady, {"basis": basis})
-
-
-def on_one_tap(sizes: Tensor) -> Tensor:
-    """Which functions ``(k, taps)`` are zero on all taps but one."""
-    return (sizes.abs() > 1e-9 * sizes.abs().amax(1, keepdim=True)).sum(1) == 1
-
-
-def one_in_each_row(index: Tensor, weights: int) -> Tensor:
-    """Which weights occur at most once in every row of a table ``(rows, entries)``."""
-    rows = torch.arange(len(index))[:, None] * weights
-    counts = torch.bincount((rows + index).flatten(), minlength=len(index) * weights)
-    return counts.view(len(index), weights).amax(0) <= 1
+    response = natural_response(filters, natural_correlation(in_kind.space, kernel_size))  # type: ignore[arg-type]
+    return Table("dense", basis.square().sum(1), response, {"basis": basis})
 
 
 def _gather_table(space: Grid, p1: Tensor, p2: Tensor, kernel_size: tuple[int, ...]) -> Table:
@@ -111,7 +103,10 @@ def _gather_table(space: Grid, p1: Tensor, p2: Tensor, kernel_size: tuple[int, .
     if not bool(inside.all()):
         tensors["mask"] = inside.to(torch.float64)
     norms = torch.bincount(index.flatten(), minlength=len(numbers)).to(torch.float64)
-    return Table("gather", norms, one_in_each_row(index.flatten(1), len(numbers)), tensors)
+    alike = natural_correlation(space, kernel_size)[inside][:, inside]
+    pairs = index.flatten(0, 1)  # two taps count together where they share a weight
+    response = sum(float(((pairs == pairs[:, tap, None]) * row).sum()) for tap, row in enumerate(alike))
+    return Table("gather", norms, response, tensors)
 
 
 def tap_images(space: Grid, kernel_size: tuple[int, ...]) -> Tensor:
@@ -127,9 +122,14 @@ def _regular_table(kind: FieldType, group: FiniteGroup, kernel_size: tuple[int, 
     scalar = kind.space.field(group.trivial)
     turned = solve(scalar, kind, kernel_size=kernel_size).filters().flatten(3)[:, :, 0]  # (m, |H|, taps)
     quotient = group.table[group.inverse(group.elements)]  # [h2, h1] = h2⁻¹ h1
-    tensors = {"index": quotient.flatten(), "basis": turned.transpose(0, 1).contiguous()}
-    norms, steady = turned.square().sum((1, 2)), on_one_tap(turned[:, 0])
-    return Table("regular", norms.repeat(group.order), steady.repeat(group.order), tensors)
+    tensors = {
+        "index": quotient.flatten(),
+        "basis": turned.transpose(0, 1).contiguous(),
+        "fourier": group.regular.decompose().basis,
+    }
+    norms = turned.square().sum((1, 2)).repeat(group.order)
+    response = group.order * natural_response(turned, natural_correlation(kind.space, kernel_size))  # type: ignore[arg-type]
+    return Table("regular", norms, response, tensors)
 
 
 class FilterBlock(TableModule):
@@ -143,15 +143,14 @@ class FilterBlock(TableModule):
         d1: the dimension of the summand of the input.
         d2: the dimension of the summand of the output.
         norms: Σ|κ_k|² of the kernel of each weight, at one place of the output.
-        steady: for each weight whether the output of its kernel has a variance that does not depend on how the samples
-            of the input are correlated: each output reads one number, or a field of the same kind at one sample.
+        response: Σ tr κ_k C κ_kᵀ over the kernels of all weights, with C the correlation of the taps in natural images.
     """
 
     copies: tuple[int, int]
     d1: int
     d2: int
     norms: Tensor
-    steady: Tensor
+    response: float
     spectral = False
 
     @property
@@ -175,13 +174,14 @@ class Block(FilterBlock):
 
     index: Tensor
     basis: Tensor
+    fourier: Tensor
     mask: Tensor
     flat: Tensor
 
     def __init__(self, rho1: Representation, rho2: Representation, table: Table, copies: tuple[int, int]) -> None:
         super().__init__()
         self.d1, self.d2, self.way, self.copies = rho1.dim, rho2.dim, table.way, copies
-        self.norms, self.steady = table.norms, table.steady
+        self.norms, self.response = table.norms, table.response
         self._masked, self._flat, self._product_first = "mask" in table.tensors, False, False
         if table.way != "dense" and table.weights:
             self._flatten(table)
@@ -222,6 +222,8 @@ class Block(FilterBlock):
         if self.way == "dense":
             out = weight.flatten(0, 1) @ self.basis
             return out.view(n2, n1, self.d2, self.d1, -1).transpose(1, 2).reshape(shape)
+        if self.way == "regular":
+            weight = torch.matmul(self.fourier, weight.view(n2, n1, self.d2, -1)).flatten(2)
         if self._product_first:
             products = weight.view(-1, self.basis.shape[0]) @ self.basis
             return products.view(-1).index_select(0, self.flat).view(shape)

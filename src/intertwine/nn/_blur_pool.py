@@ -12,12 +12,13 @@ from torch import nn as torch_nn
 from torch.nn.functional import conv2d, conv3d, pad
 
 from .._checked import checked
+from .._devices import on_cpu
 from ..errors import InputError
 from ..groups import SO2, Cyclic, Dihedral, Octahedral
 from ..spaces import FieldType, Grid2d, Grid3d
 from ._layer import Approximate, Claim, Layer, axis_names, pointwise_claim, register_layer, require_grid
 from ._stencil import Stencil, moving_axes
-from ._tables import TableModule, on_cpu
+from ._tables import TableModule
 
 _PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
 

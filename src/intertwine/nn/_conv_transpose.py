@@ -152,7 +152,7 @@ class ConvTranspose2d(ConvTranspose):
         groups: splits the fields of the input and of the output into so many equal parts that do not mix.
         bias: one number for each trivial component of the output.
         dilation: steps between the taps.
-        gain: standard deviation of the output on unit white noise; √2 before a ReLU.
+        gain: standard deviation of the output on natural images of variance 1; √2 before a ReLU.
         allow_asymmetric: accept options that break the symmetry.
 
     >>> import torch
@@ -200,7 +200,7 @@ class ConvTranspose3d(ConvTranspose):
         groups: splits the fields of the input and of the output into so many equal parts that do not mix.
         bias: one number for each trivial component of the output.
         dilation: steps between the taps.
-        gain: standard deviation of the output on unit white noise; √2 before a ReLU.
+        gain: standard deviation of the output on natural images of variance 1; √2 before a ReLU.
         allow_asymmetric: accept options that break the symmetry.
 
     >>> import torch

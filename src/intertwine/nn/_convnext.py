@@ -79,7 +79,13 @@ class ConvNeXtBlock(Layer):
         self.contract = Linear(middle, in_type)
         self.fields = Fields(in_type)
         count = len(in_type.rho.atoms)
+        self._start = layer_scale
         self.scale = None if layer_scale is None else torch_nn.Parameter(torch.full((count,), float(layer_scale)))
+
+    def reset_parameters(self) -> None:
+        """The layer scale it was made with; the layers inside have their own."""
+        if self.scale is not None and self._start is not None:
+            torch_nn.init.constant_(self.scale, self._start)
 
     @classmethod
     def examples(cls) -> Iterator[Layer]:

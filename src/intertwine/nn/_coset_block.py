@@ -13,12 +13,12 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
+from .._devices import on_cpu
 from ..groups import Representation
 from ..kernels import KernelBasis, solve
 from ..spaces import FieldType, HomogeneousSpace
-from ._blocks import FilterBlock, on_one_tap, one_in_each_row
+from ._blocks import FilterBlock
 from ._summands import is_trivial
-from ._tables import on_cpu
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,6 @@ class CosetTable:
     """What a block is made from: a gather by ``index`` alone, or a ``basis`` of κ_C with its transport."""
 
     norms: Tensor
-    steady: Tensor
     index: Tensor
     basis: Tensor | None
     twist: Tensor | None
@@ -43,7 +42,7 @@ class CosetBlock(FilterBlock):
         super().__init__()
         table = coset_table(in_kind, out_kind)
         self.copies, self.d1, self.d2 = copies, in_kind.dim, out_kind.dim
-        self.norms, self.steady = table.norms, table.steady
+        self.norms, self.response = table.norms, float(table.norms.sum())  # to white noise: points are not ordered
         self._dense, self._twisted = table.basis is not None, table.twist is not None
         self.register_table("index", table.index)
         if table.basis is not None:
@@ -79,15 +78,14 @@ def coset_table(in_kind: FieldType, out_kind: FieldType) -> CosetTable:
             index = _orbits(_moves(space2, p2), _moves(space1, p1))
             n = index.view(out_kind.dim, space2.points, in_kind.dim, space1.points).permute(0, 2, 1, 3)
             norms = torch.bincount(n.flatten()).to(torch.float64) / space2.points
-            steady = one_in_each_row(n.transpose(1, 2).flatten(2).flatten(0, 1), len(norms))
-            return CosetTable(norms, steady, n.flatten(), None, None)
+            return CosetTable(norms, n.flatten(), None, None)
     basis: KernelBasis = solve(in_kind, out_kind, allow_empty=True)
     kappa = basis.on_cosets()
     index, twist = basis.transport()
     trivial = bool((twist == torch.eye(in_kind.dim, dtype=twist.dtype)).all())
     # The basis is orthonormal on G/H1, and an output sees the whole of κ_C once.
-    norms, steady = kappa.square().sum((1, 2, 3)), on_one_tap(kappa.abs().amax((2, 3))) & (in_kind == out_kind)
-    return CosetTable(norms, steady, index, kappa.flatten(1).contiguous(), None if trivial else twist)
+    norms = kappa.square().sum((1, 2, 3))
+    return CosetTable(norms, index, kappa.flatten(1).contiguous(), None if trivial else twist)
 
 
 def _permutations(rho: Representation) -> Tensor | None:

@@ -11,6 +11,7 @@ from torch import nn as torch_nn
 from torch.nn.functional import linear
 
 from .._checked import checked
+from .._devices import without_autocast
 from .._kept import Kept
 from ..errors import EmptyKernelSpaceError, InputError, TypeMismatchError
 from ..groups import Dihedral, Symmetric
@@ -86,8 +87,7 @@ class CosetLinear(Layer):
     def expand(self) -> Expanded:
         """The matrix ``(d2 points2, d1 points1)`` and the bias ``(d2 points2,)``, differentiable in the weights."""
         weights = list(self.weights)
-        device = weights[0].device.type
-        with torch.autocast(device, enabled=False):  # the matrix would be rounded here, and then again by the product
+        with without_autocast(weights[0]):  # the matrix would be rounded here, and then again by the product
             matrix = self.expansion(weights).transpose(1, 2).flatten(2).flatten(0, 1)
             if self.bias is None:
                 return matrix, None

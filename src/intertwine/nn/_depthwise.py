@@ -33,7 +33,7 @@ class DepthwiseConv2d(Conv2d):
         padding_mode: ``zeros``, ``reflect``, ``replicate`` or ``circular``.
         dilation: as for ``torch.nn.Conv2d``.
         bias: one number for each orbit of channels.
-        gain: standard deviation of the output on unit white noise.
+        gain: standard deviation of the output on natural images of variance 1.
         allow_asymmetric: accept strides, paddings and sizes that break the symmetry.
 
     >>> import torch

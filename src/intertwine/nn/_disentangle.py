@@ -8,11 +8,13 @@ import torch
 from torch import Tensor
 
 from .._checked import checked
+from .._devices import on_cpu
 from ..groups import SO2, SO3, Cyclic, Dihedral, Octahedral, Representation, Symmetric, direct_sum
 from ..spaces import FieldType, Grid2d, Grid3d, HomogeneousSpace, Sphere
 from ._layer import Exact, Layer, register_layer
+from ._mix import Mix, mix, mixing
 from ._summands import summands
-from ._tables import TableModule, on_cpu
+from ._tables import TableModule
 from ._traced import TracedLayer
 
 
@@ -44,28 +46,28 @@ class IrreducibleBasis(TableModule):
             self.register_table("sorted", order)
             self.register_table("unsorted", torch.argsort(order))
 
-    def into(self, x: Tensor) -> Tensor:
+    def into(self, x: Tensor, mix: Mix) -> Tensor:
         """Q⁻¹x."""
         if self._gathers:
             x = x.index_select(1, self.get_buffer("gathered"))
-        x = self._product(x, "into")
+        x = self._product(x, "into", mix)
         return x.index_select(1, self.get_buffer("sorted")) if self._sorts else x
 
-    def back(self, x: Tensor) -> Tensor:
+    def back(self, x: Tensor, mix: Mix) -> Tensor:
         """Qx, the inverse of :meth:`into`."""
         if self._sorts:
             x = x.index_select(1, self.get_buffer("unsorted"))
-        x = self._product(x, "back")
+        x = self._product(x, "back", mix)
         return x.index_select(1, self.get_buffer("scattered")) if self._gathers else x
 
-    def _product(self, x: Tensor, way: str) -> Tensor:
+    def _product(self, x: Tensor, way: str, mix: Mix) -> Tensor:
         if not any(self._turned):
             return x
         at, out = 0, []
         for number, (count, dim) in enumerate(self._shapes):
             part = x[:, at : at + count * dim].unsqueeze(-1).flatten(2)  # one axis for space, also where there is none
             if self._turned[number]:
-                part = torch.matmul(self.get_buffer(f"{way}{number}"), part.unflatten(1, (count, dim))).flatten(1, 2)
+                part = mix(self.get_buffer(f"{way}{number}"), part.unflatten(1, (count, dim))).flatten(1, 2)
             out.append(part)
             at += count * dim
         return (out[0] if len(out) == 1 else torch.cat(out, 1)).reshape(x.shape)
@@ -126,11 +128,11 @@ class Disentangle(TracedLayer):
 
     def forward(self, x: Tensor) -> Tensor:
         self.check_input(x)
-        return self.compute(x)
+        return self.basis.into(x, mixing(x))
 
     def compute(self, x: Tensor) -> Tensor:
         """The map without checks."""
-        return self.basis.into(x)
+        return self.basis.into(x, mix)
 
     def inverse(self) -> Entangle:
         """The layer that undoes this one."""
@@ -163,11 +165,11 @@ class Entangle(TracedLayer):
 
     def forward(self, x: Tensor) -> Tensor:
         self.check_input(x)
-        return self.compute(x)
+        return self.basis.back(x, mixing(x))
 
     def compute(self, x: Tensor) -> Tensor:
         """The map without checks."""
-        return self.basis.back(x)
+        return self.basis.back(x, mix)
 
     def inverse(self) -> Disentangle:
         """The layer that undoes this one."""

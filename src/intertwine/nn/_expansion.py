@@ -95,32 +95,27 @@ class FilterExpansion(TableModule):
             part = (part.flatten(0, 1) @ self.harmonics).view(*part.shape[:2], -1)
         return part
 
-    def initial_weights(
-        self, gain: float = 1.0, *, loose: float | None = None, generator: torch.Generator | None = None
-    ) -> list[Tensor]:
-        """Independent normal weights such that unit white noise comes out with mean variance gain² in each field.
+    def initial_weights(self, gain: float = 1.0, *, generator: torch.Generator | None = None) -> list[Tensor]:
+        """Independent normal weights such that natural images come out with mean variance gain² in each field.
 
-        Σ E|κ|² over inputs and taps is known in closed form from the norms of the basis kernels. Every input channel
-        that can reach an output field has the same share in its variance.
+        All kernels of a pair of summands have equal weights, so that all taps are used from the start, and every input
+        channel that can reach an output field has the same share in the energy Σ E|κ|² of its filters. One number for
+        each field then scales them: on an input of variance 1 whose samples are correlated as in natural images,
+        exp(-|x - y| / 8), the variance is gain², in closed form.
 
-        On correlated inputs, which the outputs of a layer are, this holds only for the kernels that read one number
-        for each output, such as all of those between regular fields of C4. Others add up what is alike: ten layers of
-        scalars with tied taps gain a factor of thousands. With ``loose``, where fields of a type are made from fields
-        of the same type, all but that share of the variance comes from the steady kernels, for most types the tap at
-        the center; the variance then survives any depth.
+        White noise is the wrong measure of it. Kernels with tied taps add up what is alike, and so do sampled kernels,
+        which lack high frequencies: with unit variance on white noise ten layers of scalars would gain a factor of
+        thousands on images, and ten layers of regular fields of C8 a factor of 20.
 
         Args:
             gain: standard deviation of the output.
-            loose: the share of the other kernels; None for equal weights.
             generator: of the random numbers.
         """
         weights = []
-        for kind, blocks in zip(self._out.kinds, self._rows, strict=True):
-            own = [bool(b.steady.any()) for b, k in zip(blocks, self._in.kinds, strict=True) if k == kind]
-            for block, stds in zip(blocks, _deviations(blocks, loose if any(own) else None), strict=True):
+        for blocks in self._rows:
+            for block, std in zip(blocks, _deviations(blocks), strict=True):
                 if block.weights:
-                    draw = torch.randn(*block.copies, block.weights, generator=generator)
-                    weights.append(gain * stds.to(draw) * draw)
+                    weights.append(gain * std * torch.randn(*block.copies, block.weights, generator=generator))
         return weights
 
     def extra_repr(self) -> str:
@@ -141,24 +136,11 @@ class FilterExpansion(TableModule):
                 )
 
 
-def _deviations(blocks: Sequence[FilterBlock], loose: float | None) -> list[Tensor]:
-    """For each block of a row the standard deviations of its weights that give the output the variance 1."""
-    if loose is None:
-        return _shared(blocks, [torch.ones_like(block.steady) for block in blocks], 1.0)
-    steady, others = [block.steady for block in blocks], [~block.steady for block in blocks]
-    rest = loose if any(bool(chosen.any()) for chosen in others) else 0.0
-    return [a + b for a, b in zip(_shared(blocks, steady, 1 - rest), _shared(blocks, others, rest), strict=True)]
-
-
-def _shared(blocks: Sequence[FilterBlock], chosen: Sequence[Tensor], variance: float) -> list[Tensor]:
-    """The same for the chosen weights and a part of the variance; 0 for the weights that are not chosen."""
-    reaching = sum(b.copies[1] * b.d1 for b, some in zip(blocks, chosen, strict=True) if bool(some.any()))
-    found = []
-    for block, some in zip(blocks, chosen, strict=True):
-        energy = float(block.norms[some].sum())
-        std = sqrt(variance * block.d1 * block.d2 / (reaching * energy)) if energy else 0.0
-        found.append(std * some.to(torch.float64))
-    return found
+def _deviations(blocks: Sequence[FilterBlock]) -> list[float]:
+    """For each block of a row the standard deviation of its weights that gives the output the variance 1."""
+    shares = [b.d1 * b.d2 / float(b.norms.sum()) if b.weights else 0.0 for b in blocks]
+    variance = sum(b.copies[1] * share * b.response / b.d2 for b, share in zip(blocks, shares, strict=True))
+    return [sqrt(share / variance) for share in shares]
 
 
 def _block(

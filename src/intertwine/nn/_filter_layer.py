@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch import nn as torch_nn
 
+from .._devices import without_autocast
 from .._kept import Kept
 from ..errors import TypeMismatchError
 from ..groups import direct_sum
@@ -17,9 +18,6 @@ from ._expansion import FilterExpansion
 from ._invariants import Invariants
 from ._layer import Approximate, Claim, Exact, Layer
 from ._summands import permutes
-
-LOOSE = 0.01
-"""Share of the variance that kernels have at first which add up correlated samples, where others could do."""
 
 
 class FilterLayer(Layer):
@@ -36,7 +34,7 @@ class FilterLayer(Layer):
         kernel_size: one size for each axis.
         groups: splits the fields into parts that do not mix.
         bias: whether to have one number for each trivial component of the output.
-        gain: standard deviation of the output on unit white noise.
+        gain: standard deviation of the output on natural images of variance 1.
     """
 
     needs_space = True
@@ -62,16 +60,13 @@ class FilterLayer(Layer):
         self._cache = Kept[tuple[Tensor, Tensor | None]]()
         self.reset_parameters()
 
-    def reset_parameters(self, *, loose: float | None = LOOSE) -> None:
-        """Draw the weights so that unit white noise comes out with mean variance gain²; the bias is zero.
+    def reset_parameters(self) -> None:
+        """Draw the weights so that natural images of variance 1 come out with variance gain²; the bias is zero.
 
-        The variance also survives a deep stack of such layers, whatever the type: see ``loose`` of
-        :meth:`FilterExpansion.initial_weights`. None gives all kernels equal weights instead.
+        See :meth:`FilterExpansion.initial_weights`.
         """
-        if all(n == 1 for n in self.expansion.kernel_size):
-            loose = None  # one tap: nothing to add up
         with torch.no_grad():
-            for weight, value in zip(self.weights, self.expansion.initial_weights(self.gain, loose=loose), strict=True):
+            for weight, value in zip(self.weights, self.expansion.initial_weights(self.gain), strict=True):
                 weight.copy_(value)
             if self.bias is not None:
                 self.bias.zero_()
@@ -79,14 +74,8 @@ class FilterLayer(Layer):
     def expand(self) -> tuple[Tensor, Tensor | None]:
         """The filter ``(d2, d1 / groups, *kernel_size)`` and the bias ``(d2,)``, differentiable in the weights."""
         weights = list(self.weights)
-        device = weights[0].device.type
-        if torch.is_autocast_enabled(device):  # the products here would be rounded, and then again by the convolution
-            with torch.autocast(device, enabled=False):
-                return self._expand(weights)
-        return self._expand(weights)
-
-    def _expand(self, weights: list[Tensor]) -> tuple[Tensor, Tensor | None]:
-        return self.expansion(weights), None if self.bias is None else self.invariants(self.bias)
+        with without_autocast(weights[0]):  # the products here would be rounded, and then again by the convolution
+            return self.expansion(weights), None if self.bias is None else self.invariants(self.bias)
 
     def filter_and_bias(self) -> tuple[Tensor, Tensor | None]:
         """What :meth:`expand` makes; in evaluation the one that was kept."""

@@ -15,6 +15,7 @@ from torch import Tensor
 from torch import nn as torch_nn
 
 from .._checked import checked
+from .._devices import on_cpu
 from ..errors import InputError, NumericalError, TypeMismatchError
 from ..groups import (
     O2,
@@ -36,7 +37,8 @@ from ..groups import (
 from ..spaces import FieldType, Grid2d, Grid3d, HomogeneousSpace, Sphere
 from ._hom import endomorphisms
 from ._layer import Approximate, Claim, Exact, Layer, pointwise_claim, register_layer
-from ._tables import TableModule, on_cpu
+from ._mix import Mix, mix, mixing
+from ._tables import TableModule
 from ._traced import TracedLayer
 
 
@@ -306,14 +308,17 @@ class FourierNonlinearity(TracedLayer):
 
     def forward(self, x: Tensor) -> Tensor:
         self.check_input(x)
-        return self.compute(x)
+        return self._map(x, mixing(x))
 
     def compute(self, x: Tensor) -> Tensor:
         """The map without checks."""
+        return self._map(x, mix)
+
+    def _map(self, x: Tensor, mix: Mix) -> Tensor:
         y = x.index_select(1, self.tables.get_buffer("order")) if self._sorts else x
         y = y.unsqueeze(-1).flatten(2).unflatten(1, self._shape)  # one axis for space, also where there is none
-        y = self.function(torch.matmul(self.tables.get_buffer("values"), y))
-        y = torch.matmul(self.tables.get_buffer("back"), y).flatten(1, 2).reshape(x.shape)
+        y = self.function(mix(self.tables.get_buffer("values"), y))
+        y = mix(self.tables.get_buffer("back"), y).flatten(1, 2).reshape(x.shape)
         return y.index_select(1, self.tables.get_buffer("reversed")) if self._sorts else y
 
     def extra_repr(self) -> str:

@@ -20,11 +20,12 @@ from itertools import product
 import torch
 from torch import Tensor
 
+from .._devices import on_cpu
 from ..groups import FiniteGroup, Representation
 from ..kernels import SteerableKernelBasis, angular_solutions
 from ..spaces import FieldType, Grid
-from ._blocks import FilterBlock, on_one_tap, tap_images
-from ._tables import on_cpu
+from ._blocks import FilterBlock, tap_images
+from ._natural import natural_correlation
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ class HarmonicTable:
         columns: those of the input.
         parts: in the order of their weights.
         norms: Σ|κ|² of the kernel of each weight.
-        steady: see :class:`FilterBlock`.
+        response: see :class:`FilterBlock`.
     """
 
     shells: tuple[Shells, ...]
@@ -91,7 +92,7 @@ class HarmonicTable:
     columns: Irreducibles
     parts: tuple[Part, ...]
     norms: Tensor
-    steady: Tensor
+    response: float
 
     @property
     def weights(self) -> int:
@@ -121,7 +122,8 @@ def harmonic_table(in_kind: FieldType, out_kind: FieldType, kernel_size: tuple[i
         return None
     shells = tap_harmonics(in_kind.space, kernel_size)
     rows, columns = _irreducibles(out_kind.rho), _irreducibles(in_kind.rho)
-    parts, norms, steady = [], [torch.zeros(0, dtype=torch.float64)], [torch.zeros(0, dtype=torch.bool)]
+    parts, norms, response = [], [torch.zeros(0, dtype=torch.float64)], 0.0
+    correlation = natural_correlation(in_kind.space, kernel_size)  # type: ignore[arg-type]
     for (i, psi2), (j, psi1) in product(enumerate(rows.kinds), enumerate(columns.kinds)):
         for kind, shell in enumerate(shells):
             angular = angular_solutions(psi1, psi2, shell.psi)
@@ -130,10 +132,10 @@ def harmonic_table(in_kind: FieldType, out_kind: FieldType, kernel_size: tuple[i
                 parts.append(Part(i, j, kind, angular.flatten(1).contiguous(), shape))
                 gram = torch.einsum("smx,snx->smn", shell.values, shell.values)
                 own = torch.einsum("aijm,aijn,smn->sa", angular, angular, gram)
-                center = on_one_tap(shell.values.abs().amax(1))[:, None] & (in_kind == out_kind)
                 norms.append(own.expand(shape).flatten())
-                steady.append(center.expand(shape).flatten())
-    return HarmonicTable(shells, rows, columns, tuple(parts), torch.cat(norms), torch.cat(steady))
+                natural = torch.einsum("smx,snx->smn", shell.values @ correlation, shell.values)
+                response += shape[0] * shape[1] * float(torch.einsum("aijm,aijn,smn->", angular, angular, natural))
+    return HarmonicTable(shells, rows, columns, tuple(parts), torch.cat(norms), response)
 
 
 @lru_cache(maxsize=64)
@@ -214,7 +216,7 @@ class HarmonicBlock(FilterBlock):
     def __init__(self, in_kind: FieldType, out_kind: FieldType, table: HarmonicTable, copies: tuple[int, int]) -> None:
         super().__init__()
         self.copies, self.d1, self.d2 = copies, in_kind.dim, out_kind.dim
-        self.norms, self.steady, self._simple = table.norms, table.steady, table.simple
+        self.norms, self.response, self._simple = table.norms, table.response, table.simple
         if table.simple:
             self._couple(table)
             return

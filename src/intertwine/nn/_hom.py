@@ -8,6 +8,7 @@ from math import sqrt
 import torch
 from torch import Tensor
 
+from .._devices import on_cpu
 from ..errors import RepresentationError
 from ..groups import (
     FiniteGroup,
@@ -19,7 +20,6 @@ from ..groups import (
     permutation_intertwiners,
 )
 from ._invariants import invariant_vectors
-from ._tables import on_cpu
 
 
 @lru_cache(maxsize=256)

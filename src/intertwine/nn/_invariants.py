@@ -5,9 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from .._devices import on_cpu
 from ..groups import Representation
 from ._summands import Summands, is_trivial, summands
-from ._tables import TableModule, on_cpu
+from ._tables import TableModule
 
 
 class Invariants(TableModule):

@@ -22,10 +22,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import gelu
 
+from .._devices import on_cpu
 from ..groups import Representation
 from ._invariants import invariant_vectors
 from ._summands import is_trivial, summands
-from ._tables import TableModule, on_cpu
+from ._tables import TableModule
 from ._turn import enter, functional, leave, turned_gelu
 
 

@@ -11,10 +11,10 @@ from torch import Tensor
 from torch import nn as torch_nn
 
 from .._checked import checked
+from .._devices import on_cpu
 from .._registry import Registry
 from ..errors import InputError, TypeMismatchError
 from ..spaces import FieldType, Grid, HomogeneousSpace, Space
-from ._tables import on_cpu
 
 
 @checked

@@ -10,6 +10,7 @@ from torch import nn as torch_nn
 from torch.nn.functional import group_norm
 
 from .._checked import checked
+from .._devices import on_cpu
 from ..errors import InputError, TypeMismatchError
 from ..groups import SO2, Cyclic, Dihedral, Octahedral, Representation, Symmetric
 from ..spaces import FieldType, Grid2d, Grid3d, HomogeneousSpace, Sphere
@@ -17,7 +18,6 @@ from ._fields import Fields
 from ._invariants import Invariants, invariant_vectors
 from ._layer import Layer, pointwise_claim, register_layer
 from ._nonlinearity import require_orthogonal
-from ._tables import on_cpu
 from ._traced import TracedLayer
 
 
@@ -32,6 +32,12 @@ class _Affine(TracedLayer):
         self.weight = torch_nn.Parameter(torch.ones(len(in_type.rho.atoms))) if affine else None
         self.bias = torch_nn.Parameter(torch.zeros(self.invariants.size)) if affine else None
         self.fields.register_table("center", _center(in_type.rho))
+
+    def reset_parameters(self) -> None:
+        """All factors 1 and all shifts 0."""
+        if self.weight is not None and self.bias is not None:
+            torch_nn.init.ones_(self.weight)
+            torch_nn.init.zeros_(self.bias)
 
     def per_channel(self) -> tuple[Tensor | None, Tensor | None]:
         """Factor and shift of each channel."""

@@ -10,12 +10,12 @@ from torch import Tensor
 from torch import nn as torch_nn
 
 from .._checked import checked
+from .._devices import on_cpu
 from ..errors import InputError, TypeMismatchError
 from ..groups import SO2, Cyclic, Dihedral, Octahedral, Symmetric
 from ..spaces import FieldType, Grid2d, Grid3d, HomogeneousSpace, Sphere
 from ._layer import Layer, pointwise_claim, register_layer
 from ._summands import join, permutes, runs, split
-from ._tables import on_cpu
 from ._traced import TracedLayer
 
 
@@ -128,7 +128,12 @@ class NormNonlinearity(TracedLayer):
         require_orthogonal("NormNonlinearity", in_type)
         super().__init__(in_type, in_type, pointwise_claim(in_type.space))
         self.eps, self._runs = eps, runs(in_type.rho)
+        self._start = bias
         self.bias = torch_nn.Parameter(torch.full((len(in_type.rho.atoms),), float(bias)))
+
+    def reset_parameters(self) -> None:
+        """The bias it was made with."""
+        torch_nn.init.constant_(self.bias, self._start)
 
     @classmethod
     def examples(cls) -> Iterator[Layer]:

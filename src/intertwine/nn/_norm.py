@@ -62,6 +62,16 @@ class BatchNorm(Layer):
         # One transitive permutation representation: the statistics of its channels are those of one channel.
         self._flat = len(kinds) == 1 and self.invariants.size == fields and bool(kinds[0].dim == 1 or _ones(kinds[0]))
 
+    def reset_parameters(self) -> None:
+        """Statistics of white noise, γ = 1 and β = 0."""
+        with torch.no_grad():
+            for ones in (self.running_var, self.weight):
+                if ones is not None:
+                    ones.fill_(1)
+            for zeros in (self.running_mean, self.bias):
+                if zeros is not None:
+                    zeros.zero_()
+
     @classmethod
     def examples(cls) -> Iterator[Layer]:
         C4, D4, O, G, so2 = Cyclic(4), Dihedral(4), Octahedral(), Symmetric(3), SO2()

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Self
 import torch
 from torch import Tensor
 
+from .._devices import on_cpu
 from .._kept import Kept
 from ..spaces import FieldType
 from ._block_product import BlockDiagonal, DiagonalBlock
@@ -17,7 +18,7 @@ from ._blocks import Block, block_table
 from ._invariants import Invariants
 from ._irreducible import IrreducibleRows
 from ._summands import summands
-from ._tables import TableModule, on_cpu
+from ._tables import TableModule
 
 Expanded = tuple[Tensor, Tensor | None]
 
@@ -55,7 +56,9 @@ class PointMap(TableModule):
         super().__init__()
         self.incoming, self.outgoing = IrreducibleRows(in_type.rho), IrreducibleRows(out_type.rho)
         self.shape = block_diagonal(self.incoming, self.outgoing)
-        self._pairs = self._tables(in_type, out_type)
+        self._pairs, tables = self._fourier(in_type, out_type)
+        for name, table in tables.items():
+            self.register_table(name, table)
         self._cache = Kept[Expanded]()
 
     @property
@@ -80,9 +83,9 @@ class PointMap(TableModule):
         return self.gain * (x.numel() // max(x.shape[1], 1)) > START
 
     @on_cpu
-    def _tables(self, in_type: FieldType, out_type: FieldType) -> tuple[_Pair, ...]:
+    def _fourier(self, in_type: FieldType, out_type: FieldType) -> tuple[tuple[_Pair, ...], dict[str, Tensor]]:
         """For each pair of kinds the matrix from its weights to the entries of its blocks."""
-        pairs = []
+        pairs, tables = [], {}
         ins, outs = summands(in_type.rho), summands(out_type.rho)
         for j, i in product(range(len(outs.kinds)), range(len(ins.kinds))):
             filters = point_filters(in_type.space.field(ins.kinds[i]), out_type.space.field(outs.kinds[j]))
@@ -100,9 +103,9 @@ class PointMap(TableModule):
                         shared.append((c1.psi.digest, c2.width, c1.width))
                     right += c1.repeats * c1.width
                 bottom += c2.repeats * c2.width
-            self.register_table(f"fourier{j}_{i}", torch.cat(entries, 1).T.contiguous())
+            tables[f"fourier{j}_{i}"] = torch.cat(entries, 1).T.contiguous()
             pairs.append(_Pair(j, i, (outs.counts[j], ins.counts[i]), tuple(shared)))
-        return tuple(pairs)
+        return tuple(pairs), tables
 
     def blocks(self, weights: Sequence[Tensor]) -> Tensor:
         """All matrices of Ŵ in one flat vector, differentiable in the weights."""

@@ -9,6 +9,7 @@ from torch import Tensor
 from torch import nn as torch_nn
 
 from .._checked import checked
+from .._devices import on_cpu
 from ..groups import (
     O2,
     O3,
@@ -25,7 +26,6 @@ from ..groups import (
 )
 from ..spaces import FieldType, Grid, Grid2d, Grid3d
 from ._layer import Exact, Layer, register_layer, require_grid
-from ._tables import on_cpu
 
 
 @register_layer

@@ -10,13 +10,14 @@ from torch import Tensor
 from torch import nn as torch_nn
 
 from .._checked import checked
+from .._devices import on_cpu
 from ..errors import EmptyKernelSpaceError, InputError, TypeMismatchError
 from ..groups import SO2, Representation
 from ..kernels import SphereKernelBasis
 from ..spaces import FieldType, Sphere, SphereGrid, SpinTables, require_band_limit, spin_decomposition, spin_tables
 from ._invariants import Invariants
 from ._layer import Exact, Layer, register_layer
-from ._tables import TableModule, on_cpu
+from ._tables import TableModule
 from ._traced import TracedLayer
 
 

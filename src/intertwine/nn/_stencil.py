@@ -9,11 +9,11 @@ from itertools import combinations
 import torch
 from torch import Tensor
 
+from .._devices import on_cpu
 from ..errors import InputError
 from ..groups import FiniteGroup
 from ..spaces import Grid
 from ._layer import axis_names
-from ._tables import on_cpu
 
 _AXES = ("depth", "height", "width")
 

@@ -9,8 +9,8 @@ from itertools import groupby
 import torch
 from torch import Tensor
 
+from .._devices import on_cpu
 from ..groups import Representation
-from ._tables import on_cpu
 
 
 @dataclass(frozen=True)

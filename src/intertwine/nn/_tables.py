@@ -3,28 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
-from typing import Any, ParamSpec, Self, TypeVar
+from typing import Any, Self
 
 import torch
 from torch import Tensor
 from torch import nn as torch_nn
-
-P = ParamSpec("P")
-R = TypeVar("R")
-
-
-def on_cpu(compute: Callable[P, R]) -> Callable[P, R]:
-    """Run a computation of tables on the CPU also where layers are made under ``torch.device(...)``."""
-
-    @wraps(compute)
-    def run(*args: P.args, **kwargs: P.kwargs) -> R:
-        if torch.get_default_device().type == "cpu":  # the mode slows every call: only where it is needed
-            return compute(*args, **kwargs)
-        with torch.device("cpu"):
-            return compute(*args, **kwargs)
-
-    return run
 
 
 class TableModule(torch_nn.Module):

@@ -12,14 +12,16 @@ from torch import Tensor
 from torch import nn as torch_nn
 
 from .._checked import checked
+from .._devices import on_cpu, without_autocast
 from .._kept import Kept
 from ..errors import EmptyKernelSpaceError, TypeMismatchError
 from ..groups import O3, SO2, SO3, Cyclic, Dihedral, Octahedral, Representation, Symmetric, direct_sum
 from ..spaces import FieldType, Grid2d, Grid3d, HomogeneousSpace, Sphere
 from ._hom import hom_basis, symmetric_square
 from ._layer import Layer, pointwise_claim, register_layer
+from ._mix import Mix, mix, mixing
 from ._summands import join, summands
-from ._tables import TableModule, on_cpu
+from ._tables import TableModule
 from ._traced import TracedLayer
 
 
@@ -163,13 +165,12 @@ class _Product(torch_nn.Module):
         self.filter = torch_nn.Parameter(filter, requires_grad=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        return _quadratic(x, self.get_buffer("left"), self.get_buffer("right"), self.filter)
+        return _quadratic(x, self.get_buffer("left"), self.get_buffer("right"), self.filter, mix)
 
 
-def _quadratic(x: Tensor, left: Tensor, right: Tensor, filter: Tensor) -> Tensor:
+def _quadratic(x: Tensor, left: Tensor, right: Tensor, filter: Tensor, mix: Mix) -> Tensor:
     products = (x.index_select(1, left) * x.index_select(1, right)).unsqueeze(-1).flatten(2)
-    y = torch.matmul(filter, products)
-    return _with_space(y, x)
+    return _with_space(mix(filter, products), x)
 
 
 def _with_space(y: Tensor, x: Tensor) -> Tensor:
@@ -246,16 +247,13 @@ class TensorProduct(Layer):
     def expand(self) -> tuple[Tensor, None]:
         """The filter ``(d2, P)`` on the P products of channels, differentiable in the weights."""
         weights = list(self.weights)
-        device = weights[0].device.type
-        if torch.is_autocast_enabled(device):  # it would be rounded here, and then again by the product
-            with torch.autocast(device, enabled=False):
-                return self.paths(weights), None
-        return self.paths(weights), None
+        with without_autocast(weights[0]):  # it would be rounded here, and then again by the product
+            return self.paths(weights), None
 
     def forward(self, x: Tensor) -> Tensor:
         self.check_input(x)
         filter, _ = self.expand() if self.training else self._cache.get(self.expand, list(self.weights))
-        return _quadratic(x, self.paths.get_buffer("left"), self.paths.get_buffer("right"), filter)
+        return _quadratic(x, self.paths.get_buffer("left"), self.paths.get_buffer("right"), filter, mixing(x))
 
     def train(self, mode: bool = True) -> Self:
         """Set training mode; the kept filter is dropped."""
@@ -327,15 +325,18 @@ class TensorSquare(TracedLayer):
 
     def forward(self, x: Tensor) -> Tensor:
         self.check_input(x)
-        return self.compute(x)
+        return self._map(x, mixing(x))
 
     def compute(self, x: Tensor) -> Tensor:
         """The map without checks."""
+        return self._map(x, mix)
+
+    def _map(self, x: Tensor, mix: Mix) -> Tensor:
         out = []
         for number, (count, size) in enumerate(self._shapes):
             left, right, matrix = (self.tables.get_buffer(f"{name}{number}") for name in ("left", "right", "maps"))
             products = (x.index_select(1, left) * x.index_select(1, right)).unsqueeze(-1).flatten(2)
-            out.append(torch.matmul(matrix, products.unflatten(1, (count, size))).flatten(1, 2))
+            out.append(mix(matrix, products.unflatten(1, (count, size))).flatten(1, 2))
         return _with_space(join(out), x)
 
 

@@ -66,6 +66,11 @@ class PlaceTable(nn.Module):
         if sharing in ("factorized", "columns"):
             self.columns = nn.Parameter(torch.zeros(channels, width))
 
+    def reset_parameters(self) -> None:
+        """All numbers 0."""
+        for parameter in self.parameters():
+            nn.init.zeros_(parameter)
+
     def forward(self) -> Tensor:
         """The table ``(channels, rows, columns)``."""
         if self.sharing == "full":

@@ -46,6 +46,10 @@ class CombiningNetwork(nn.Module):
         self.squeeze = nn.Conv2d((2 + len(self.rates)) * rank, _BRANCHES * rank // 2, 1)
         self.excite = nn.Conv2d(_BRANCHES * rank // 2, _BRANCHES * rank, 1)
         self.combine = nn.Conv2d(_BRANCHES * rank, rank, 1)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Glorot-uniform weights, biases 0."""
         for layer in self.modules():
             if isinstance(layer, nn.Conv2d):
                 nn.init.xavier_uniform_(layer.weight)

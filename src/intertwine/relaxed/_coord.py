@@ -62,9 +62,15 @@ class CoordConv2d(Relaxed):
         self.kernel_size = pair(who, "kernel_size", kernel_size)
         self.stride, self.padding = pair(who, "stride", stride), pair(who, "padding", padding, least=0)
         self.weight = nn.Parameter(torch.empty(out_channels, in_channels + 2, *self.kernel_size))
-        self.bias = nn.Parameter(torch.zeros(out_channels)) if bias else None
+        self.bias = nn.Parameter(torch.empty(out_channels)) if bias else None
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw the weights by He's rule; the bias is 0."""
         bound = math.sqrt(6 / self.weight[0].numel())
         nn.init.uniform_(self.weight, -bound, bound)
+        if self.bias is not None:
+            nn.init.zeros_(self.bias)
 
     def forward(self, x: Tensor) -> Tensor:
         """The convolution of the input plus that of the coordinates."""

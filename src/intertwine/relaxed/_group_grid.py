@@ -37,14 +37,23 @@ class GroupSamples:
         angles: θ, float64.
         mirrors: m, float64; None when all are 1.
         factors: what the output of a layer at each element is multiplied with; None for 1.
+        key: what tells them from others without reading a number from the device; None where nothing does.
     """
 
     angles: Tensor
     mirrors: Tensor | None = None
     factors: Tensor | None = None
+    key: tuple[object, ...] | None = None
 
     def __len__(self) -> int:
         return len(self.angles)
+
+    def values(self) -> tuple[object, ...]:
+        """All angles and mirrors as numbers; what ``meta`` tensors hold, nobody knows."""
+        if self.angles.is_meta:
+            return ("unknown", object())
+        mirrors = None if self.mirrors is None else tuple(self.mirrors.tolist())
+        return tuple(self.angles.detach().tolist()), mirrors
 
     def turned_back(self, points: Tensor) -> Tensor:
         """g⁻¹ p for every element g and every point p: ``(elements, points, 2)``."""
@@ -74,21 +83,36 @@ class GroupSamples:
         return same.int().argmax(1) if bool((same.sum(1) == 1).all()) else None
 
 
-def grid(samples: int, *, mirrored: bool = False, offset: float | Tensor = 0.0) -> GroupSamples:
+def grid(
+    samples: int, *, mirrored: bool = False, offset: float | Tensor = 0.0, device: torch.device | None = None
+) -> GroupSamples:
     """Equally spaced angles, turned together by ``offset``; with reflections, half as many angles, twice."""
     count = samples // 2 if mirrored else samples
-    angles = 2 * math.pi / count * torch.arange(count, dtype=torch.float64) + offset
+    angles = 2 * math.pi / count * torch.arange(count, dtype=torch.float64, device=device) + offset
+    key = None if isinstance(offset, Tensor) else ("grid", samples, mirrored, offset)
     if not mirrored:
-        return GroupSamples(angles)
-    ones = torch.ones(count, dtype=torch.float64)
-    return GroupSamples(torch.cat([angles, angles]), torch.cat([ones, -ones]))
+        return GroupSamples(angles, key=key)
+    ones = torch.ones_like(angles)
+    return GroupSamples(torch.cat([angles, angles]), torch.cat([ones, -ones]), key=key)
 
 
-def draw(samples: int, *, mirrored: bool = False, generator: torch.Generator | None = None) -> GroupSamples:
+def draw(
+    samples: int,
+    *,
+    mirrored: bool = False,
+    generator: torch.Generator | None = None,
+    device: torch.device | None = None,
+) -> GroupSamples:
     """Equally spaced angles, all turned by one random offset; from torch's own generator if none is given."""
     count = samples // 2 if mirrored else samples
-    offset = 2 * math.pi / count * torch.rand((), dtype=torch.float64, generator=generator)
-    return grid(samples, mirrored=mirrored, offset=offset)
+    offset = 2 * math.pi / count * uniform(generator, device)
+    return grid(samples, mirrored=mirrored, offset=offset, device=device)
+
+
+def uniform(generator: torch.Generator | None, device: torch.device | None) -> Tensor:
+    """One number between 0 and 1 on a device, drawn where the generator is if one is given."""
+    where = device if generator is None else generator.device
+    return torch.rand((), dtype=torch.float64, generator=generator, device=where).to(device)
 
 
 def check_samples(who: str, samples: object, *, mirrored: bool, sampling: str) -> int:

@@ -52,8 +52,22 @@ class KernelNet(nn.Module, ABC):
         self.in_channels, self.out_channels, self.hidden = in_channels, out_channels, hidden
         self.relative, self.absolute = tuple(relative), tuple(absolute)
         self.weight = nn.Parameter(torch.empty(out_channels * in_channels, hidden))
-        self.bias = nn.Parameter(torch.zeros(out_channels * in_channels))
-        nn.init.uniform_(self.weight, -math.sqrt(6 / hidden) / 10, math.sqrt(6 / hidden) / 10)
+        self.bias = nn.Parameter(torch.empty(out_channels * in_channels))
+        self._reset_mixture()
+
+    def reset_parameters(self) -> None:
+        """Draw all weights anew."""
+        self._reset_mixture()
+        self._reset_hidden()
+
+    def _reset_mixture(self) -> None:
+        bound = math.sqrt(6 / self.hidden) / 10
+        nn.init.uniform_(self.weight, -bound, bound)
+        nn.init.zeros_(self.bias)
+
+    @abstractmethod
+    def _reset_hidden(self) -> None:
+        """Draw the weights of the hidden units."""
 
     @abstractmethod
     def table(self, relative: Parts, absolute: Parts) -> Tensor:
@@ -102,9 +116,14 @@ class JointSine(KernelNet):
         self.activation, self.scale = activation, scale
         width = sum(self.relative) + sum(self.absolute)
         self.first, self.second = nn.Linear(width, hidden), nn.Linear(hidden, hidden)
-        nn.init.uniform_(self.first.weight, -1 / max(width, 1), 1 / max(width, 1))
-        nn.init.uniform_(self.second.weight, -math.sqrt(6 / hidden) / scale, math.sqrt(6 / hidden) / scale)
-        phase = math.pi / scale if activation == "cos" else 0.0
+        self._reset_hidden()
+
+    def _reset_hidden(self) -> None:
+        bound = 1 / max(self.first.in_features, 1)
+        nn.init.uniform_(self.first.weight, -bound, bound)
+        bound = math.sqrt(6 / self.hidden) / self.scale
+        nn.init.uniform_(self.second.weight, -bound, bound)
+        phase = math.pi / self.scale if self.activation == "cos" else 0.0
         for layer in (self.first, self.second):
             nn.init.uniform_(layer.bias, -phase, phase)
 
@@ -151,10 +170,20 @@ class FourierFeatures(KernelNet):
         super().__init__(in_channels, out_channels, relative=relative, absolute=absolute, hidden=hidden)
         angles = [*angular, *[False] * (sum(self.relative) + sum(self.absolute) - len(angular))]
         split = sum(self.relative)
+        self._angles = angles[:split], angles[split:]
         self.register_buffer("filter_waves", _waves(features, angles[:split]))
         self.register_buffer("domain_waves", _waves(features, angles[split:]))
         inputs = 4 * features if self.absolute else 2 * features
         self.first = nn.Linear(inputs, hidden)
+        self._reset_first()
+
+    @torch.no_grad()
+    def _reset_hidden(self) -> None:
+        for waves, angles in zip((self.filter_waves, self.domain_waves), self._angles, strict=True):
+            waves.copy_(_waves(len(waves), angles))
+        self._reset_first()
+
+    def _reset_first(self) -> None:
         nn.init.normal_(self.first.weight)
         nn.init.uniform_(self.first.bias, -math.pi, math.pi)
 

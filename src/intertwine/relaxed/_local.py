@@ -75,9 +75,16 @@ class LocallyConnected2d(Relaxed):
             raise InputError(who, expected="lc_init 'keras' or 'per_position'", got=repr(lc_init), fix="Choose one.")
         fan = in_channels * self.window.taps
         self.weight = nn.Parameter(torch.empty(self.window.positions, out_channels, fan))
-        self.bias = nn.Parameter(torch.zeros(out_channels, *self.window.output_size)) if bias else None
-        bound = math.sqrt(6 / (fan * (self.window.positions if lc_init == "keras" else 1)))
+        self.bias = nn.Parameter(torch.empty(out_channels, *self.window.output_size)) if bias else None
+        self._fan = fan * (self.window.positions if lc_init == "keras" else 1)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw the weights by He's rule; the bias is 0."""
+        bound = math.sqrt(6 / self._fan)
         nn.init.uniform_(self.weight, -bound, bound)
+        if self.bias is not None:
+            nn.init.zeros_(self.bias)
 
     def forward(self, x: Tensor) -> Tensor:
         """One matrix product for each place."""

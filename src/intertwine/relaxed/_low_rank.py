@@ -111,10 +111,19 @@ class LowRankLocalConv2d(LowRankBanks):
             )
         self.path: Path = "conv" if self.mixed else path
         self.combining = PlaceTable(rank, self.window.output_size, sharing)
-        if init == "random":
+        self._init = init
+        self._reset_combining()
+
+    def reset_parameters(self) -> None:
+        """Draw the banks anew, and the combining weights if they were drawn."""
+        self._reset_banks()
+        self._reset_combining()
+
+    def _reset_combining(self) -> None:
+        if self._init == "random":
             self.combining.randomize_()
         else:  # with "norm" and "none", sums of K independent banks then keep the variance of one
-            self.combining.fill_(torch.full((rank,), rank**-0.5))
+            self.combining.fill_(torch.full((self.rank,), self.rank**-0.5))
 
     def forward(self, x: Tensor) -> Tensor:
         """The layer, by the path that costs less."""

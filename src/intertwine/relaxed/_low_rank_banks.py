@@ -111,11 +111,20 @@ class LowRankBanks(Relaxed):
             self.weights = nn.ParameterList(torch.empty(*shape, *window.kernel_size) for window in self.windows)
         else:
             self.weight = nn.Parameter(torch.empty(rank, *shape, *self.window.kernel_size))
-        for values in self.weights if mixed else [self.weight]:
+        self.spatial = PlaceTable(1, self.window.output_size, bias_sharing) if spatial_bias else None
+        self.bias = nn.Parameter(torch.empty(out_channels)) if bias else None
+        self._reset_banks()
+
+    def reset_parameters(self) -> None:
+        """Draw the banks by He's rule; the bias is 0. The tables have a method of their own."""
+        self._reset_banks()
+
+    def _reset_banks(self) -> None:
+        for values in self.weights if self.mixed else [self.weight]:
             bound = math.sqrt(6 / values.shape[-3:].numel())  # the fan is that of one bank, whatever the rank
             nn.init.uniform_(values, -bound, bound)
-        self.spatial = PlaceTable(1, self.window.output_size, bias_sharing) if spatial_bias else None
-        self.bias = nn.Parameter(torch.zeros(out_channels)) if bias else None
+        if self.bias is not None:
+            nn.init.zeros_(self.bias)
 
     @abstractmethod
     def combining_weights(self, x: Tensor) -> Tensor:

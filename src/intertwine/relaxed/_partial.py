@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from .._checked import checked
 from ..errors import InputError
-from ._group_grid import GroupSamples, Sampling
+from ._group_grid import GroupSamples, Sampling, uniform
 from ._relaxed import Relaxed, register_relaxed
 from ._soft_group_conv import GroupLayer
 
@@ -114,23 +114,32 @@ class PartialGroupConv2d(GroupLayer):
             )
         if not 0 <= keep <= 1:
             raise InputError(type(self).__name__, expected="a probability keep", got=repr(keep), fix="Try keep=1.")
+        self._first_extent, self._first_keep = float(extent), float(keep)
         self.extent = nn.Parameter(torch.tensor(float(extent)))
         self.keep = nn.Parameter(torch.tensor(float(keep))) if mirrored else None
+
+    def reset_parameters(self) -> None:
+        """The extent and the probability it was made with, and a bias of 0."""
+        super().reset_parameters()
+        nn.init.constant_(self.extent, self._first_extent)
+        if self.keep is not None:
+            nn.init.constant_(self.keep, self._first_keep)
 
     def draw(self, generator: torch.Generator | None = None) -> GroupSamples:
         """Output samples for one call, through which gradients reach the extent and the probability."""
         count = self.samples // 2 if self.mirrored else self.samples
-        extent = self.extent.double().cpu()
-        number = max(1, min(math.ceil(count * abs(float(extent.detach())) - 1e-9), count))
-        steps = torch.arange(number, dtype=torch.float64) / number
+        extent = self.extent.double()
+        # How many there are is read from the extent; on meta, which has no numbers, the layer costs the most it can.
+        number = max(1, min(math.ceil(count * abs(_number(extent, 1.0)) - 1e-9), count))
+        steps = torch.arange(number, dtype=torch.float64, device=extent.device) / number
         angles = 2 * math.pi * extent.detach() * steps - math.pi * extent
         if self.is_random():
-            angles = angles + 2 * math.pi * extent / number * torch.rand((), dtype=torch.float64, generator=generator)
+            angles = angles + 2 * math.pi * extent / number * uniform(generator, extent.device)
         if self.keep is None:
             return GroupSamples(angles)
         ones = torch.ones_like(angles)
-        level = float(torch.rand((), generator=generator)) if self.is_random() else 0.5
-        if level >= float(self.keep.detach()):
+        level = _number(uniform(generator, extent.device), 0.5) if self.is_random() else 0.5
+        if level >= _number(self.keep, 1.0):
             return GroupSamples(angles, ones)
         through = (1 + self.keep - self.keep.detach()).to(ones)
         factors = torch.cat([ones, through.expand(number)])
@@ -171,6 +180,11 @@ class PartialGroupConv2d(GroupLayer):
         yield cls(2, 3, kernel_size=3, samples=4, hidden=8)
         yield cls(2, 2, kernel_size=3, samples=8, extent=0.7, net="fourier", hidden=8, bias=False)
         yield cls(2, 2, kernel_size=3, samples=8, mirrored=True, hidden=8)
+
+
+def _number(value: Tensor, unknown: float) -> float:
+    """The value of a tensor, or ``unknown`` where it has none."""
+    return unknown if value.is_meta else float(value.detach())
 
 
 @checked

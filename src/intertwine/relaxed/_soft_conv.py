@@ -103,7 +103,7 @@ class SoftConv2d(SoftLayer):
         return self._layer(x[:, :, None], 1, None, (), ())[:, :, 0]
 
     def _coordinates(self, x: Tensor, moving: bool, where: Any) -> tuple[Parts, Parts]:
-        relative = (self.frequency * self.stencil.displacements()).to(self.net.weight)
+        relative = (self.frequency * self.stencil.displacements(x.device)).to(self.net.weight)
         return [relative[None, None, None, :, None]], [self._position_part(x, moving)]
 
     def sample_input(self, generator: torch.Generator | None = None) -> Tensor:

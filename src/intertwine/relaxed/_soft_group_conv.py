@@ -91,7 +91,7 @@ class GroupLayer(KernelLayer):
 
     def fixed_samples(self) -> GroupSamples:
         """The grid without offset."""
-        return grid(self.samples, mirrored=self.mirrored)
+        return grid(self.samples, mirrored=self.mirrored, device=self.net.weight.device)
 
     def is_random(self) -> bool:
         """Are samples drawn at each call?"""
@@ -119,7 +119,7 @@ class GroupLayer(KernelLayer):
             out_samples = in_samples if self.tied and in_samples is not None else self.draw()
         if in_samples is None:
             in_samples = self.fixed_samples()
-        y = self._between(x, grid(1) if self.lifting else in_samples, out_samples)
+        y = self._between(x, grid(1, device=x.device) if self.lifting else in_samples, out_samples)
         return y if out_samples.factors is None else y * out_samples.factors.to(y)[:, None, None]
 
     def _between(self, x: Tensor, before: GroupSamples, after: GroupSamples) -> Tensor:
@@ -135,12 +135,10 @@ class GroupLayer(KernelLayer):
                     got=str(tuple(x.shape)),
                     fix="Give in_samples=, the samples of the layer before.",
                 )
-        angles = [s.angles for s in (before, after)]
-        extra = [a for a in angles if a.requires_grad]
-        # Angles are compared by value: those drawn anew at each call never meet a table kept for others.
-        key = tuple(tuple(a.detach().tolist()) for a in angles) if not extra else ()
-        mirrors = tuple(None if s.mirrors is None else tuple(s.mirrors.tolist()) for s in (before, after))
-        return self._layer(x, len(after), (before, after), (key, mirrors), extra)
+        extra = [s.angles for s in (before, after) if s.angles.requires_grad]
+        # Samples without a key are compared by value: those drawn anew never meet a table kept for others.
+        key = tuple(s.key if s.key is not None else s.values() for s in (before, after))
+        return self._layer(x, len(after), (before, after), key, extra)
 
     def _coordinates(self, x: Tensor, moving: bool, where: Any) -> tuple[Parts, Parts]:
         before: GroupSamples = where[0]
@@ -148,7 +146,7 @@ class GroupLayer(KernelLayer):
         like, unit = self.net.weight, self.net.angle_unit
         relative: list[Tensor | None] = []
         if self.spatial:
-            turned = after.turned_back(self.frequency * self.stencil.displacements())
+            turned = after.turned_back(self.frequency * self.stencil.displacements(like.device))
             relative.append(turned.to(like)[:, None, None, :, None])
         if not self.lifting:
             element = before.relative_to(after)
@@ -169,7 +167,7 @@ class GroupLayer(KernelLayer):
         value = self.softness_of("rotation")
         if self.integer:  # rounded, with the gradient of the number that was rounded
             value = value + (value.round() - value).detach()
-        from_identity = elements.relative_to(GroupSamples(torch.zeros(1, dtype=torch.float64))).angles[0]
+        from_identity = elements.relative_to(GroupSamples(torch.zeros_like(elements.angles[:1]))).angles[0]
         part = value * (from_identity / self.net.angle_unit).to(self.net.weight)[:, None]
         return part[None, None, None, None] if self.domain == "input" else part[:, None, None, None, None]
 
@@ -335,7 +333,8 @@ class SoftGroupConv2d(SoftLayer, GroupLayer):
     def draw(self, generator: torch.Generator | None = None) -> GroupSamples:
         """The grid, or the grid turned by a random offset."""
         if self.is_random():
-            return draw(self.samples, mirrored=self.mirrored, generator=generator)
+            device = self.net.weight.device
+            return draw(self.samples, mirrored=self.mirrored, generator=generator, device=device)
         return self.fixed_samples()
 
     @classmethod

@@ -10,6 +10,7 @@ from typing import Any, Literal, Self
 import torch
 from torch import Tensor, nn
 
+from .._devices import autocast_rounds
 from .._kept import Kept, kept_table
 from .._numerics import require_memory
 from ..errors import InputError
@@ -57,14 +58,25 @@ class KernelLayer(Relaxed):
         self.stencil = check_stencil(who, kernel_size, padding, support)
         self.variant = check_variant(who, variant)
         self.soft = tuple(softness)
-        for subgroup, value in softness.items():
+        for subgroup, start in softness.items():
+            value = start.to(torch.get_default_device())
             if learn:
                 self.register_parameter(f"{subgroup}_softness", nn.Parameter(value))
             else:
                 self.register_buffer(f"{subgroup}_softness", value)
+        self._start = {name: value.tolist() for name, value in softness.items()}
         self.bias = nn.Parameter(torch.zeros(out_channels)) if bias else None
         self._cache = Kept[tuple[Tensor, ...]]()
         self._norms: list[Tensor] | None = None
+
+    @torch.no_grad()
+    def reset_parameters(self) -> None:
+        """The softness it was made with, and a bias of 0; the network has a method of its own."""
+        for name, start in self._start.items():
+            value = self.softness_of(name)
+            value.copy_(value.new_tensor(start))
+        if self.bias is not None:
+            self.bias.zero_()
 
     def softness_of(self, subgroup: str) -> Tensor:
         """ω' of a relaxed subgroup."""
@@ -79,6 +91,8 @@ class KernelLayer(Relaxed):
         if "translation" not in self.soft:
             return False
         value = self.softness_of("translation")
+        if value.is_meta:  # no numbers to look at: what costs most
+            return True
         return (value.requires_grad and torch.is_grad_enabled()) or bool(value.detach().count_nonzero() > 0)
 
     # A compiled model calls the layer as it is: the choice of a variant and what is kept are Python.
@@ -115,7 +129,7 @@ class KernelLayer(Relaxed):
                 self._norms.append(sampled_norm(table, mixture, groups * self.stencil.taps * x.shape[2]))
             return VARIANTS[name].prepare(table.expand(full), mixture, self.stencil)
 
-        if torch.is_autocast_enabled(x.device.type):  # its tables are rounded: none for later calls without
+        if autocast_rounds(x):  # its tables are rounded: none for later calls without
             prepared = prepare()
         else:
             prepared = self._cache.get(prepare, weights, key=(name, moving, x.shape[2:], key))
@@ -167,7 +181,7 @@ class KernelLayer(Relaxed):
             raise InputError(
                 type(self).__name__, expected=f"({shape})", got=str(tuple(x.shape)), fix="Check the input's shape."
             )
-        if x.dtype != weight.dtype and not torch.is_autocast_enabled(x.device.type):
+        if x.dtype != weight.dtype and not autocast_rounds(x):
             raise InputError(
                 type(self).__name__,
                 expected=f"{weight.dtype}",
@@ -209,7 +223,7 @@ def _positions(
     stencil: Stencil, height: int, width: int, of_input: bool, dtype: torch.dtype, device: torch.device
 ) -> Tensor:
     with torch.inference_mode(False):
-        return stencil.positions(height, width, of_input=of_input).to(dtype=dtype, device=device)
+        return stencil.positions(height, width, of_input=of_input, device=device).to(dtype)
 
 
 def check_softness(who: str, value: object, count: int) -> Tensor:
@@ -223,7 +237,7 @@ def check_softness(who: str, value: object, count: int) -> Tensor:
             got=repr(value),
             fix="0 is the equivariant layer; 0.5 is a usual start.",
         )
-    return torch.tensor([float(v) for v in numbers])
+    return torch.tensor([float(v) for v in numbers], device="cpu")
 
 
 def make_net(

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import pad
 
+from .._devices import without_autocast
 from ._soft_stencil import Stencil
 
 CHUNK = 1 << 20
@@ -101,6 +102,6 @@ class _Rank(torch.autograd.Function):
 @torch.compiler.disable  # type: ignore[untyped-decorator]
 def rank(x: Tensor, table: Tensor, mixture: Tensor, stencil: Stencil) -> Tensor:
     """The layer, with gradients of all three, in the precision of the kernel also under autocast."""
-    with torch.autocast(x.device.type, enabled=False):
+    with without_autocast(x):
         same = x.to(mixture.dtype), table.to(mixture.dtype)
         return _Rank.apply(*same, mixture, stencil)  # type: ignore[no-untyped-call]

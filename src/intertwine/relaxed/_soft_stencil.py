@@ -50,25 +50,30 @@ class Stencil:
         """Their number T."""
         return len(self.offsets)
 
-    def displacements(self) -> Tensor:
+    def displacements(self, device: torch.device | None = None) -> Tensor:
         """From the center to each tap, the half width being 1: ``(taps, 2)``, float64."""
         half = max(self.size - 1, 1) / 2
-        return (torch.tensor(self.offsets, dtype=torch.float64) - (self.size - 1) / 2) / half
+        return (torch.tensor(self.offsets, dtype=torch.float64, device=device) - (self.size - 1) / 2) / half
 
     def out_size(self, size: int) -> int:
         """Places after the layer, for one axis."""
         return size + 2 * self.padding - self.size + 1
 
-    def positions(self, height: int, width: int, *, of_input: bool) -> Tensor:
+    def positions(self, height: int, width: int, *, of_input: bool, device: torch.device | None = None) -> Tensor:
         """Absolute places (row, column), the input filling [−1, 1]: ``(height', width', taps or 1, 2)``, float64.
 
         The places are those that the taps see (``of_input``) or those of their centers. A place is the center of its
         pixel, so that pooling keeps the coordinates.
         """
         center = (self.size - 1) / 2
-        taps = torch.tensor(self.offsets, dtype=torch.float64) if of_input else torch.full((1, 2), center).double()
-        rows = torch.arange(self.out_size(height), dtype=torch.float64)[:, None] + taps[:, 0] - self.padding
-        columns = torch.arange(self.out_size(width), dtype=torch.float64)[:, None] + taps[:, 1] - self.padding
+        places = self.offsets if of_input else ((center, center),)
+        taps = torch.tensor(places, dtype=torch.float64, device=device)
+        rows, columns = (
+            torch.arange(self.out_size(size), dtype=torch.float64, device=device)[:, None]
+            + taps[:, axis]
+            - self.padding
+            for axis, size in enumerate((height, width))
+        )
         rows, columns = (2 * rows + 1) / height - 1, (2 * columns + 1) / width - 1
         return torch.stack(torch.broadcast_tensors(rows[:, None], columns[None]), -1)
 

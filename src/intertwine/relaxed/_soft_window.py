@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import pad
 
+from .._devices import without_autocast
 from ._soft_stencil import Stencil, reversal
 
 
@@ -139,6 +140,6 @@ def _channels_first(result: Tensor) -> Tensor:
 @torch.compiler.disable  # type: ignore[untyped-decorator]
 def window(x: Tensor, table: Tensor, mixture: Tensor, stencil: Stencil) -> Tensor:
     """The layer, with gradients of all three, in the precision of the kernel also under autocast."""
-    with torch.autocast(x.device.type, enabled=False):
+    with without_autocast(x):
         same = x.to(mixture.dtype), table.to(mixture.dtype)
         return _Window.apply(*same, mixture, stencil)  # type: ignore[no-untyped-call]

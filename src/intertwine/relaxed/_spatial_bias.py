@@ -46,6 +46,11 @@ class SpatialBias2d(Relaxed):
         self.spatial = PlaceTable(1, self.window.output_size, sharing)
         self.bias = nn.Parameter(torch.zeros(channels)) if bias else None
 
+    def reset_parameters(self) -> None:
+        """No bias; the table has a method of its own."""
+        if self.bias is not None:
+            nn.init.zeros_(self.bias)
+
     def forward(self, x: Tensor) -> Tensor:
         """The input with the bias added."""
         self.window.check(type(self).__name__, x, self.channels)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from .._checked import checked
+from .._devices import OnCPU
 from ..errors import InputError, TypeMismatchError
 from ..groups import Representation, content_digest, intertwiners
 from ._homogeneous import HomogeneousSpace
@@ -25,7 +26,7 @@ MackeyFunction = Callable[[Any], Tensor]
 
 @checked
 @dataclass(frozen=True)
-class FieldType:
+class FieldType(OnCPU):
     """Fields on ``space`` with values in the representation space of ``rho``.
 
     A field has two pictures. As a local section it is a function f of points; as a Mackey function it is a function F

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from .._checked import checked
+from .._devices import OnCPU
 from ..errors import RepresentationError
 from ..groups import FiniteGroup, Group, Representation, Subgroup
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from ._field import FieldType
 
 
-class Space(ABC):
+class Space(OnCPU, ABC):
     """A homogeneous space B = G/H with a section.
 
     The projection is p(g) = gH, the section s satisfies p(s(x)) = x, and the cocycle h(x, g) in H is defined by

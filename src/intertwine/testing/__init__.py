@@ -2,6 +2,8 @@
 
 from ._conformance import CHECKS as CHECKS
 from ._conformance import assert_conforms as assert_conforms
+from ._device import assert_deferred as assert_deferred
+from ._device import assert_follows_device as assert_follows_device
 from ._equivariance import assert_equivariant as assert_equivariant
 from ._laws import cocycle_residual as cocycle_residual
 from ._laws import distance as distance

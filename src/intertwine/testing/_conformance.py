@@ -14,6 +14,7 @@ from .._checked import checked
 from ..errors import InputError
 from ..nn import Layer, to_plain
 from ..spaces import Grid, HomogeneousSpace, SphereGrid
+from ._device import assert_follows_device
 from ._equivariance import assert_equivariant
 
 Check = Callable[[Layer], None]
@@ -26,7 +27,7 @@ def assert_conforms(layer: Layer, *, checks: Sequence[str] | None = None, seed: 
     The claim must hold, and the checker must notice a layer that breaks it; gradients must be right; keys of the state
     must be the same in training and evaluation, and hold nothing that is derived; copies and pickles, the plain twin,
     ``torch.compile(fullgraph=True)``, ``torch.export``, single precision and bfloat16 autocast must give the same
-    numbers; wrong input must be explained. The layer is not changed.
+    numbers; wrong input must be explained; all of it must follow the input to another device. The layer is not changed.
 
     Args:
         layer: any :class:`~intertwine.nn.Layer`.
@@ -245,6 +246,10 @@ def _autocast(layer: Layer) -> None:
     _require(x.grad is not None and bool(torch.isfinite(x.grad).all()), layer, "finite gradients under autocast")
 
 
+def _device(layer: Layer) -> None:
+    assert_follows_device(layer, example_input(layer))
+
+
 def _wrong_input(layer: Layer) -> None:
     x = example_input(layer)
     for wrong, what in ((torch.cat([x, x], 1), "twice the channels"), (x[None], "one axis more")):
@@ -281,5 +286,6 @@ CHECKS: dict[str, Check] = {
     "export": _export,
     "autocast": _autocast,
     "wrong input": _wrong_input,
+    "device": _device,
 }
 """The checks of :func:`assert_conforms` by name."""

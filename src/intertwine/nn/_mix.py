@@ -1,0 +1,41 @@
+"""A matrix on the channels of fields, at every sample alike.
+
+``torch.matmul`` does this in one call, and badly at both ends: without gradients it multiplies values without space,
+``(batch, channels)``, as one matrix-vector product for each of the batch; with gradients it copies whole fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from torch.nn.functional import linear
+
+Mix = Callable[[Tensor, Tensor], Tensor]
+"""M and x, ``(..., j, samples)``, to Σ_j M[i, j] x[..., j, s]."""
+
+FEW = 16
+"""Samples below which a product for each of the batch is too small to be fast."""
+
+
+def mix(matrix: Tensor, x: Tensor) -> Tensor:
+    """M x for any number of samples, without a branch, for graphs."""
+    return torch.einsum("ij,...js->...is", matrix, x)
+
+
+def mixing(x: Tensor) -> Mix:
+    """The fastest way for inputs ``(batch, channels, *space)``."""
+    samples = x.shape[2:].numel()
+    if samples == 1:
+        return _on_values
+    return mix if samples < FEW else _on_samples
+
+
+def _on_values(matrix: Tensor, x: Tensor) -> Tensor:
+    return linear(x.squeeze(-1), matrix).unsqueeze(-1)
+
+
+def _on_samples(matrix: Tensor, x: Tensor) -> Tensor:
+    flat = x.reshape(-1, *x.shape[-2:])
+    return torch.bmm(matrix.expand(len(flat), -1, -1), flat).view(*x.shape[:-2], -1, x.shape[-1])

@@ -241,6 +241,8 @@ def in_words(hint: Any) -> str:
         return " of ".join([in_words(inner[0]), *(each.words for each in inner[1:] if isinstance(each, Where))])
     if origin is Callable:
         return "a function"
+    if origin is tuple:
+        return f"a tuple ({', '.join(map(_name, inner))})"
     if origin is not None:
         kind = _with_article(origin.__name__.lower())
         return f"{kind} of {', '.join(_name(each) for each in inner)}" if inner else kind

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import grid_sample
 
-from .._checked import checked
+from .._checked import Positive, checked
 from ..errors import InputError
 
 KINDS = ("rotation", "scale", "hue")
@@ -41,18 +41,9 @@ class DigitMotion:
     (torch.Size([6, 3, 28, 28]), torch.Size([6, 4]))
     """
 
-    frames: int = 18
+    frames: Positive = 18
     mode: Mode = "single"
     color: bool = True
-
-    def __post_init__(self) -> None:
-        if self.mode not in ("single", "dual", "perspective") or self.frames < 1:
-            raise InputError(
-                "DigitMotion",
-                expected="mode single, dual or perspective and at least one frame",
-                got=f"{self.mode!r} with {self.frames} frames",
-                fix="Choose one.",
-            )
 
     def __call__(self, image: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         if image.ndim != 3 or image.shape[0] != 1:

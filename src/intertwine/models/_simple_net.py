@@ -176,8 +176,6 @@ def _conv(before: int, after: int, stride: int) -> nn.Conv2d:
 
 
 def _blocks_studied(layer: str, where: int | str | None) -> tuple[int, ...]:
-    if layer not in KINDS:
-        raise InputError("SimpleNet", expected=f"a layer among {', '.join(KINDS)}", got=repr(layer), fix="Choose one.")
     if layer in _EVERYWHERE:
         if where is not None:
             raise InputError(

@@ -63,13 +63,6 @@ class Conv(FilterLayer):
         who = type(self).__name__
         space = require_grid(who, in_type, out_type, dimension=self.dimension)
         stencil = _stencil(who, space, kernel_size, stride, padding, dilation)
-        if padding_mode not in ("zeros", "reflect", "replicate", "circular"):
-            raise InputError(
-                who,
-                expected="padding_mode 'zeros', 'reflect', 'replicate' or 'circular'",
-                got=repr(padding_mode),
-                fix="Choose one.",
-            )
         if not allow_asymmetric:
             require_even_hand(who, space, stencil)
             _require_symmetric_border(who, space, padding_mode)

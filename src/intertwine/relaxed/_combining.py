@@ -8,19 +8,10 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from ..errors import InputError
-
 Sharing = Literal["factorized", "full", "rows", "columns"]
 SHARING: tuple[Sharing, ...] = ("factorized", "full", "rows", "columns")
 Normalize = Literal["softmax", "norm", "none"]
-NORMALIZE: tuple[Normalize, ...] = ("softmax", "norm", "none")
 _SMALLEST = 1e-12  # of Σ a², below which a vector is not brought to unit length
-
-
-def require_choice(who: str, name: str, value: str, known: tuple[str, ...]) -> None:
-    """Refuse a word that is not among the known ones."""
-    if value not in known:
-        raise InputError(who, expected=f"{name} among {', '.join(known)}", got=repr(value), fix="Choose one of them.")
 
 
 def normalized(logits: Tensor, mode: Normalize, dim: int) -> Tensor:

@@ -115,7 +115,7 @@ def uniform(generator: torch.Generator | None, device: torch.device | None) -> T
     return torch.rand((), dtype=torch.float64, generator=generator, device=where).to(device)
 
 
-def check_samples(who: str, samples: object, *, mirrored: bool, sampling: str) -> int:
+def check_samples(who: str, samples: object, *, mirrored: bool) -> int:
     """The number of samples, if it is one."""
     least = 2 if mirrored else 1
     if not isinstance(samples, int) or samples < least or samples % least:
@@ -124,12 +124,5 @@ def check_samples(who: str, samples: object, *, mirrored: bool, sampling: str) -
             expected="an even number of group samples, 2 or more" if mirrored else "at least 1 group sample",
             got=repr(samples),
             fix="For example samples=8.",
-        )
-    if sampling not in ("grid", "random", "train"):
-        raise InputError(
-            who,
-            expected="sampling grid, random or train",
-            got=repr(sampling),
-            fix="Choose 'grid' for the same angles at every call.",
         )
     return samples

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor, nn
 
 from .._checked import checked
-from ..errors import InputError
 from ._local_window import LocalWindow, Padding, Pair, add_noise_, channel_count, random_images, stride_motion
 from ._relaxed import Relaxed, SampleMotion, register_relaxed
 
@@ -71,8 +70,6 @@ class LocallyConnected2d(Relaxed):
         self.in_channels = channel_count(who, "in_channels", in_channels)
         self.out_channels = channel_count(who, "out_channels", out_channels)
         self.window = LocalWindow.of(who, input_size, kernel_size, stride=stride, padding=padding, dilation=dilation)
-        if lc_init not in ("keras", "per_position"):
-            raise InputError(who, expected="lc_init 'keras' or 'per_position'", got=repr(lc_init), fix="Choose one.")
         fan = in_channels * self.window.taps
         self.weight = nn.Parameter(torch.empty(self.window.positions, out_channels, fan))
         self.bias = nn.Parameter(torch.empty(out_channels, *self.window.output_size)) if bias else None

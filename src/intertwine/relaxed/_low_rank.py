@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from .._checked import checked
 from ..errors import InputError
-from ._combining import SHARING, Normalize, PlaceTable, Sharing, apart_from_mean, logits_of, normalized, require_choice
+from ._combining import Normalize, PlaceTable, Sharing, apart_from_mean, logits_of, normalized
 from ._local import LocallyConnected2d
 from ._local_window import Padding, Pair, add_noise_, random_images, stride_motion
 from ._low_rank_banks import Each, LowRankBanks, Path
@@ -85,9 +85,6 @@ class LowRankLocalConv2d(LowRankBanks):
         path: Path = "auto",
     ) -> None:
         who = type(self).__name__
-        require_choice(who, "sharing", sharing, SHARING)
-        require_choice(who, "init", init, ("structured", "random"))
-        require_choice(who, "path", path, ("auto", "conv", "build"))
         super().__init__(
             in_channels,
             out_channels,

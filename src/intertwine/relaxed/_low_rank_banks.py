@@ -13,7 +13,7 @@ from torch.nn.functional import conv2d
 
 from .._checked import checked
 from ..errors import InputError
-from ._combining import NORMALIZE, SHARING, Normalize, PlaceTable, Sharing, require_choice
+from ._combining import Normalize, PlaceTable, Sharing
 from ._local import apply_banks
 from ._local_window import LocalWindow, Padding, Pair, channel_count
 from ._relaxed import Relaxed
@@ -78,8 +78,6 @@ class LowRankBanks(Relaxed):
         who = type(self).__name__
         self.in_channels = channel_count(who, "in_channels", in_channels)
         self.out_channels = channel_count(who, "out_channels", out_channels)
-        require_choice(who, "normalize", normalize, NORMALIZE)
-        require_choice(who, "sharing", bias_sharing, SHARING)
         if not isinstance(rank, int) or rank < 1:
             raise InputError(who, expected="rank of 1 or more", got=repr(rank), fix="Rank 1 is a convolution.")
         self.rank, self.normalize = rank, normalize

@@ -49,7 +49,7 @@ class GroupLayer(KernelLayer):
         variant: str | None,
     ) -> None:
         who = type(self).__name__
-        self_samples = check_samples(who, samples, mirrored=mirrored, sampling=sampling)
+        self_samples = check_samples(who, samples, mirrored=mirrored)
         super().__init__(
             in_channels,
             out_channels,

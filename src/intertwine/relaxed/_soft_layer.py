@@ -52,8 +52,6 @@ class KernelLayer(Relaxed):
         for what, number in (("in_channels", in_channels), ("out_channels", out_channels)):
             if not isinstance(number, int) or number < 1:
                 raise InputError(who, expected=f"{what} of 1 or more", got=repr(number), fix=f"Give {what}=1 or more.")
-        if domain not in ("input", "output"):
-            raise InputError(who, expected="domain input or output", got=repr(domain), fix="Choose one of them.")
         self.in_channels, self.out_channels, self.domain = in_channels, out_channels, domain
         self.stencil = check_stencil(who, kernel_size, padding, support)
         self.variant = check_variant(who, variant)

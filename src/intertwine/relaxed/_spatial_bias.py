@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from .._checked import checked
-from ._combining import SHARING, PlaceTable, Sharing, apart_from_mean, require_choice
+from ._combining import SHARING, PlaceTable, Sharing, apart_from_mean
 from ._local_window import LocalWindow, Pair, add_noise_, channel_count, random_images, stride_motion
 from ._relaxed import Relaxed, SampleMotion, register_relaxed
 
@@ -40,7 +40,6 @@ class SpatialBias2d(Relaxed):
     def __init__(self, channels: int, *, input_size: Pair, sharing: Sharing = "factorized", bias: bool = False) -> None:
         super().__init__()
         who = type(self).__name__
-        require_choice(who, "sharing", sharing, SHARING)
         self.channels = channel_count(who, "channels", channels)
         self.window = LocalWindow.of(who, input_size, 1)
         self.spatial = PlaceTable(1, self.window.output_size, sharing)

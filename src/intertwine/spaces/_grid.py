@@ -230,8 +230,6 @@ class Grid2d(Grid):
         self, stabilizer: Group | str, *, action: Representation | None = None, lattice: Lattice = "square"
     ) -> None:
         stabilizer = parse(stabilizer) if isinstance(stabilizer, str) else stabilizer
-        if lattice not in ("square", "hexagonal"):
-            raise InputError("Grid2d", expected="lattice 'square' or 'hexagonal'", got=repr(lattice), fix="Choose one.")
         self.lattice = lattice
         basis = torch.eye(2, dtype=torch.float64) if lattice == "square" else _HEXAGONAL
         name = f"Grid2d({stabilizer.name})" if lattice == "square" else f"Grid2d({stabilizer.name}, hexagonal)"

@@ -45,13 +45,6 @@ class SphereGrid:
     how_to_make = 'Make one with intertwine.spaces.SphereGrid("gauss-legendre", 8).'
 
     def __post_init__(self) -> None:
-        if self.kind not in ("gauss-legendre", "equiangular"):
-            raise InputError(
-                "Sphere.grid",
-                expected="the kind 'gauss-legendre' or 'equiangular'",
-                got=repr(self.kind),
-                fix="Gauss-Legendre has the fewest points for a band limit.",
-            )
         require_band_limit(self.band_limit, who="Sphere.grid")
 
     @property

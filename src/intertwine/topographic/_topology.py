@@ -57,10 +57,6 @@ class OffsetTopology:
             raise InputError(
                 "topology", expected="offsets, each once", got=str(self.offsets[:6]), fix="Leave out repetitions."
             )
-        if self.padding not in ("cyclic", "zero", "replicate"):
-            raise InputError(
-                "topology", expected="padding cyclic, zero or replicate", got=repr(self.padding), fix="Choose one."
-            )
 
     @cached_property
     def times(self) -> Window:

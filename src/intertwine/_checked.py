@@ -76,9 +76,12 @@ def checked(target: Target) -> Target:
         if not torch.compiler.is_compiling():
             if plan is None:
                 plan = _Plan(inspect.unwrap(target))
-            for parameter, value in chain(zip(plan.in_order(), args, strict=False), plan.by_name(kwargs)):
-                if not matches(value, parameter.hint):
+            for parameter, value in zip(plan.in_order(), args, strict=False):
+                if type(value) not in parameter.seen and not parameter.accepts(value):
                     raise _wrong(target, args, parameter, value)
+            for name, value in kwargs.items():
+                if name in plan.named and not plan.named[name].accepts(value):
+                    raise _wrong(target, args, plan.named[name], value)
         return target(*args, **kwargs)
 
     return typing.cast(Target, call)
@@ -142,11 +145,33 @@ def _matches_generic(value: object, origin: Any, inner: tuple[Any, ...]) -> bool
 
 
 class _Parameter:
-    """One parameter: its name, and the object that its annotation names."""
+    """One parameter: its name, and the object that its annotation names.
+
+    Elements of groups are composed by the thousand. Where the type of a value decides, types that were accepted once
+    are remembered, so that a call costs little.
+    """
 
     def __init__(self, parameter: inspect.Parameter, names: dict[str, Any]) -> None:
         self.name = parameter.name
         self.hint = _resolved(parameter.annotation, names)
+        self.seen: set[type] = set()
+        self._type_decides = _is_plain(self.hint)
+
+    def accepts(self, value: object) -> bool:
+        if not matches(value, self.hint):
+            return False
+        if self._type_decides:
+            self.seen.add(type(value))
+        return True
+
+
+def _is_plain(hint: Any) -> bool:
+    """Whether the type of a value alone decides if it is what an annotation says."""
+    if typing.get_origin(hint) in _UNIONS:
+        return all(map(_is_plain, typing.get_args(hint)))
+    return hint in (Any, object, inspect.Parameter.empty, None) or (
+        isinstance(hint, type) and typing.get_origin(hint) is None and not getattr(hint, "_is_protocol", False)
+    )
 
 
 class _Plan:
@@ -170,9 +195,6 @@ class _Plan:
 
     def in_order(self) -> Iterable[_Parameter]:
         return self.ordered if self.rest is None else chain(self.ordered, repeat(self.rest))
-
-    def by_name(self, kwargs: Mapping[str, Any]) -> Iterable[tuple[_Parameter, Any]]:
-        return [(self.named[name], value) for name, value in kwargs.items() if name in self.named]
 
 
 def _resolved(annotation: Any, names: dict[str, Any]) -> Any:

@@ -356,7 +356,7 @@ def test_bad_input(layer):
     with pytest.raises(InputError, match=r"padding to be a whole number, a tuple \(int, int\) or 'same'"):
         build(padding="valid")
     for stride in (0, (1, 2, 3), 1.5):
-        with pytest.raises(InputError, match="stride(: one or two whole numbers| to be a whole number)"):
+        with pytest.raises(InputError, match=r"stride(: one or two whole numbers| to be a whole number)"):
             build(stride=stride)
     with pytest.raises(InputError, match="in_channels of 1 or more"):
         build(0, 4, 3)

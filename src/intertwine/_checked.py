@@ -52,6 +52,10 @@ _MAX_REPR = 80
 _UNIONS = (typing.Union, types.UnionType)
 
 
+_PLANS: dict[Callable[..., Any], _Plan] = {}
+"""Of the functions that were called. Not a variable of the decorator: the compiler of torch would look at it."""
+
+
 def checked(target: Target) -> Target:
     """A function, method or dataclass that raises an :class:`InputError` for arguments that contradict its annotations.
 
@@ -68,14 +72,11 @@ def checked(target: Target) -> Target:
     if inspect.isclass(target):
         target.__init__ = checked(target.__init__)  # type: ignore[method-assign]
         return target
-    plan: _Plan | None = None
 
     @wraps(target)
     def call(*args: Any, **kwargs: Any) -> Any:
-        nonlocal plan
         if not torch.compiler.is_compiling():
-            if plan is None:
-                plan = _Plan(inspect.unwrap(target))
+            plan = _PLANS.get(target) or _PLANS.setdefault(target, _Plan(inspect.unwrap(target)))
             for parameter, value in zip(plan.in_order(), args, strict=False):
                 if type(value) not in parameter.seen and not parameter.accepts(value):
                     raise _wrong(target, args, parameter, value)

@@ -16,7 +16,7 @@ def test_the_whole_story(tmp_path):
     def run() -> str:
         done = CliRunner().invoke(program(), ["demo", "--quick", "--out", str(tmp_path)])
         assert done.exit_code == 0, done.output
-        return done.output
+        return done.stdout
 
     said = run()
     errors = {

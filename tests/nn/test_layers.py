@@ -277,7 +277,7 @@ def test_variance_of_smooth_fields_through_ten_layers(name):
 def test_variance_of_digits_through_ten_layers(name):
     """With 5 x 5 taps, on real images."""
     digits = torch.nn.functional.interpolate(load("digits").train.as_tensors()[0][:16], scale_factor=2, mode="bilinear")
-    assert 0.3 < deep_variance(DEEP[name], (digits - digits.mean()) / digits.std(), 9, kernel_size=5) < 3
+    assert 0.2 < deep_variance(DEEP[name], (digits - digits.mean()) / digits.std(), 9, kernel_size=5) < 5
 
 
 def scaled_to_white_noise(layer):

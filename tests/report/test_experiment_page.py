@@ -244,7 +244,7 @@ def test_scripts_find_the_numbers_as_json() -> None:
 
 
 def test_an_unknown_scale_is_an_error() -> None:
-    with pytest.raises(InputError, match="smoke, small, paper; got 'huge'"):
+    with pytest.raises(InputError, match="'smoke', 'small' or 'paper'; got 'huge'"):
         read(scale="huge")
 
 

@@ -255,7 +255,7 @@ def test_other_kernels_are_refused() -> None:
     class Strange:
         double_cosets = ()
 
-    with pytest.raises(InputError, match="filters on a lattice of the plane or of space; got Strange"):
+    with pytest.raises(InputError, match="basis to be an OrbitKernels or a SteerableKernelBasis; got a Strange"):
         kernel_figure(Strange())  # type: ignore[arg-type]
 
 

@@ -16,6 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from .._checked import checked
+from ..errors import InputError
 
 META = torch.device("meta")
 
@@ -34,6 +35,7 @@ def assert_follows_device(module: nn.Module, *inputs: Tensor) -> None:
 
     >>> assert_follows_device(nn.Linear(3, 2), torch.zeros(1, 3))
     """
+    _require_inputs(module, inputs)
     for training in (True, False):
         here = copy.deepcopy(module).train(training)
         there = copy.deepcopy(module).train(training).to(META)
@@ -62,6 +64,7 @@ def assert_deferred(make: Callable[[], nn.Module], *inputs: Tensor) -> None:
     >>> assert_deferred(lambda: nn.Linear(3, 2), torch.zeros(1, 3))
     """
     twin = make()
+    _require_inputs(twin, inputs)
     with META:
         module = make()
     _require_no_memory(module)
@@ -90,6 +93,15 @@ def _reset(part: nn.Module) -> None:
     reset = getattr(part, "reset_parameters", None)
     if callable(reset):
         reset()
+
+
+def _require_inputs(module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+    try:
+        _call(copy.deepcopy(module), inputs)
+    except Exception as error:  # whatever somebody's module raises
+        raise InputError(
+            type(module).__name__, expected="inputs that the module takes", got=f"{type(error).__name__}: {error}"
+        ) from error
 
 
 def _call(module: nn.Module, inputs: tuple[Tensor, ...]) -> Any:

@@ -21,6 +21,7 @@ _SIZES = {
     2: (33, 32, 31, 34, 35, 36, 37, 29, 28, 40, 41, 48, 49, 64, 65),
     3: (9, 8, 10, 11, 12, 13, 16, 17, 18, 19, 20, 24, 25),
 }
+_RANDOM = 3  # random elements of each component of a Lie group
 _SMOOTH_LEAST = {2: 28, 3: 16}  # an array that leaves room for a smooth field inside a ball
 
 
@@ -97,12 +98,15 @@ def _elements(group: Group) -> list[Named]:
 
 
 def _random_elements(group: Group, noise: torch.Generator) -> list[Named]:
-    """The elements of a finite group in random order; a random element of each component of a Lie group."""
+    """The elements of a finite group in random order; a few random elements of each component of a Lie group.
+
+    One would not do: it may lie close to an element that maps the lattice to itself.
+    """
     if not isinstance(group, LieGroup):
         found = _elements(group)
         return [found[k] for k in torch.randperm(len(found), generator=noise).tolist()]
-    angles = pi * (2 * torch.rand(group.algebra_dim, dtype=torch.float64, generator=noise) - 1)
-    return _with_components(group, [("a random turn", group.exp(angles))])
+    angles = pi * (2 * torch.rand(_RANDOM, group.algebra_dim, dtype=torch.float64, generator=noise) - 1)
+    return _with_components(group, [("a random turn", turn) for turn in group.exp(angles)])
 
 
 def _with_components(group: LieGroup, turns: Sequence[tuple[str, Tensor]]) -> list[Named]:

@@ -89,7 +89,7 @@ class TrainConfig(ValidatedModel):
     True
     >>> TrainConfig(epochs=3, lr=-1)
     Traceback (most recent call last):
-    intertwine.errors.InputError: TrainConfig: expected lr: input should be greater than 0; got -1. ...
+    intertwine.errors.InputError: TrainConfig: expected lr: input should be greater than 0; got -1.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)

@@ -4,7 +4,7 @@ Run as ``python benchmarks/initialization.py --data DIR --peer PYTHON``. DIR hol
 or a folder ``mnist`` with them; PYTHON is the interpreter of an environment with escnn, and may be left out. A network
 of six blocks (5 x 5 convolution between regular fields of C8, batch norm, ReLU; two poolings), the same for both, is
 trained on 2,000 digits, each turned by a random angle: 3 epochs of 31 steps of Adam, 64 digits each. ``validation`` are
-1,500 other training digits, by which things were chosen; ``test`` are the first 1,500 test digits. Seeds are
+1,500 other training digits, to choose by; ``test`` are the first 1,500 test digits. Seeds are
 interleaved.
 
 - ``ours``: the layers as they are.

@@ -10,6 +10,7 @@ import intertwine as tw
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--epochs", type=int, default=10)
+parser.add_argument("--seed", type=int, default=0)
 parser.add_argument("--out", type=Path, help="a folder for the page of the audit")
 options = parser.parse_args()
 
@@ -29,7 +30,7 @@ def train(net: nn.Module, epochs: int) -> nn.Module:
     return net.eval()
 
 
-torch.manual_seed(0)
+torch.manual_seed(options.seed)
 net = train(tw.models.plain_cnn(1, 10, widths=(8, 12, 16)), options.epochs)
 
 found = tw.measure.audit(net, (test[0][:200], test[1][:200]), "c4", name="digits")

@@ -29,11 +29,12 @@ def network(layer: nn.Module) -> nn.Module:
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--epochs", type=int, default=30)
-epochs = parser.parse_args().epochs
+parser.add_argument("--seed", type=int, default=0)
+options = parser.parse_args()
 generator = torch.Generator().manual_seed(0)
 (x, y), test = strokes(1000, generator), strokes(1000, generator)
 
-torch.manual_seed(0)
+torch.manual_seed(options.seed)
 low_rank = tw.relaxed.LowRankLocalConv2d(1, 8, 3, rank=2, input_size=SIZE, spatial_bias=False)
 layers = {
     "convolution": nn.Conv2d(1, 8, 3),
@@ -44,7 +45,7 @@ score = {}
 for name, layer in layers.items():
     net = network(layer)
     optimizer = torch.optim.Adam(net.parameters(), lr=3e-2)
-    for _ in range(epochs):
+    for _ in range(options.epochs):
         for part in torch.randperm(len(x)).split(100):
             optimizer.zero_grad()
             nn.functional.cross_entropy(net(x[part]), y[part]).backward()

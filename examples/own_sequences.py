@@ -28,21 +28,22 @@ def my_sequences(count: int, generator: torch.Generator) -> Tensor:
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--epochs", type=int, default=40)
-epochs = parser.parse_args().epochs
+parser.add_argument("--seed", type=int, default=0)
+options = parser.parse_args()
 generator = torch.Generator().manual_seed(0)
 train, test = my_sequences(512, generator), my_sequences(64, generator)
 
-torch.manual_seed(0)
+torch.manual_seed(options.seed)
 # A window of 5 of 9 frames: at most 5 frames have a share in the first frame's capsules.
 vae = tw.models.TopographicVAE((1, SIZE, SIZE), capsules=4, length=TIME, window=5)
 optimizer = torch.optim.Adam(vae.parameters(), lr=1e-3)
-for epoch in range(epochs):
+for epoch in range(options.epochs):
     for part in torch.randperm(len(train)).split(16):
         loss = -vae(train[part]).elbo
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-    if epoch % 10 == 0 or epoch == epochs - 1:
+    if epoch % 10 == 0 or epoch == options.epochs - 1:
         print(f"epoch {epoch + 1}: {loss.item():.1f} nats a frame")
 
 with torch.no_grad():

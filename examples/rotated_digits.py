@@ -12,7 +12,8 @@ import intertwine as tw
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--epochs", type=int, default=10)
-epochs = parser.parse_args().epochs
+parser.add_argument("--seed", type=int, default=0)
+options = parser.parse_args()
 
 data = tw.data.load("digits", size=16).normalized()  # 1797 handwritten digits, embedded
 (x, y), (test_x, test_y) = data.train.as_tensors(), data.test.as_tensors()
@@ -26,7 +27,7 @@ features = tw.nn.Sequential(
     tw.nn.Conv2d(few, many, 5, padding=2), tw.nn.BatchNorm(many), tw.nn.ReLU(many), tw.nn.AvgPool2d(many, 2),
     pool, tw.nn.GlobalPool(pool.out_type),
 )  # fmt: skip
-torch.manual_seed(0)
+torch.manual_seed(options.seed)
 networks = {"plain": tw.models.plain_cnn(1, 10, widths=(10, 16)), "D4": nn.Sequential(features, nn.Linear(8, 10))}
 
 
@@ -38,7 +39,7 @@ def moved(images: torch.Tensor, g: int) -> torch.Tensor:
 errors = {}
 for name, net in networks.items():
     optimizer = torch.optim.Adam(net.parameters(), lr=1e-2)
-    for _ in range(epochs):
+    for _ in range(options.epochs):
         for part in torch.randperm(len(x)).split(64):
             optimizer.zero_grad()
             nn.functional.cross_entropy(net(x[part]), y[part]).backward()

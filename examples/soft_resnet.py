@@ -29,24 +29,24 @@ def soften(model: nn.Module, softness: float) -> nn.Module:
     for module in list(model.modules()):
         for name, conv in module.named_children():
             if isinstance(conv, nn.Conv2d) and conv.kernel_size == (3, 3) and conv.stride == (1, 1):
-                soft = tw.relaxed.SoftConv2d(
-                    conv.in_channels, conv.out_channels, kernel_size=3, support="square",
-                    softness=softness, learn=True, bias=conv.bias is not None)  # fmt: skip
-                setattr(module, name, soft)
+                options = {"kernel_size": 3, "support": "square", "softness": softness, "learn": True}
+                options["bias"] = conv.bias is not None
+                setattr(module, name, tw.relaxed.SoftConv2d(conv.in_channels, conv.out_channels, **options))
     return model
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--epochs", type=int, default=8)
-    epochs = parser.parse_args().epochs
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
     data = tw.data.load("digits", size=16).normalized()
     (x, y), test = data.train.as_tensors(), data.test.as_tensors()
-    torch.manual_seed(0)
+    torch.manual_seed(options.seed)
     stem, head = nn.Conv2d(1, 8, 5, stride=2, padding=2), [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 10)]
     net = soften(nn.Sequential(stem, Block(8), Block(8), *head), softness=0.2)
     optimizer = torch.optim.Adam(net.parameters(), lr=5e-3)
-    for _ in range(epochs):
+    for _ in range(options.epochs):
         for part in torch.randperm(len(x)).split(64):
             loss = nn.functional.cross_entropy(net(x[part]), y[part]) + 0.01 * tw.relaxed.relaxation_penalty(net)
             optimizer.zero_grad()

@@ -17,10 +17,10 @@ from intertwine.groups import (
     Symmetric,
     clebsch_gordan,
 )
-from intertwine.nn import TensorProduct, TensorSquare
+from intertwine.nn import TensorProduct, TensorSquare, to_plain
 from intertwine.nn._hom import hom_basis, symmetric_square
 from intertwine.spaces import Grid2d, Grid3d, HomogeneousSpace
-from intertwine.testing import assert_equivariant
+from intertwine.testing import assert_equivariant, assert_follows_device
 
 C2, C3, C4, D4, S3, Q8 = Cyclic(2), Cyclic(3), Cyclic(4), Dihedral(4), Symmetric(3), Quaternion()
 SKEW = MatrixRepresentation(C2, torch.tensor([[[1.0, 0.0], [0.0, 1.0]], [[1.0, 1.0], [0.0, -1.0]]]), name="skew")
@@ -252,3 +252,66 @@ def test_a_changed_weight_is_seen_in_evaluation():
         for weight in layer.weights:
             weight.mul_(2)
         assert torch.allclose(layer(x), 2 * before)
+
+
+class TestPathByPath:
+    """Many fields: products of matrices in the place of a filter on all products of channels."""
+
+    @pytest.fixture(autouse=True)
+    def _always(self, monkeypatch):
+        monkeypatch.setattr("intertwine.nn._tensor_product.SMALLEST_FILTER", 0)
+        monkeypatch.setattr("intertwine.nn._tensor_product.GAIN", 0.0)
+
+    LAYERS = (
+        (
+            3 * SO3().irrep(0) + 2 * SO3().irrep(1) + SO3().irrep(2),
+            SO3().irrep(1) + 2 * SO3().irrep(2) + SO3().irrep(1),
+        ),
+        (2 * D4.irrep(1) + 3 * D4.trivial + D4.regular, D4.regular + 2 * D4.irrep(1) + D4.irrep(0, -1)),
+        (2 * Q8.irreps[4] + Q8.trivial, Q8.regular),
+    )
+
+    def layer(self, rho1, rho2):
+        space = Grid3d(rho1.group) if rho1.group == SO3() else None
+        fields = [space.field(rho) for rho in (rho1, rho2)] if space else [on_a_point(rho) for rho in (rho1, rho2)]
+        layer = TensorProduct(*fields).double()
+        assert layer.paths.paths
+        return layer
+
+    @pytest.mark.parametrize("types", LAYERS)
+    def test_it_is_the_filter(self, types):
+        layer = self.layer(*types)
+        x = torch.randn(5, layer.in_type.dim, dtype=torch.float64)
+        plain = to_plain(layer.eval())
+        for training in (True, False):
+            assert (layer.train(training)(x) - plain(x)).abs().max() < 1e-12
+
+    @pytest.mark.parametrize("types", LAYERS)
+    def test_it_commutes_with_random_elements(self, types):
+        layer = self.layer(*types)
+        group = types[0].group
+        x = torch.randn(5, layer.in_type.dim, dtype=torch.float64)
+        elements = group.sample(4, torch.Generator().manual_seed(0)) if group == SO3() else range(group.order)
+        for g in elements:
+            error = layer(x @ types[0](g).T) - layer(x) @ types[1](g).T
+            assert error.abs().max() < 1e-10
+
+    def test_gradients_compilation_and_devices(self):
+        layer = self.layer(*self.LAYERS[0])
+        x = torch.randn(2, layer.in_type.dim, dtype=torch.float64, requires_grad=True)
+        assert torch.autograd.gradcheck(lambda x, *_: layer(x), (x, *layer.parameters()), fast_mode=True)
+        assert torch.autograd.gradgradcheck(layer, (x,), fast_mode=True)
+        compiled = torch.compile(layer, fullgraph=True, backend="eager")
+        assert torch.allclose(compiled(x), layer(x))
+        batch = torch.export.Dim("batch")
+        exported = torch.export.export(layer, (x.detach(),), dynamic_shapes=({0: batch},)).module()
+        y = torch.randn(7, layer.in_type.dim, dtype=torch.float64)
+        assert torch.allclose(exported(y), layer(y))
+        assert_follows_device(layer, x.detach())
+
+
+def test_many_fields_go_path_by_path_and_few_do_not():
+    so3 = SO3()
+    for copies, split in ((4, False), (16, True)):
+        field = Grid3d(so3).field(copies * so3.irrep(0) + copies * so3.irrep(1))
+        assert bool(TensorProduct(field, field).paths.paths) is split

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch import nn as torch_nn
 
 from .._checked import checked
-from .._devices import on_cpu, without_autocast
+from .._devices import autocast_rounds, on_cpu, without_autocast
 from .._kept import Kept
 from ..errors import EmptyKernelSpaceError, TypeMismatchError
 from ..groups import O3, SO2, SO3, Cyclic, Dihedral, Octahedral, Representation, Symmetric, direct_sum
@@ -20,6 +20,7 @@ from ..spaces import FieldType, Grid2d, Grid3d, HomogeneousSpace, Sphere
 from ._hom import hom_basis, symmetric_square
 from ._layer import Layer, pointwise_claim, register_layer
 from ._mix import Mix, mix, mixing
+from ._path_by_path import GAIN, SMALLEST_FILTER, Path, PathProduct
 from ._summands import join, summands
 from ._tables import TableModule
 from ._traced import TracedLayer
@@ -36,6 +37,7 @@ class _Pairs:
         scale: ``(D,)``, from products to the coordinates in which ρ acts.
         second_moment: ``(D,)``, the vector u for which white noise has E ssᵀ = a·1 + uuᵀ, s those coordinates;
         variance: a.
+        factors: for two fields where the channels of all copies of each stand, and which pairs of copies these are.
     """
 
     rho: Representation
@@ -44,6 +46,7 @@ class _Pairs:
     scale: Tensor
     second_moment: Tensor
     variance: float
+    factors: tuple[Tensor, Tensor, Tensor | None] | None = None
 
 
 @on_cpu
@@ -67,13 +70,16 @@ def _squares(kind: Representation, channels: Tensor) -> _Pairs:
 
 
 @on_cpu
-def _products(first: Representation, second: Representation, left: Tensor, right: Tensor) -> _Pairs:
-    """Fields of one kind with fields of another, ``(copies, d1)`` and ``(copies, d2)``."""
-    size = first.dim * second.dim
-    left = left[:, :, None].expand(-1, -1, second.dim).flatten(1)
-    right = right[:, None].expand(-1, first.dim, -1).flatten(1)
-    one = torch.ones(size, dtype=torch.float64)
-    return _Pairs(first @ second, left, right, one, torch.zeros_like(one), 1.0)
+def _products(
+    first: Representation, second: Representation, a: Tensor, b: Tensor, pairs: tuple[Tensor, Tensor] | None = None
+) -> _Pairs:
+    """Fields of one kind with fields of another, ``(n1, d1)`` and ``(n2, d2)``: these pairs of copies, or all."""
+    i, j = torch.cartesian_prod(torch.arange(len(a)), torch.arange(len(b))).T if pairs is None else pairs
+    left = a[i][:, :, None].expand(-1, -1, second.dim).flatten(1)
+    right = b[j][:, None].expand(-1, first.dim, -1).flatten(1)
+    one = torch.ones(first.dim * second.dim, dtype=torch.float64)
+    factors = a, b, None if pairs is None else i * len(b) + j
+    return _Pairs(first @ second, left, right, one, torch.zeros_like(one), 1.0, factors)
 
 
 @on_cpu
@@ -85,10 +91,9 @@ def _all_pairs(rho: Representation) -> list[_Pairs]:
         found.append(_squares(kind, own))
         if len(own) > 1:
             i, j = torch.triu_indices(len(own), len(own), 1)
-            found.append(_products(kind, kind, own[i], own[j]))
+            found.append(_products(kind, kind, own, own, (i, j)))
     for (first, a), (second, b) in combinations(zip(kinds, channels, strict=True), 2):
-        left = a[:, None].expand(-1, len(b), -1).flatten(0, 1)
-        found.append(_products(first, second, left, b.repeat(len(a), 1)))
+        found.append(_products(first, second, a, b))
     return found
 
 
@@ -126,6 +131,20 @@ class _Paths(TableModule):
                     self._deviations.append((kind.dim / (reaching[c] * energy)).sqrt())
                     self.register_table(f"maps{c}_{number}", (basis * p.scale).flatten(1))
             self._shapes.append(row)
+        self.paths = torch_nn.ModuleDict()
+        self._split(pairs, out_type.dim)
+
+    def _split(self, pairs: list[tuple[_Pairs, list[Tensor]]], d2: int) -> None:
+        """Take products of two fields path by path, if that is less work."""
+        paths = {
+            f"{c}_{number}": Path(*p.factors, maps[c], n)
+            for c, n in enumerate(self._out.counts)
+            for number, (p, maps) in enumerate(pairs)
+            if p.factors is not None and len(maps[c])
+        }
+        entries = d2 * sum(p.left.numel() for p, _ in pairs)
+        if entries >= SMALLEST_FILTER and entries > GAIN * sum(path.cost for path in paths.values()):
+            self.paths = torch_nn.ModuleDict({name: PathProduct(path) for name, path in paths.items()})
 
     @property
     def shapes(self) -> list[tuple[int, int, int]]:
@@ -138,6 +157,30 @@ class _Paths(TableModule):
             deviation.to(torch.get_default_dtype()).to(torch.get_default_device()) * torch.randn(shape)
             for deviation, shape in zip(self._deviations, self.shapes, strict=True)
         ]
+
+    def by_path(self, x: Tensor, weights: list[Tensor]) -> Tensor:
+        """The output ``(batch, d2)`` for values without space, each path by itself."""
+        rest, rows, at = iter(weights), [], [0]
+        for copies, size in ((copies, size) for _, copies, _, _, size in self._shapes[0]):
+            at.append(at[-1] + copies * size)
+        left, right = self.get_buffer("left"), self.get_buffer("right")
+        for c, row in enumerate(self._shapes):
+            out: Tensor | None = None
+            for number, (n, copies, k, d, size) in enumerate(row):
+                if not k:
+                    continue
+                weight, name = next(rest), f"{c}_{number}"
+                if name in self.paths:
+                    part = self.paths[name](x, weight)
+                else:  # each field with itself
+                    here = slice(at[number], at[number + 1])
+                    products = x.index_select(1, left[here]) * x.index_select(1, right[here])
+                    block = torch.matmul(weight, self.get_buffer(f"maps{name}")).view(n, copies, d, size)
+                    part = (products @ block.permute(1, 3, 0, 2).reshape(copies * size, n * d)).view(-1, n, d)
+                out = part if out is None else out + part
+            rows.append(out.flatten(1) if out is not None else x.new_zeros(x.shape[0], 0))
+        whole = rows[0] if len(rows) == 1 else torch.cat(rows, 1)
+        return whole if self._out.order is None else whole.index_select(1, self.get_buffer("rows"))
 
     def forward(self, weights: list[Tensor]) -> Tensor:
         """The filter ``(d2, P)``."""
@@ -252,6 +295,8 @@ class TensorProduct(Layer):
 
     def forward(self, x: Tensor) -> Tensor:
         self.check_input(x)
+        if x.ndim == 2 and self.paths.paths and not autocast_rounds(x):
+            return self.paths.by_path(x, list(self.weights))
         filter, _ = self.expand() if self.training else self._cache.get(self.expand, list(self.weights))
         return _quadratic(x, self.paths.get_buffer("left"), self.paths.get_buffer("right"), filter, mixing(x))
 

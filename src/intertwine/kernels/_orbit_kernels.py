@@ -135,7 +135,7 @@ class OrbitKernels(OnCPU, ABC):
 
     @checked
     def require_kernel(self, kappa: Tensor, points: int | None = None) -> None:
-        """An error unless this is a kernel, or several, at so many points: all of them if no number is given."""
+        """An error unless this is a kernel, or a batch of them, on this number of points; on all points by default."""
         shape = (self.points if points is None else points, self.out_type.dim, self.in_type.dim)
         if tuple(kappa.shape[-3:]) != shape:
             raise InputError(

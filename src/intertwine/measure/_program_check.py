@@ -1,4 +1,4 @@
-"""The description of an exported program, taken apart and written anew field by field.
+"""The description of an exported program, taken apart and rebuilt field by field.
 
 torch turns the description into Python text and runs it: names become variables, and expressions are evaluated. Nothing
 is copied here that was not checked; fields that only help debugging, and fields that are not known, are left out.

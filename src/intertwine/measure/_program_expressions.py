@@ -1,7 +1,7 @@
 """Expressions of sizes in exported programs: arithmetic that is cheap to work out, or refused.
 
-torch gives these texts to sympy, which evaluates them as Python. Each is therefore taken apart, checked and written
-anew, with bounds on everything that could make sympy work long: the length, the depth, the digits of a number, and the
+torch gives these texts to sympy, which evaluates them as Python. Each is therefore taken apart, checked and
+rewritten, with bounds on everything that could make sympy work long: the length, the depth, the digits of a number, and the
 terms of a product that is multiplied out.
 """
 
@@ -60,7 +60,7 @@ class _TooMuchError(ValueError):
 
 
 def cheap_expression(text: str) -> str | None:
-    """The expression, written anew, if it is arithmetic of sizes and cheap; None if it is anything else.
+    """The expression, rewritten, if it is arithmetic of sizes and cheap; None if it is anything else.
 
     >>> cheap_expression("2*s0 + FloorDiv(s1 - 1, 2)")
     '2 * s0 + FloorDiv(s1 - 1, 2)'

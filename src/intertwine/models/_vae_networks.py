@@ -40,7 +40,7 @@ class MlpDecoder(nn.Module):
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
-        """Draw all weights anew."""
+        """Draw new weights."""
         for layer in (self.first, self.second, self.last):
             bound = 1 / math.sqrt(layer.out_features)
             layer.weight.uniform_(-bound, bound)

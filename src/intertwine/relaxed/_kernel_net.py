@@ -56,7 +56,7 @@ class KernelNet(nn.Module, ABC):
         self._reset_mixture()
 
     def reset_parameters(self) -> None:
-        """Draw all weights anew."""
+        """Draw new weights."""
         self._reset_mixture()
         self._reset_hidden()
 

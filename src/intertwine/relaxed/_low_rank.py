@@ -112,7 +112,7 @@ class LowRankLocalConv2d(LowRankBanks):
         self._reset_combining()
 
     def reset_parameters(self) -> None:
-        """Draw the banks anew, and the combining weights if they were drawn."""
+        """Draw new banks, and the combining weights if they were drawn."""
         self._reset_banks()
         self._reset_combining()
 

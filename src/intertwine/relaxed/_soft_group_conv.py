@@ -136,7 +136,7 @@ class GroupLayer(KernelLayer):
                     fix="Give in_samples=, the samples of the layer before.",
                 )
         extra = [s.angles for s in (before, after) if s.angles.requires_grad]
-        # Samples without a key are compared by value: those drawn anew never meet a table kept for others.
+        # Samples without a key are compared by value: new ones never meet a table kept for others.
         key = tuple(s.key if s.key is not None else s.values() for s in (before, after))
         return self._layer(x, len(after), (before, after), key, extra)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import runpy
+import subprocess
 import sys
 from pathlib import Path
 
@@ -67,3 +68,26 @@ def test_soften_takes_a_resnet_of_torchvision() -> None:
     assert (len(before), len(after)) == (20, 7)  # the stem, three strided and three 1 x 1 convolutions stay
     with torch.no_grad():
         assert soft(torch.rand(1, 3, 32, 32)).shape == (1, 10)
+
+
+QUOTED = {
+    "rotated_digits": ("impose", r"upright (\S+)%", [(87.5, 91.5), (66, 86)]),
+    "soft_resnet": ("relax", r"accuracy (\S+)%", [(85.5, 93.5)]),
+    "low_rank_layer": ("relax", r"accuracy (\S+)%", [(57, 58), (99.8, 100), (99.7, 100)]),
+    "own_sequences": ("learn", r"squared error (\S+);", [(0.0015, 0.0035)]),
+    "audit_and_symmetrize": ("measure", r"accuracy (\S+)%", [(47, 62), (37, 66), (62, 83)]),
+}
+"""What the tutorials say that the scripts print, over three seeds."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", QUOTED)
+def test_the_tutorials_quote_what_the_scripts_print(name: str) -> None:
+    page, pattern, ranges = QUOTED[name]
+    assert f"examples/{name}.py" in (FOLDER.parent / "docs" / "tutorials" / f"{page}.md").read_text(encoding="utf-8")
+    done = subprocess.run([sys.executable, str(FOLDER / f"{name}.py")], capture_output=True, text=True, check=True)
+    printed = [float(value) for value in re.findall(pattern, done.stdout)]
+    slack = 0.1  # other machines round differently, and so train differently
+    assert len(printed) == len(ranges)
+    for value, (low, high) in zip(printed, ranges, strict=True):
+        assert low * (1 - slack) <= value <= high * (1 + slack)

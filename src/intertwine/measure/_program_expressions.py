@@ -1,8 +1,8 @@
 """Expressions of sizes in exported programs: arithmetic that is cheap to work out, or refused.
 
 torch gives these texts to sympy, which evaluates them as Python. Each is therefore taken apart, checked and
-rewritten, with bounds on everything that could make sympy work long: the length, the depth, the digits of a number, and the
-terms of a product that is multiplied out.
+rewritten, with bounds on everything that could make sympy work long: the length, the depth, the digits of a number, and
+the terms of a product that is multiplied out.
 """
 
 from __future__ import annotations

@@ -172,7 +172,22 @@ def complaints(name: str, target: Callable[..., Any], folder: Path) -> list[str]
     return bare
 
 
-EVERYTHING = [*public_callables(), *public_methods()]
+def networks() -> Iterator[tuple[str, Callable[..., Any]]]:
+    """Layers and models, to be called with something else than their input."""
+    for room, registry in (("nn", tw.nn.LAYERS), ("relaxed", tw.relaxed.RELAXED)):
+        for layer in registry.values():
+            yield f"{room}.{layer.__name__}(...)", next(iter(layer.examples())).forward
+    models, vae = tw.models, {"capsules": 3, "length": 5}
+    for model in (
+        models.GroupCNN(C4, 1, 10), models.VGG11(width=0.0625), models.GVGG11(width=0.0625), models.LeNet5(1, 28, 10),
+        models.SimpleNet(1, 12, 3, width=4), models.SoftResNet(1, 3, samples=4, width=4),
+        models.TopographicVAE((1, 8, 8), window=3, **vae), models.BubbleVAE((1, 8, 8), window=3, **vae),
+        models.VAE((1, 8, 8), **vae),
+    ):  # fmt: skip
+        yield f"models.{type(model).__name__}(...)", model.forward
+
+
+EVERYTHING = [*public_callables(), *public_methods(), *networks()]
 
 
 @pytest.mark.parametrize(("name", "target"), [pytest.param(*pair, id=pair[0]) for pair in EVERYTHING])

@@ -44,6 +44,9 @@ def tensor_of(*ranks: int) -> Where:
 Positive = Annotated[int, Where("1 or more", lambda n: n >= 1)]
 """A number of channels, classes, images."""
 
+Floats = Annotated[torch.Tensor, Where("floating point numbers", lambda x: x.is_floating_point())]
+"""Images, sequences and other inputs of networks."""
+
 Vector = Annotated[torch.Tensor, tensor_of(1)]
 Matrix = Annotated[torch.Tensor, tensor_of(2)]
 

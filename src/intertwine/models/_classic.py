@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from .._checked import Positive, checked
+from .._checked import Floats, Positive, checked
 from ..errors import InputError
 
 
@@ -77,7 +77,8 @@ class LeNet5(nn.Module):
             nn.Linear(84, classes),
         )
 
-    def forward(self, x: Tensor) -> Tensor:
+    @checked
+    def forward(self, x: Floats) -> Tensor:
         """Class scores of a batch of images."""
         if x.shape[1:] != (self.channels, self.size, self.size):
             raise InputError(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from torch import Tensor, nn
 
 from .. import nn as tnn
-from .._checked import Positive, checked
+from .._checked import Floats, Positive, checked
 from ..errors import InputError
 from ..groups import FiniteGroup
 from ..spaces import Grid2d
@@ -80,7 +80,8 @@ class GroupCNN(nn.Module):
         self.features = tnn.Sequential(*layers, pooled, tnn.GlobalPool(pooled.out_type))
         self.head = nn.Linear(pooled.out_type.dim, classes)
 
-    def forward(self, x: Tensor) -> Tensor:
+    @checked
+    def forward(self, x: Floats) -> Tensor:
         """Scores of the classes."""
         return self.head(self.features(x))
 

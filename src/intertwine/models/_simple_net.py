@@ -8,7 +8,7 @@ from typing import Literal
 
 from torch import Tensor, nn
 
-from .._checked import Positive, checked
+from .._checked import Floats, Positive, checked
 from ..errors import InputError
 from ..relaxed import (
     CoordConv2d,
@@ -155,7 +155,8 @@ class SimpleNet(nn.Module):
         nn.init.xavier_uniform_(self.head.weight)
         nn.init.zeros_(self.head.bias)
 
-    def forward(self, x: Tensor) -> Tensor:
+    @checked
+    def forward(self, x: Floats) -> Tensor:
         """Scores of the classes."""
         if x.dim() != 4 or tuple(x.shape[1:]) != (self.channels, self.size, self.size):
             raise InputError(

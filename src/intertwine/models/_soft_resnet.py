@@ -9,7 +9,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from .._checked import Positive, checked
+from .._checked import Floats, Positive, checked
 from ..errors import InputError
 from ..relaxed import GroupSamples, PartialGroupConv2d, SoftGroupConv2d
 
@@ -145,7 +145,8 @@ class SoftResNet(nn.Module):
         self.last_norm = nn.BatchNorm3d(widths[-1])
         self.head = nn.Linear(widths[-1], classes)
 
-    def forward(self, x: Tensor) -> Tensor:
+    @checked
+    def forward(self, x: Floats) -> Tensor:
         """Scores of the classes."""
         samples = self.lift.draw()
         y = torch.relu(self.first_pool(self.first_norm(self.lift(x, out_samples=samples))))

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, mse_loss
 
-from .._checked import checked, describe
+from .._checked import Floats, checked, describe
 from ..errors import InputError
 from ..topographic import OffsetTopology, Topology, Window, shifting, stationary, topographic
 from ._vae_networks import MlpDecoder, conv_decoder, conv_encoder, mlp_encoder
@@ -101,7 +101,8 @@ class SequenceVAE(nn.Module, ABC):
         latent = self.capsules * self.length
         return (mlp_encoder if self.network == "mlp" else conv_encoder)(self.image, latent)  # type: ignore[arg-type]
 
-    def forward(self, sequences: Tensor, *, generator: torch.Generator | None = None) -> VAEOutput:
+    @checked
+    def forward(self, sequences: Floats, *, generator: torch.Generator | None = None) -> VAEOutput:
         self._check(sequences)
         draws = self._draw(sequences, generator)
         decoded = self.decode(draws.t)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import conv2d, linear
 
-from .._checked import Positive, checked
+from .._checked import Floats, Positive, checked
 from ..errors import InputError
 
 WIDTHS = (64, 128, 256, 256, 512, 512, 512, 512)
@@ -120,7 +120,8 @@ class VGG11(nn.Module):
         self.features = nn.Sequential(*_layers(channels, width, 0))
         self.classifier: nn.Module = nn.Linear(_widths(width)[-1], classes)
 
-    def forward(self, x: Tensor) -> Tensor:
+    @checked
+    def forward(self, x: Floats) -> Tensor:
         """Scores of the classes."""
         return self.classifier(_features(self.features, x))
 
@@ -154,7 +155,8 @@ class GVGG11(nn.Module):
         whole = mirrored == len(WIDTHS)
         self.classifier: nn.Module = MirrorHead(last, classes) if whole else nn.Linear(last, classes)
 
-    def forward(self, x: Tensor) -> Tensor:
+    @checked
+    def forward(self, x: Floats) -> Tensor:
         """Scores of the classes."""
         return self.classifier(_features(self.features, x))
 
@@ -202,11 +204,11 @@ def _layers(channels: Positive, width: float, mirrored: int) -> list[nn.Module]:
 
 
 def _features(layers: nn.Sequential, x: Tensor) -> Tensor:
-    if min(x.shape[-2:]) < 32:
+    if x.ndim != 4 or min(x.shape[-2:]) < 32:
         raise InputError(
             "VGG11",
             expected="images of at least 32 x 32",
-            got=f"{x.shape[-2]} x {x.shape[-1]}",
+            got=f"{x.shape[-2]} x {x.shape[-1]}" if x.ndim == 4 else f"shape {tuple(x.shape)}",
             fix="Pad or resize the images.",
         )
     return layers(x).amax((2, 3))

@@ -10,7 +10,7 @@ from typing import TypeVar
 from torch import Tensor
 from torch import nn as torch_nn
 
-from .._checked import checked
+from .._checked import checked, describe
 from .._devices import on_cpu
 from .._registry import Registry
 from ..errors import InputError, TypeMismatchError
@@ -93,6 +93,10 @@ class Layer(torch_nn.Module, ABC):
 
     def check_input(self, x: Tensor) -> None:
         """Raise an error that says what is wrong with the shape of ``x``."""
+        if not isinstance(x, Tensor) or not x.is_floating_point():
+            raise InputError(
+                type(self).__name__, expected="a tensor of floating point numbers", got=describe(x), fix=_CONVERT
+            )
         axes, d = axis_names(self.in_type.space), self.in_type.dim
         ranks = (2 + len(axes),) if self.needs_space else (2, 2 + len(axes))
         if x.ndim not in ranks or x.shape[1] != d:
@@ -111,6 +115,8 @@ class Layer(torch_nn.Module, ABC):
         same = self.in_type == self.out_type
         return f"{self.in_type.rho}" if same else f"{self.in_type.rho} → {self.out_type.rho.name}"
 
+
+_CONVERT = "Convert images with x.float(), and scale them as in training."
 
 LAYERS: Registry[type[Layer]] = Registry("layer")
 """All registered layers by name."""

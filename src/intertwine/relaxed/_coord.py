@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import conv2d
 
-from .._checked import checked
+from .._checked import Floats, checked
 from ..errors import InputError
 from ._local_window import LocalWindow, Pair, add_noise_, channel_count, pair, random_images, stride_motion
 from ._relaxed import Relaxed, SampleMotion, register_relaxed
@@ -72,7 +72,8 @@ class CoordConv2d(Relaxed):
         if self.bias is not None:
             nn.init.zeros_(self.bias)
 
-    def forward(self, x: Tensor) -> Tensor:
+    @checked
+    def forward(self, x: Floats) -> Tensor:
         """The convolution of the input plus that of the coordinates."""
         if x.dim() != 4 or x.shape[1] != self.in_channels:
             raise InputError(

@@ -9,7 +9,7 @@ from typing import Literal, Self
 import torch
 from torch import Tensor, nn
 
-from .._checked import checked
+from .._checked import Floats, checked
 from ._local_window import LocalWindow, Padding, Pair, add_noise_, channel_count, random_images, stride_motion
 from ._relaxed import Relaxed, SampleMotion, register_relaxed
 
@@ -83,7 +83,8 @@ class LocallyConnected2d(Relaxed):
         if self.bias is not None:
             nn.init.zeros_(self.bias)
 
-    def forward(self, x: Tensor) -> Tensor:
+    @checked
+    def forward(self, x: Floats) -> Tensor:
         """One matrix product for each place."""
         self.window.check(type(self).__name__, x, self.in_channels)
         y = apply_banks(x, self.weight, self.window)

@@ -9,7 +9,7 @@ from typing import Literal, Self
 import torch
 from torch import Tensor, nn
 
-from .._checked import checked
+from .._checked import Floats, checked
 from ..errors import InputError
 from ._combining import Normalize, PlaceTable, Sharing, apart_from_mean, logits_of, normalized
 from ._local import LocallyConnected2d
@@ -122,7 +122,8 @@ class LowRankLocalConv2d(LowRankBanks):
         else:  # with "norm" and "none", sums of K independent banks then keep the variance of one
             self.combining.fill_(torch.full((self.rank,), self.rank**-0.5))
 
-    def forward(self, x: Tensor) -> Tensor:
+    @checked
+    def forward(self, x: Floats) -> Tensor:
         """The layer, by the path that costs less."""
         self.window.check(type(self).__name__, x, self.in_channels)
         w = self.combining_weights()

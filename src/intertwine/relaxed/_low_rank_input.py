@@ -8,7 +8,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from .._checked import checked
+from .._checked import Floats, checked
 from ._combining import Normalize, apart_from_mean, normalized
 from ._combining_network import CombiningNetwork
 from ._local_window import Padding, Pair, add_noise_, random_images, stride_motion
@@ -82,7 +82,8 @@ class InputLowRankLocalConv2d(LowRankBanks):
         )
         self.network = CombiningNetwork(in_channels, rank, self.window.input_size, self.window.output_size)
 
-    def forward(self, x: Tensor) -> Tensor:
+    @checked
+    def forward(self, x: Floats) -> Tensor:
         """Outputs of all banks, combined for each image and place."""
         self.window.check(type(self).__name__, x, self.in_channels)
         y = self.combined_outputs(x, self.combining_weights(x))

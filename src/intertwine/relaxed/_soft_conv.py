@@ -8,7 +8,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from .._checked import checked
+from .._checked import Floats, checked
 from ._kernel_net import Parts
 from ._relaxed import Relaxed, SampleMotion, register_relaxed
 from ._soft_layer import Domain, SoftLayer, check_softness, make_net
@@ -97,7 +97,8 @@ class SoftConv2d(SoftLayer):
             who, net, sizes, relative=(2,), absolute=(2,), angular=(), hidden=hidden, activation=activation
         )
 
-    def forward(self, x: Tensor) -> Tensor:
+    @checked
+    def forward(self, x: Floats) -> Tensor:
         """The layer on plain images."""
         self._check_input(x, ("batch", "channels", "height", "width"))
         return self._layer(x[:, :, None], 1, None, (), ())[:, :, 0]

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from .._checked import checked
+from .._checked import Floats, checked
 from ..errors import InputError
 from ._group_grid import GroupSamples, Sampling, check_samples, draw, grid
 from ._kernel_net import Parts
@@ -101,8 +101,9 @@ class GroupLayer(KernelLayer):
     def draw(self, generator: torch.Generator | None = None) -> GroupSamples:
         """Output samples for one call, as ``sampling`` says; from torch's own generator if none is given."""
 
+    @checked
     def forward(
-        self, x: Tensor, in_samples: GroupSamples | None = None, out_samples: GroupSamples | None = None
+        self, x: Floats, in_samples: GroupSamples | None = None, out_samples: GroupSamples | None = None
     ) -> Tensor:
         """The layer from the samples of the input, by default the grid, to those given, those of the input or a draw.
 

@@ -8,7 +8,7 @@ from typing import Self
 import torch
 from torch import Tensor, nn
 
-from .._checked import checked
+from .._checked import Floats, checked
 from ._combining import SHARING, PlaceTable, Sharing, apart_from_mean
 from ._local_window import LocalWindow, Pair, add_noise_, channel_count, random_images, stride_motion
 from ._relaxed import Relaxed, SampleMotion, register_relaxed
@@ -50,7 +50,8 @@ class SpatialBias2d(Relaxed):
         if self.bias is not None:
             nn.init.zeros_(self.bias)
 
-    def forward(self, x: Tensor) -> Tensor:
+    @checked
+    def forward(self, x: Floats) -> Tensor:
         """The input with the bias added."""
         self.window.check(type(self).__name__, x, self.channels)
         return x + spatial_map(self.spatial, self.bias)

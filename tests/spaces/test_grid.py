@@ -168,3 +168,16 @@ class TestErrors:
     def test_lattice_name(self):
         with pytest.raises(InputError, match="'square' or 'hexagonal'"):
             Grid2d(Cyclic(4), lattice="triangular")
+
+
+class TestNames:
+    def test_groups_and_representations_go_by_name(self):
+        D4 = Dihedral(4)
+        assert Grid2d("D4").field("3*trivial + 8*regular") == Grid2d(D4).field(3 * D4.trivial + 8 * D4.regular)
+        assert Grid2d("SO(2)").field("irrep1 + trivial") == Grid2d(SO2()).field(SO2().irrep(1) + SO2().trivial)
+
+    def test_names_that_are_none(self):
+        with pytest.raises(InputError, match="expected a representation of D4"):
+            Grid2d("D4").field("3*nothing")
+        with pytest.raises(InputError, match="got 'D'"):
+            Grid2d("D")

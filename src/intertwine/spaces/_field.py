@@ -39,7 +39,7 @@ class FieldType(OnCPU):
 
     space: Space
     rho: Representation
-    how_to_make = "Make one with a space, as in Grid2d(Cyclic(4)).field(3 * Cyclic(4).regular)."
+    how_to_make = 'Make one with a space, as in intertwine.spaces.Grid2d("C4").field("3*trivial + 8*regular").'
 
     @property
     def dim(self) -> int:

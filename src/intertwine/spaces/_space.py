@@ -10,7 +10,7 @@ from torch import Tensor
 from .._checked import checked
 from .._devices import OnCPU
 from ..errors import RepresentationError
-from ..groups import FiniteGroup, Group, Representation, Subgroup
+from ..groups import FiniteGroup, Group, Representation, Subgroup, parse_representation
 
 if TYPE_CHECKING:
     from ._field import FieldType
@@ -31,7 +31,7 @@ class Space(OnCPU, ABC):
     name: str
     stabilizer: Group
     digest: str
-    how_to_make = "Make one from a group, as in intertwine.spaces.Grid2d(Cyclic(4))."
+    how_to_make = 'Make one from a group, as in intertwine.spaces.Grid2d("C4").'
 
     @abstractmethod
     def compose(self, a: Any, b: Any) -> Any:
@@ -71,10 +71,21 @@ class Space(OnCPU, ABC):
         return self.as_stabilizer(self.compose(moved, self.compose(g, self.section(x))))
 
     @checked
-    def field(self, rho: Representation) -> FieldType:
-        """The type of fields on this space with values in the representation space of rho."""
+    def field(self, rho: Representation | str) -> FieldType:
+        """The type of fields on this space with values in the representation space of rho.
+
+        Args:
+            rho: a representation of the stabilizer, or its name, as :func:`~intertwine.groups.parse_representation`
+                reads it.
+
+        >>> from intertwine.spaces import Grid2d
+        >>> Grid2d("D4").field("3*trivial + 8*regular").dim
+        67
+        """
         from ._field import FieldType
 
+        if isinstance(rho, str):
+            rho = parse_representation(self.stabilizer, rho)  # type: ignore[arg-type]
         return FieldType(self, self._accepted(rho))
 
     def _accepted(self, rho: Representation) -> Representation:

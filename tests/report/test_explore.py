@@ -172,6 +172,13 @@ def test_kernels_are_those_of_the_library(server, group, source, target, size):
     assert np.linalg.matrix_rank(drawn.reshape(len(drawn), -1), tol=0.05 * answer["largest"]) == basis.dim
 
 
+@pytest.mark.parametrize("group", ["C1", "C5", "D1", "D4", "D5", "O(2)"])
+def test_every_name_that_is_offered_is_understood(server, group):
+    for name in ask(server, "/api/representations", group=group).json:
+        answer = ask(server, "/api/kernels", group=group, **{"in": name, "out": name}, size=3)
+        assert answer.status == 200, answer.json
+
+
 def test_many_kernels_are_counted_and_some_are_drawn(server):
     answer = ask(server, "/api/kernels", group="D4", **{"in": "regular", "out": "2*regular"}, size=5).json
     assert answer["dimension"] == 8 * 2 * 8 * 25 // 8

@@ -89,12 +89,12 @@ def representation_names(group: str) -> list[str]:
     """Representations of a group to choose from, as :func:`intertwine.groups.parse_representation` reads them.
 
     >>> representation_names("C4")
-    ['trivial', 'regular', 'standard', 'irrep1', 'irrep2', '2*trivial + regular']
+    ['trivial', 'regular', 'standard', 'irrep(1)', 'irrep(2)', '2*trivial + regular']
     """
     moving = _plane_group(group)
     if not isinstance(moving, FiniteGroup):
         return ["trivial", "standard", "irrep1", "irrep2", "irrep3", "2*trivial + irrep1"]
-    irreps = [f"irrep{k}" for k in range(1, len(moving.irreps))]
+    irreps = [rho.name for rho in moving.irreps[1:]]
     return ["trivial", "regular", "standard", *irreps, "2*trivial + regular"]
 
 

@@ -344,6 +344,7 @@ class TestHeavyWork:
 
     def test_it_is_ended_after_its_time_and_other_rooms_answer_meanwhile(self, begin):
         with serving(Endless, seconds=20.0) as server:
+            ask(server, "/api/soft", softness=1)  # its worker has started, which takes seconds on a busy machine
             connection = begin(server)
             assert ask(server, "/api/soft", softness=0).status == 200
             assert server.workers["kernels"]._turn.locked(), "one computes while the other answers"

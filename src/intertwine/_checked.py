@@ -23,7 +23,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 import torch
 
-from .errors import InputError
+from .errors import InputError, shortened
 
 Target = TypeVar("Target", bound=Callable[..., Any])
 
@@ -294,7 +294,7 @@ def describe(value: object) -> str:
     ('3', 'a tensor of shape (2, 3) and dtype float32', 'the class int')
     """
     if value is None or isinstance(value, int | float | str):
-        return _shortened(repr(value))
+        return shortened(repr(value), _MAX_REPR)
     if isinstance(value, torch.Tensor):
         return f"a tensor of shape {tuple(value.shape)} and dtype {str(value.dtype).removeprefix('torch.')}"
     if inspect.isclass(value):
@@ -304,11 +304,7 @@ def describe(value: object) -> str:
         text = repr(value)
     except Exception:  # somebody's own class
         return kind
-    return kind if "\n" in text or text.startswith("<") else f"{_shortened(text)}, {kind}"
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= _MAX_REPR else f"{text[: _MAX_REPR - 1]}…"
+    return kind if "\n" in text or text.startswith("<") else f"{shortened(text, _MAX_REPR)}, {kind}"
 
 
 def require_index(x: int | torch.Tensor, count: int, *, who: str, what: str, fix: str) -> int | torch.Tensor:

@@ -263,9 +263,9 @@ def test_turns_by_45_degrees(group, k):
     field = plane.field(rho)
     layer = Conv2d(field, field, k, padding=k // 2)
     assert isinstance(layer.claim, Approximate)
-    layer.claim = Approximate(layer.claim.because, bound=0.04)
+    layer._claim = Approximate(layer.claim.because, bound=0.04)
     assert assert_equivariant(layer, size=49) < 1e-12
-    layer.claim = Approximate(layer.claim.because, bound=1e-5)
+    layer._claim = Approximate(layer.claim.because, bound=1e-5)
     with pytest.raises(AssertionError, match="allowed 1e-05"):
         assert_equivariant(layer, size=49)
 

@@ -85,7 +85,7 @@ def test_icosahedron(group):
 def test_turns_of_the_icosahedron_that_leave_the_lattice():
     field = Grid3d(ICO).field(ICO.regular)
     layer = Conv3d(field, field, 3, padding=1)
-    layer.claim = Approximate("sampled", bound=0.1)
+    layer._claim = Approximate("sampled", bound=0.1)
     assert assert_equivariant(layer) < 1e-12
 
 
@@ -94,9 +94,9 @@ def test_irreducibles(group, k):
     space = Grid3d(group)
     field = space.field(group.irrep(0) + group.irrep(1))
     layer = Conv3d(field, field, k, padding=k // 2)
-    layer.claim = Approximate("sampled", bound=0.1)
+    layer._claim = Approximate("sampled", bound=0.1)
     assert assert_equivariant(layer) < 1e-12
-    layer.claim = Approximate("sampled", bound=1e-6)
+    layer._claim = Approximate("sampled", bound=1e-6)
     with pytest.raises(AssertionError, match="a random turn"):
         assert_equivariant(layer)
 

@@ -98,7 +98,7 @@ def test_a_filter_that_is_no_good_at_45_degrees_fails():
     broken = free(constrained())
     broken.in_type = broken.out_type = field
     broken.conv = lattice.to_plain()
-    broken.claim = layer.claim
+    broken._claim = layer.claim
     with pytest.raises(AssertionError, match="a random turn in SO"):
         assert_equivariant(broken)
 

@@ -23,6 +23,9 @@ from ._layer import Approximate as Approximate
 from ._layer import Claim as Claim
 from ._layer import Exact as Exact
 from ._layer import Layer as Layer
+from ._layer import Relaxed as Relaxed
+from ._layer import Strict as Strict
+from ._layer import combined_claim as combined_claim
 from ._layer import register_layer as register_layer
 from ._layer_norm import GroupNorm as GroupNorm
 from ._layer_norm import InstanceNorm as InstanceNorm

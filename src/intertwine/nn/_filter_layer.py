@@ -16,7 +16,7 @@ from ..groups import direct_sum
 from ..spaces import FieldType, Grid
 from ._expansion import FilterExpansion
 from ._invariants import Invariants
-from ._layer import Approximate, Claim, Exact, Layer
+from ._layer import Approximate, Claim, Exact, Layer, Strict
 from ._summands import permutes
 
 
@@ -96,7 +96,7 @@ class FilterLayer(Layer):
         return self
 
 
-def filter_claim(space: Grid, allow_asymmetric: bool) -> Claim:
+def filter_claim(space: Grid, allow_asymmetric: bool) -> Strict:
     """The claim of a layer whose filter is equivariant up to sampling."""
     if allow_asymmetric:
         return Approximate("sizes and strides that break the symmetry are allowed", bound=float("inf"))

@@ -36,7 +36,7 @@ from ..groups import (
 )
 from ..spaces import FieldType, Grid2d, Grid3d, HomogeneousSpace, Sphere
 from ._hom import endomorphisms
-from ._layer import Approximate, Claim, Exact, Layer, pointwise_claim, register_layer
+from ._layer import Approximate, Exact, Layer, Strict, pointwise_claim, register_layer
 from ._mix import Mix, mix, mixing
 from ._tables import TableModule
 from ._traced import TracedLayer
@@ -427,7 +427,7 @@ def _checked_samples(
     return samples
 
 
-def _claim(in_type: FieldType, domain: str, samples: int) -> Claim:
+def _claim(in_type: FieldType, domain: str, samples: int) -> Strict:
     claim, group = pointwise_claim(in_type.space), in_type.space.stabilizer
     if isinstance(group, FiniteGroup):
         return claim

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from torch import Tensor
@@ -37,7 +37,48 @@ class Approximate:
     bound: float = 0.1
 
 
-Claim = Exact | Approximate
+Strict = Exact | Approximate
+
+
+@checked
+@dataclass(frozen=True)
+class Relaxed:
+    """The layer can leave its symmetry; ``shares`` says how far it has left it, and ``strict`` what holds at 0.
+
+    Attributes:
+        shares: for each subgroup that is relaxed, such as ``translation`` or ``D4``, the share of the kernel outside
+            the strict kernels, ‖κ − Pκ‖ / ‖κ‖: 0 is strict, 1 has nothing strict left.
+        strict: the claim at the equivariant point, where all shares are 0.
+
+    >>> Relaxed({"translation": 0.25, "D4": 0.0})
+    Relaxed(translation=0.25, D4=0.0)
+    """
+
+    shares: Mapping[str, float]
+    strict: Strict = field(default_factory=Exact)
+
+    def __repr__(self) -> str:
+        return f"Relaxed({', '.join(f'{name}={round(share, 3)}' for name, share in self.shares.items())})"
+
+
+Claim = Exact | Approximate | Relaxed
+
+
+def combined_claim(claims: Iterable[Claim]) -> Claim:
+    """The claim of a layer made of others: bounds add up; of each subgroup's shares the largest counts."""
+    claims = list(claims)
+    strict = [claim.strict if isinstance(claim, Relaxed) else claim for claim in claims]
+    inexact = [claim for claim in strict if isinstance(claim, Approximate)]
+    reasons = dict.fromkeys(claim.because for claim in inexact)
+    whole: Strict = Approximate("; ".join(reasons), bound=sum(c.bound for c in inexact)) if inexact else Exact()
+    relaxed = [claim for claim in claims if isinstance(claim, Relaxed)]
+    if not relaxed:
+        return whole
+    shares: dict[str, float] = {}
+    for claim in relaxed:
+        for name, share in claim.shares.items():
+            shares[name] = max(share, shares.get(name, 0.0))
+    return Relaxed(shares, whole)
 
 
 class Layer(torch_nn.Module, ABC):
@@ -50,14 +91,15 @@ class Layer(torch_nn.Module, ABC):
     Attributes:
         in_type: the fields it takes.
         out_type: the fields it returns.
-        claim: :class:`Exact` or :class:`Approximate`.
+        claim: :class:`Exact`, :class:`Approximate` or :class:`Relaxed`.
+        fixed_sizes: the only spatial sizes it takes, where it has weights for each position; None for any.
         needs_space: whether it takes only ``(batch, channels, *space)``, not ``(batch, channels)``.
         keeps_space: whether the spatial axes of the input are there in the output.
     """
 
     in_type: FieldType
     out_type: FieldType
-    claim: Claim
+    fixed_sizes: tuple[int, ...] | None = None
     needs_space = False
     keeps_space = True
     how_to_make = "Derive yours from intertwine.nn.Layer; put several layers in intertwine.nn.Sequential."
@@ -65,7 +107,12 @@ class Layer(torch_nn.Module, ABC):
     @checked
     def __init__(self, in_type: FieldType, out_type: FieldType, claim: Claim) -> None:
         super().__init__()
-        self.in_type, self.out_type, self.claim = in_type, out_type, claim
+        self.in_type, self.out_type, self._claim = in_type, out_type, claim
+
+    @property
+    def claim(self) -> Claim:
+        """What the layer promises. Layers made of others, and relaxed layers, derive it each time they are asked."""
+        return self._claim
 
     @classmethod
     @abstractmethod
@@ -90,6 +137,14 @@ class Layer(torch_nn.Module, ABC):
         They move the output by so many fewer steps.
         """
         return 1
+
+    def interior(self, sizes: Sequence[int]) -> tuple[int, int] | None:
+        """(step, margin): shifting the input by ``step`` shifts the output by 1, ``margin`` samples from its border.
+
+        For layers whose border breaks the symmetry under translations, such as those with zeros around. None where
+        nothing is promised.
+        """
+        return None
 
     def check_input(self, x: Tensor) -> None:
         """Raise an error that says what is wrong with the shape of ``x``."""
@@ -139,7 +194,7 @@ def axis_names(space: Space) -> tuple[str, ...]:
 
 
 @on_cpu
-def pointwise_claim(space: Space) -> Claim:
+def pointwise_claim(space: Space) -> Strict:
     """The claim of a layer that acts at each sample alike, linear or not."""
     if isinstance(space, HomogeneousSpace) or (isinstance(space, Grid) and space.exact):
         return Exact()

@@ -12,7 +12,7 @@ from ..errors import InputError, TypeMismatchError
 from ..groups import Cyclic
 from ..spaces import Grid2d
 from ._conv2d import Conv2d
-from ._layer import Approximate, Claim, Exact, Layer, register_layer
+from ._layer import Claim, Exact, Layer, combined_claim, register_layer
 from ._nonlinearity import ReLU
 from ._norm import BatchNorm
 from ._pool import AvgPool2d, GlobalPool, GroupPool
@@ -61,7 +61,7 @@ class Sequential(Layer):
                     got=f"values without spatial axes from {names[1]}",
                     fix="Put it before the pooling over the plane.",
                 )
-        super().__init__(layers[0].in_type, layers[-1].out_type, _claim(layers))
+        super().__init__(layers[0].in_type, layers[-1].out_type, Exact())
         self.needs_space = any(layer.needs_space for layer in layers)
         self.keeps_space = all(layer.keeps_space for layer in layers)
         for number, layer in enumerate(layers):
@@ -77,6 +77,11 @@ class Sequential(Layer):
             *conv, Conv2d(hidden, hidden, 3, padding=1), GroupPool(hidden), GlobalPool(plane.field(2 * C4.trivial))
         )
         yield cls(Conv2d(hidden, hidden, 3, padding=1, padding_mode="circular"), ReLU(hidden), AvgPool2d(hidden, 2))
+
+    @property
+    def claim(self) -> Claim:
+        """What follows from the claims of the layers."""
+        return combined_claim(layer.claim for layer in self)
 
     def __iter__(self) -> Iterator[Layer]:
         return iter(self._modules.values())  # type: ignore[arg-type]
@@ -115,11 +120,3 @@ class Sequential(Layer):
     def extra_repr(self) -> str:
         """Nothing: the layers say it."""
         return ""
-
-
-def _claim(layers: Sequence[Layer]) -> Claim:
-    inexact = [layer.claim for layer in layers if isinstance(layer.claim, Approximate)]
-    if not inexact:
-        return Exact()
-    reasons = dict.fromkeys(claim.because for claim in inexact)
-    return Approximate("; ".join(reasons), bound=sum(claim.bound for claim in inexact))

@@ -221,7 +221,7 @@ def _loss(model: nn.Module, batch: tuple[Tensor, Tensor], *, decay: float) -> tu
     with kernel_norms(model) as norms:
         value = cross_entropy(model, batch)
     numbers: dict[str, Tensor | float] = {"cross_entropy": value.detach()}
-    found = [amount for _, layer in relaxed_layers(model) for amount in layer.relaxation().values()]
+    found = [amount for _, layer in relaxed_layers(model) for amount in layer.dial().values()]
     if found:
         numbers["relaxation"] = sum(found) / len(found)
     return (value + decay * torch.stack(norms).sum() if decay else value), numbers
@@ -240,6 +240,6 @@ def kept_arrays(model: SoftResNet) -> dict[str, Tensor]:
     found = {
         f"relaxation/{subgroup}/{name}": torch.tensor(amount, dtype=torch.float64)
         for name, layer in relaxed_layers(model)
-        for subgroup, amount in layer.relaxation().items()
+        for subgroup, amount in layer.dial().items()
     }
     return {**found, **filter_bank(model)}

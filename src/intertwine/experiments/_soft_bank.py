@@ -8,8 +8,9 @@ import math
 import torch
 from torch import Tensor
 
+from ..groups import SO2
 from ..models import SoftResNet
-from ..relaxed import GroupSamples, SoftGroupConv2d
+from ..relaxed import Orientations, SoftGroupConv2d
 
 ANGLES = 8
 SIZE = 17
@@ -39,8 +40,8 @@ def filters(layer: SoftGroupConv2d, angles: Tensor, *, size: int = SIZE) -> Tens
     options = {"rotation_softness": 1.0, "domain": layer.domain} if "rotation" in layer.soft else {}
     names = {"JointSine": "joint", "FourierFeatures": "fourier"}
     fine = SoftGroupConv2d(
-        layer.in_channels,
-        layer.out_channels,
+        layer.in_fields,
+        layer.out_fields,
         kernel_size=size,
         samples=1,
         hidden=layer.net.hidden,
@@ -50,10 +51,10 @@ def filters(layer: SoftGroupConv2d, angles: Tensor, *, size: int = SIZE) -> Tens
         **options,  # type: ignore[arg-type]
     )
     fine.load_state_dict({name: value for name, value in layer.state_dict().items() if name != "bias"})
-    point = torch.zeros(1, layer.in_channels, 1, size, size)
-    point[0, 0, 0, size // 2, size // 2] = 1
+    point = torch.zeros(1, layer.in_fields, size, size)
+    point[0, 0, size // 2, size // 2] = 1
     found = []
     for angle in angles:
-        here = GroupSamples(angle[None])
-        found.append(fine(point, here, here)[0, 0, 0].flip(0, 1))
+        here = Orientations(SO2().exp(angle[None, None]))
+        found.append(fine(point, here, here)[0, 0].flip(0, 1))
     return torch.stack(found)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from .._checked import Floats, Positive, checked
 from ..errors import InputError
-from ..relaxed import GroupSamples, PartialGroupConv2d, SoftGroupConv2d
+from ..relaxed import Orientations, PartialGroupConv2d, SoftGroupConv2d
 
 GroupConv = SoftGroupConv2d | PartialGroupConv2d
 
@@ -149,12 +149,23 @@ class SoftResNet(nn.Module):
     def forward(self, x: Floats) -> Tensor:
         """Scores of the classes."""
         samples = self.lift.draw()
-        y = torch.relu(self.first_pool(self.first_norm(self.lift(x, out_samples=samples))))
+        y = _by_fields(self.lift, self.lift(x, out_samples=samples))
+        y = torch.relu(self.first_pool(self.first_norm(y)))
         for block in self.blocks:
             y, samples = block(y, samples)
         after = samples if self.tied else self.last.draw()
-        y = torch.relu(self.last_norm(self.last(y, samples, after)))
+        y = torch.relu(self.last_norm(_between(self.last, y, samples, after)))
         return self.head(y.amax((2, 3, 4)))
+
+
+def _by_fields(layer: GroupConv, y: Tensor) -> Tensor:
+    """Fields and their samples on two axes: norms and pools treat all samples of a field alike."""
+    return y.unflatten(1, (layer.out_fields, -1))
+
+
+def _between(layer: GroupConv, x: Tensor, before: Orientations, after: Orientations) -> Tensor:
+    """A group convolution on ``(batch, fields, samples, height, width)``."""
+    return _by_fields(layer, layer(x.flatten(1, 2), before, after))
 
 
 def _pool(wanted: bool) -> nn.Module:
@@ -184,15 +195,15 @@ class ResidualBlock(nn.Module):
     ) -> None:
         super().__init__()
         self.first, self.second, self.shortcut, self.tied = first, second, shortcut, tied
-        self.inner = nn.InstanceNorm3d(second.out_channels)
-        self.norm = nn.BatchNorm3d(second.out_channels)
+        self.inner = nn.InstanceNorm3d(second.out_fields)
+        self.norm = nn.BatchNorm3d(second.out_fields)
         self.pool = _pool(pooled)
 
-    def forward(self, x: Tensor, before: GroupSamples) -> tuple[Tensor, GroupSamples]:
+    def forward(self, x: Tensor, before: Orientations) -> tuple[Tensor, Orientations]:
         """Output and the samples at which it is given."""
         between = before if self.tied else self.first.draw()
         after = between if self.tied else self.second.draw()
-        y = torch.relu(self.inner(self.first(x, before, between)))
-        y = torch.relu(self.inner(self.second(y, between, after)))
-        y = self.norm(y + (x if self.shortcut is None else self.shortcut(x, before, after)))
+        y = torch.relu(self.inner(_between(self.first, x, before, between)))
+        y = torch.relu(self.inner(_between(self.second, y, between, after)))
+        y = self.norm(y + (x if self.shortcut is None else _between(self.shortcut, x, before, after)))
         return torch.relu(self.pool(y)), after

@@ -48,4 +48,5 @@ from ._sequential import Sequential as Sequential
 from ._sphere_conv import SphereConv as SphereConv
 from ._tensor_product import TensorProduct as TensorProduct
 from ._tensor_product import TensorSquare as TensorSquare
+from ._traced import TracedLayer as TracedLayer
 from ._upsample import Upsample as Upsample

@@ -2,9 +2,11 @@
 
 from ._combining_network import CombiningNetwork as CombiningNetwork
 from ._coord import CoordConv2d as CoordConv2d
-from ._group_grid import GroupSamples as GroupSamples
 from ._kernel_net import KERNEL_NETS as KERNEL_NETS
 from ._kernel_penalty import kernel_norms as kernel_norms
+from ._kernel_shares import TRANSLATION as TRANSLATION
+from ._kernel_shares import LocalKernels as LocalKernels
+from ._kernel_shares import kernel_shares as kernel_shares
 from ._local import LocallyConnected2d as LocallyConnected2d
 from ._low_rank import LowRankLocalConv2d as LowRankLocalConv2d
 from ._low_rank import to_locally_connected as to_locally_connected
@@ -14,17 +16,15 @@ from ._low_rank_cost import combining_maps as combining_maps
 from ._low_rank_cost import flops_against_rank as flops_against_rank
 from ._low_rank_cost import wide_conv_width as wide_conv_width
 from ._low_rank_input import InputLowRankLocalConv2d as InputLowRankLocalConv2d
+from ._orientations import Orientations as Orientations
 from ._partial import PartialGroupConv2d as PartialGroupConv2d
 from ._partial import extent_penalty as extent_penalty
-from ._relaxed import RELAXED as RELAXED
-from ._relaxed import RelaxationTable as RelaxationTable
-from ._relaxed import Relaxed as Relaxed
-from ._relaxed import SampleMotion as SampleMotion
-from ._relaxed import motion_error as motion_error
-from ._relaxed import register_relaxed as register_relaxed
-from ._relaxed import relaxation_penalty as relaxation_penalty
-from ._relaxed import relaxation_table as relaxation_table
-from ._relaxed import relaxed_layers as relaxed_layers
+from ._relaxed_layer import RelaxationTable as RelaxationTable
+from ._relaxed_layer import RelaxedLayer as RelaxedLayer
+from ._relaxed_layer import relaxation_penalty as relaxation_penalty
+from ._relaxed_layer import relaxation_table as relaxation_table
+from ._relaxed_layer import relaxed_layers as relaxed_layers
+from ._relaxed_layer import to_equivariant_ as to_equivariant_
 from ._soft_conv import SoftConv2d as SoftConv2d
 from ._soft_group_conv import SoftGroupConv2d as SoftGroupConv2d
 from ._soft_variants import VARIANTS as VARIANTS

@@ -39,7 +39,7 @@ class CombiningNetwork(nn.Module):
         self, in_channels: Positive, rank: Positive, input_size: tuple[int, int], output_size: tuple[int, int]
     ) -> None:
         super().__init__()
-        self.output_size = output_size
+        self.input_size, self.output_size = input_size, output_size
         self.rates = tuple(rate for rate in RATES if rate <= (min(input_size) - 1) // 2)
         self.reduce = nn.Conv2d(in_channels, rank, 1)
         self.dilated = nn.ModuleList(nn.Conv2d(rank, rank, 3, dilation=rate, groups=rank) for rate in self.rates)
@@ -60,12 +60,14 @@ class CombiningNetwork(nn.Module):
         """The logits."""
         z = self.reduce(x)
         context = z.mean((-2, -1), keepdim=True).expand(-1, -1, *self.output_size)
-        branches = [self._resized(z), context, *(self._resized(layer(z)) for layer in self.dilated)]
+        dilated = [self._resized(layer(z), 2 * rate) for layer, rate in zip(self.dilated, self.rates, strict=True)]
+        branches = [self._resized(z, 0), context, *dilated]
         hidden = self.squeeze(torch.cat(branches, 1)).relu()
         logits: Tensor = self.combine(self.excite(hidden).sigmoid())
         return logits
 
-    def _resized(self, maps: Tensor) -> Tensor:
-        if tuple(maps.shape[2:]) == self.output_size:
+    def _resized(self, maps: Tensor, lost: int) -> Tensor:
+        """Maps that are ``lost`` pixels smaller than the input, at Ho x Wo."""
+        if (self.input_size[0] - lost, self.input_size[1] - lost) == self.output_size:
             return maps
         return interpolate(maps, size=self.output_size, mode="bilinear", align_corners=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Self
 
 import torch
@@ -12,14 +12,19 @@ from torch.nn.functional import conv2d
 
 from .._checked import Floats, checked
 from ..errors import InputError
-from ._local_window import LocalWindow, Pair, add_noise_, channel_count, pair, random_images, stride_motion
-from ._relaxed import Relaxed, SampleMotion, register_relaxed
+from ..nn import register_layer
+from ..spaces import FieldType
+from ._combining import apart_from_mean
+from ._kernel_shares import TRANSLATION, LocalKernels
+from ._local import require_trivial_group
+from ._local_window import LocalWindow, Pair, add_noise_, common_interior, pair
+from ._relaxed_layer import RelaxedLayer, scalars
 
-_SAMPLE = 9
+_REFERENCE = 16  # the size of the images on which the share is computed
 
 
-@register_relaxed
-class CoordConv2d(Relaxed):
+@register_layer
+class CoordConv2d(RelaxedLayer):
     """A convolution of the input with two more channels: the row, and the column, each from -1 to 1.
 
     The part of the output that comes from the coordinates does not depend on the input, and is computed once for a
@@ -32,8 +37,8 @@ class CoordConv2d(Relaxed):
     coordinates are 0.
 
     Args:
-        in_channels: of the input, without the coordinates.
-        out_channels: of the output.
+        in_type: scalars on the plane, or their number, without the coordinates.
+        out_type: the same for the output.
         kernel_size: height and width of the filters.
         stride: as for ``torch.nn.Conv2d``.
         padding: pixels.
@@ -47,22 +52,21 @@ class CoordConv2d(Relaxed):
     @checked
     def __init__(
         self,
-        in_channels: int,
-        out_channels: int,
+        in_type: int | FieldType,
+        out_type: int | FieldType,
         kernel_size: Pair,
         *,
         stride: Pair = 1,
         padding: Pair = 0,
         bias: bool = True,
     ) -> None:
-        super().__init__()
         who = type(self).__name__
-        self.in_channels = channel_count(who, "in_channels", in_channels)
-        self.out_channels = channel_count(who, "out_channels", out_channels)
+        super().__init__(scalars(who, "in_type", in_type), scalars(who, "out_type", out_type))
+        require_trivial_group(who, self.in_type, self.out_type)
         self.kernel_size = pair(who, "kernel_size", kernel_size)
         self.stride, self.padding = pair(who, "stride", stride), pair(who, "padding", padding, least=0)
-        self.weight = nn.Parameter(torch.empty(out_channels, in_channels + 2, *self.kernel_size))
-        self.bias = nn.Parameter(torch.empty(out_channels)) if bias else None
+        self.weight = nn.Parameter(torch.empty(self.out_type.dim, self.in_type.dim + 2, *self.kernel_size))
+        self.bias = nn.Parameter(torch.empty(self.out_type.dim)) if bias else None
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -75,24 +79,41 @@ class CoordConv2d(Relaxed):
     @checked
     def forward(self, x: Floats) -> Tensor:
         """The convolution of the input plus that of the coordinates."""
-        if x.dim() != 4 or x.shape[1] != self.in_channels:
+        if x.dim() != 4 or x.shape[1] != self.in_type.dim:
             raise InputError(
                 type(self).__name__,
-                expected=f"(batch, {self.in_channels}, height, width)",
+                expected=f"(batch, {self.in_type.dim}, height, width)",
                 got=str(tuple(x.shape)),
                 fix="The layer adds the two coordinates itself.",
             )
-        seen, placed = self.weight.split([self.in_channels, 2], 1)
-        where = coordinates((x.shape[2], x.shape[3]), x)
-        fixed = conv2d(where[None], placed, self.bias, self.stride, self.padding)
-        return conv2d(x, seen, None, self.stride, self.padding) + fixed
+        self.output_sizes(x.shape[2:])
+        return self.compute(x)
+
+    def compute(self, x: Tensor) -> Tensor:
+        """The map itself."""
+        seen = self.weight[:, : self.in_type.dim]
+        return conv2d(x, seen, None, self.stride, self.padding) + self._bias_map(x)
+
+    def output_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
+        """Ho and Wo."""
+        return self._window(sizes).output_size
+
+    def interior(self, sizes: Sequence[int]) -> tuple[int, int] | None:
+        """A shift by one stride, away from the zeros around."""
+        return common_interior([self._window(sizes)])
+
+    def _window(self, sizes: Sequence[int]) -> LocalWindow:
+        height, width = sizes
+        return LocalWindow.of(
+            type(self).__name__, (height, width), self.kernel_size, stride=self.stride, padding=self.padding
+        )
 
     def extra_repr(self) -> str:
         """Sizes."""
-        return f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"
+        return f"{self.in_type.dim}, {self.out_type.dim}, kernel_size={self.kernel_size}, stride={self.stride}"
 
     @classmethod
-    def examples(cls) -> Iterator[Relaxed]:
+    def examples(cls) -> Iterator[RelaxedLayer]:
         """With stride and with padding."""
         yield cls(2, 3, 3)
         yield cls(2, 3, 3, stride=2, bias=False)
@@ -101,42 +122,54 @@ class CoordConv2d(Relaxed):
     @torch.no_grad()
     def to_equivariant_(self) -> Self:
         """The weights on the coordinates become 0."""
-        self.weight[:, self.in_channels :] = 0
+        self.weight[:, self.in_type.dim :] = 0
         return self
 
+    def squared_shares(self) -> Mapping[str, Tensor]:
+        """``translation``, on images of 16 x 16 (or of the kernel's size): only the bias depends on the place."""
+        bias = self._bias_map(self._reference())[0]
+        outside = apart_from_mean(bias).square().sum()
+        whole = bias[0].numel() * self.weight[:, : self.in_type.dim].square().sum() + bias.square().sum()
+        return {TRANSLATION: outside / whole.clamp_min(1e-300)}
+
+    def local_kernels(self, sizes: Sequence[int]) -> LocalKernels:
+        """One filter everywhere; what the coordinates add is a bias that depends on the place."""
+        bias = self._bias_map(self.weight.new_zeros(1, 1, *sizes))[0].movedim(0, -1)
+        seen = self.weight[:, : self.in_type.dim]
+        return LocalKernels(seen.expand(*bias.shape[:2], *seen.shape), bias)
+
+    def _reference(self) -> Tensor:
+        return self.weight.new_zeros(1, 1, *(max(_REFERENCE, k) for k in self.kernel_size))
+
+    def _bias_map(self, x: Tensor) -> Tensor:
+        """What the coordinates and the bias add to the output for images of the size of ``x``."""
+        return conv2d(coordinates(x), self.weight[:, self.in_type.dim :], self.bias, self.stride, self.padding)
+
     @torch.no_grad()
-    def relaxation(self) -> Mapping[str, float]:
-        """``translation``: the norm of the weights on the coordinates."""
-        return {"translation": float(self.penalty().sqrt())}
+    def dial(self) -> Mapping[str, float]:
+        """The norm of the weights on the coordinates."""
+        return {"coordinates": float(self.penalty().sqrt())}
 
     def penalty(self) -> Tensor:
         """The squared norm of the weights on the coordinates."""
-        return self.weight[:, self.in_channels :].square().sum()
+        return self.weight[:, self.in_type.dim :].square().sum()
 
     def perturb_(self, scale: float, generator: torch.Generator | None = None) -> Self:
         """Noise on the weights on the coordinates."""
         with torch.no_grad():
-            add_noise_(self.weight[:, self.in_channels :], scale, generator)
+            add_noise_(self.weight[:, self.in_type.dim :], scale, generator)
         return self
 
-    def sample_input(self, generator: torch.Generator | None = None) -> Tensor:
-        """White noise, three images."""
-        return random_images((3, self.in_channels, _SAMPLE, _SAMPLE), self.weight, generator)
 
-    def sample_motions(self) -> Mapping[str, SampleMotion]:
-        """A shift by one stride, on images of the size of the sample."""
-        window = LocalWindow.of(
-            type(self).__name__, _SAMPLE, self.kernel_size, stride=self.stride, padding=self.padding
-        )
-        return {"translation": stride_motion(window)}
+def coordinates(x: Tensor) -> Tensor:
+    """Row and column ``(1, 2, H, W)`` of the images ``x``, each from -1 to 1.
 
+    Counted by tensor operations alone, so that a tracer need not know the sizes.
 
-def coordinates(size: tuple[int, int], like: Tensor) -> Tensor:
-    """Row and column ``(2, H, W)``, each from -1 to 1, in the precision and on the device of ``like``.
-
-    >>> coordinates((2, 3), torch.zeros(1))[1]
+    >>> coordinates(torch.zeros(5, 1, 2, 3))[0, 1]
     tensor([[-1.,  0.,  1.],
             [-1.,  0.,  1.]])
     """
-    ends = [torch.linspace(-1, 1, n, dtype=like.dtype, device=like.device) for n in size]
-    return torch.stack(torch.meshgrid(*ends, indexing="ij"))
+    ones = torch.ones_like(x[:1, :1])
+    counted = [ones.cumsum(axis) - 1 for axis in (2, 3)]
+    return torch.cat([2 * count / count.amax().clamp_min(1) - 1 for count in counted], 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Literal
 
 import torch
@@ -214,10 +215,11 @@ def _features(waves: Tensor, widths: Sequence[int], parts: Parts) -> Tensor:
 
 def project(weight: Tensor, widths: Sequence[int], parts: Parts, bias: Tensor) -> Tensor:
     """``bias + weight @ (all parts)``, small parts first so that most of the work is done before they broadcast."""
-    pieces = zip(weight.split(list(widths), 1), parts, strict=True) if widths else ()
-    terms = [linear(part, columns) for columns, part in pieces if part is not None]
+    ends = list(accumulate(widths))
+    columns = [weight[:, end - width : end] for end, width in zip(ends, widths, strict=True)]
+    terms = [linear(part, own) for own, part in zip(columns, parts, strict=True) if part is not None]
     total = bias
-    for term in sorted(terms, key=Tensor.numel):
+    for term in sorted(terms, key=lambda term: term.numel() if isinstance(term, Tensor) else math.inf):  # or a tracer's
         total = total + term
     return total
 

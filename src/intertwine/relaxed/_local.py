@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, Self
 
 import torch
 from torch import Tensor, nn
 
 from .._checked import Floats, checked
-from ._local_window import LocalWindow, Padding, Pair, add_noise_, channel_count, random_images, stride_motion
-from ._relaxed import Relaxed, SampleMotion, register_relaxed
+from ..errors import InputError
+from ..nn import register_layer
+from ..spaces import FieldType, Grid2d
+from ._kernel_shares import LocalKernels, kernel_shares
+from ._local_window import LocalWindow, Padding, Pair, add_noise_, common_interior
+from ._relaxed_layer import RelaxedLayer, scalars
 
 LocalInit = Literal["keras", "per_position"]
 
 
-@register_relaxed
-class LocallyConnected2d(Relaxed):
+@register_layer
+class LocallyConnected2d(RelaxedLayer):
     """y[o, i, j] = ⟨W[i, j][o], P(i, j)⟩ + b[o, i, j], with the window P(i, j) of the input at that place.
 
     The right end of the family that begins with a convolution: nothing is shared between places.
@@ -29,8 +33,8 @@ class LocallyConnected2d(Relaxed):
     biases are equal; :meth:`relaxation` says how far they are from their means.
 
     Args:
-        in_channels: of the input.
-        out_channels: of the output.
+        in_type: scalars on the plane, or their number.
+        out_type: the same for the output.
         kernel_size: height and width of the window.
         input_size: height and width of the images; others are refused.
         stride: between windows.
@@ -54,8 +58,8 @@ class LocallyConnected2d(Relaxed):
     @checked
     def __init__(
         self,
-        in_channels: int,
-        out_channels: int,
+        in_type: int | FieldType,
+        out_type: int | FieldType,
         kernel_size: Pair,
         *,
         input_size: Pair,
@@ -65,14 +69,14 @@ class LocallyConnected2d(Relaxed):
         bias: bool = True,
         lc_init: LocalInit = "per_position",
     ) -> None:
-        super().__init__()
         who = type(self).__name__
-        self.in_channels = channel_count(who, "in_channels", in_channels)
-        self.out_channels = channel_count(who, "out_channels", out_channels)
+        super().__init__(scalars(who, "in_type", in_type), scalars(who, "out_type", out_type))
+        require_trivial_group(who, self.in_type, self.out_type)
         self.window = LocalWindow.of(who, input_size, kernel_size, stride=stride, padding=padding, dilation=dilation)
-        fan = in_channels * self.window.taps
-        self.weight = nn.Parameter(torch.empty(self.window.positions, out_channels, fan))
-        self.bias = nn.Parameter(torch.empty(out_channels, *self.window.output_size)) if bias else None
+        self.fixed_sizes = self.window.input_size
+        fan = self.in_type.dim * self.window.taps
+        self.weight = nn.Parameter(torch.empty(self.window.positions, self.out_type.dim, fan))
+        self.bias = nn.Parameter(torch.empty(self.out_type.dim, *self.window.output_size)) if bias else None
         self._fan = fan * (self.window.positions if lc_init == "keras" else 1)
         self.reset_parameters()
 
@@ -86,20 +90,32 @@ class LocallyConnected2d(Relaxed):
     @checked
     def forward(self, x: Floats) -> Tensor:
         """One matrix product for each place."""
-        self.window.check(type(self).__name__, x, self.in_channels)
+        self.window.check(type(self).__name__, x, self.in_type.dim)
+        return self.compute(x)
+
+    def compute(self, x: Tensor) -> Tensor:
+        """The map itself."""
         y = apply_banks(x, self.weight, self.window)
         return y if self.bias is None else y + self.bias
+
+    def output_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
+        """Ho and Wo, for the sizes that the layer was built for."""
+        return self.window.output_sizes(type(self).__name__, sizes)
+
+    def interior(self, sizes: Sequence[int]) -> tuple[int, int] | None:
+        """A shift by one stride, away from the zeros around."""
+        return common_interior([self.window])
 
     def extra_repr(self) -> str:
         """Sizes."""
         window = self.window
         return (
-            f"{self.in_channels}, {self.out_channels}, kernel_size={window.kernel_size}, "
+            f"{self.in_type.dim}, {self.out_type.dim}, kernel_size={window.kernel_size}, "
             f"input_size={window.input_size}, stride={window.stride}, output_size={window.output_size}"
         )
 
     @classmethod
-    def examples(cls) -> Iterator[Relaxed]:
+    def examples(cls) -> Iterator[RelaxedLayer]:
         """With and without bias; stride, padding, dilation."""
         yield cls(2, 3, 3, input_size=7)
         yield cls(2, 3, (3, 2), input_size=(9, 8), stride=2, bias=False, lc_init="keras")
@@ -113,17 +129,20 @@ class LocallyConnected2d(Relaxed):
             self.bias.copy_(self.bias.mean((1, 2), keepdim=True).expand_as(self.bias))
         return self
 
-    @torch.no_grad()
-    def relaxation(self) -> Mapping[str, float]:
-        """``translation``: √(Σ‖W − mean W‖² / Σ‖W‖²), 0 for a convolution and about 1 for unrelated banks.
+    def squared_shares(self) -> Mapping[str, Tensor]:
+        """``translation``: (Σ‖W − mean W‖² + Σ‖b − mean b‖²) / (Σ‖W‖² + Σ‖b‖²)."""
+        return kernel_shares(self.local_kernels(self.window.input_size), self.in_type, self.out_type)
 
-        ``bias``: the root mean square of b minus its mean over the places.
-        """
-        away = float(_apart(self.weight, (0,)).norm() / self.weight.norm().clamp_min(1e-300))
-        found = {"translation": away}
-        if self.bias is not None:
-            found["bias"] = float(_apart(self.bias, (1, 2)).square().mean().sqrt())
-        return found
+    def local_kernels(self, sizes: Sequence[int]) -> LocalKernels:
+        """The weights themselves."""
+        self.output_sizes(sizes)
+        shape = *self.window.output_size, self.out_type.dim, self.in_type.dim, *self.window.kernel_size
+        return LocalKernels(self.weight.reshape(shape), None if self.bias is None else self.bias.movedim(0, -1))
+
+    @torch.no_grad()
+    def dial(self) -> Mapping[str, float]:
+        """√ of the mean over places of ‖W − mean W‖² + ‖b − mean b‖²."""
+        return {"spread": float(self.penalty().sqrt())}
 
     def penalty(self) -> Tensor:
         """The mean over places of ‖W − mean W‖² + ‖b − mean b‖²."""
@@ -138,14 +157,6 @@ class LocallyConnected2d(Relaxed):
             add_noise_(values, scale, generator)
         return self
 
-    def sample_input(self, generator: torch.Generator | None = None) -> Tensor:
-        """White noise, three images."""
-        return random_images((3, self.in_channels, *self.window.input_size), self.weight, generator)
-
-    def sample_motions(self) -> Mapping[str, SampleMotion]:
-        """A shift by one stride."""
-        return {"translation": stride_motion(self.window)}
-
 
 def apply_banks(x: Tensor, banks: Tensor, window: LocalWindow) -> Tensor:
     """A bank ``(L, out, in kh kw)`` at each place: ``(batch, in, H, W)`` to ``(batch, out, Ho, Wo)``."""
@@ -156,3 +167,16 @@ def apply_banks(x: Tensor, banks: Tensor, window: LocalWindow) -> Tensor:
 def _apart(values: Tensor, over: tuple[int, ...]) -> Tensor:
     """Values minus their mean over these axes."""
     return values - values.mean(over, keepdim=True)
+
+
+def require_trivial_group(who: str, *types: FieldType) -> None:
+    """The published layers are made for scalars; for other types there is ``intertwine.relaxed.relax``."""
+    for field in types:
+        space = field.space
+        if not isinstance(space, Grid2d) or getattr(space.stabilizer, "order", 0) != 1:
+            raise InputError(
+                who,
+                expected="fields on the plane with the trivial group, such as a number of channels",
+                got=str(field),
+                fix="Loosen a layer between other types with intertwine.relaxed.relax(layer, images, how=...).",
+            )

@@ -1,7 +1,8 @@
-"""The windows through which a local layer on images of one size looks: sizes, patches, and what a shift does."""
+"""The windows through which a local layer on images of one size looks: sizes and patches."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,7 +11,6 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from ..errors import InputError
-from ._relaxed import SampleMotion
 
 Pair = int | tuple[int, int]
 Padding = Pair | Literal["same"]
@@ -24,13 +24,6 @@ def pair(who: str, name: str, value: Pair, *, least: int = 1) -> tuple[int, int]
             who, expected=f"{name}: one or two whole numbers of {least} or more", got=repr(value), fix="For example 3."
         )
     return both
-
-
-def channel_count(who: str, name: str, value: int) -> int:
-    """A number of channels, checked."""
-    if not isinstance(value, int) or value < 1:
-        raise InputError(who, expected=f"{name} of 1 or more", got=repr(value), fix="Give a number of channels.")
-    return value
 
 
 @dataclass(frozen=True)
@@ -121,6 +114,12 @@ class LocalWindow:
                 fix="The layer has weights for each place: build it for the size of its input, or resize the input.",
             )
 
+    def output_sizes(self, who: str, sizes: Sequence[int]) -> tuple[int, ...]:
+        """Ho and Wo, or an error for sizes other than those the layer was built for."""
+        if tuple(sizes) != self.input_size:
+            raise InputError(who, expected=f"images of {self.input_size}", got=str(tuple(sizes)))
+        return self.output_size
+
     def padded(self, x: Tensor) -> Tensor:
         """The input with its margin of zeros."""
         (top, bottom), (left, right) = self.padding
@@ -137,39 +136,22 @@ class LocalWindow:
         taken = windows[..., ::dh, ::dw]  # (Ho, Wo, batch, channels, kh, kw)
         return taken.reshape(self.positions, x.shape[0], -1)
 
-    def inner(self) -> tuple[slice, slice]:
-        """Places whose window, after a shift by one stride, sees neither the margin nor what came in at the edge."""
-        rows, columns = (
-            slice(-(-p // s) + 1, min(out, (n + p - reach) // s + 1))
-            for n, (p, _), reach, s, out in zip(
-                self.input_size, self.padding, self.reach, self.stride, self.output_size, strict=True
-            )
-        )
-        return rows, columns
 
-
-def stride_motion(*windows: LocalWindow) -> SampleMotion:
-    """A shift of the input by one stride down and right, by one place in the output, for windows on the same places.
-
-    The input is rolled; the two outputs agree on the places that are inner ones of all windows.
-    """
-    inner = [window.inner() for window in windows]
-    rows, columns = (
-        slice(max(one[axis].start for one in inner), min(one[axis].stop for one in inner)) for axis in (0, 1)
-    )
-    return SampleMotion(
-        on_input=lambda x: x.roll(windows[0].stride, (-2, -1)),
-        on_output=lambda y: y.roll((1, 1), (-2, -1)),
-        inside=lambda y: y[..., rows, columns],
-    )
-
-
-def random_images(shape: tuple[int, ...], like: Tensor, generator: torch.Generator | None) -> Tensor:
-    """White noise in the precision and on the device of a weight."""
-    return torch.randn(shape, generator=generator, dtype=like.dtype).to(like.device)
+def common_interior(windows: Sequence[LocalWindow]) -> tuple[int, int] | None:
+    """(step, margin) of :meth:`Layer.interior` for windows on the same places: away from all their margins of zeros."""
+    if len({step for window in windows for step in window.stride}) > 1:
+        return None
+    margins = [0]
+    for window in windows:
+        for n, (before, _), reach, step, out in zip(
+            window.input_size, window.padding, window.reach, window.stride, window.output_size, strict=True
+        ):
+            last = (n + before - reach) // step  # the last window inside the image
+            margins += [-(-before // step), out - 1 - last]
+    return windows[0].stride[0], max(margins)
 
 
 @torch.no_grad()
 def add_noise_(values: Tensor, scale: float, generator: torch.Generator | None) -> None:
     """Add Gaussian noise of this standard deviation in place."""
-    values.add_(random_images(tuple(values.shape), values, generator), alpha=scale)
+    values.add_(torch.randn(values.shape, generator=generator, dtype=values.dtype).to(values.device), alpha=scale)

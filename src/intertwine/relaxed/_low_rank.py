@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from typing import Literal, Self
 
@@ -11,15 +11,18 @@ from torch import Tensor, nn
 
 from .._checked import Floats, checked
 from ..errors import InputError
+from ..nn import register_layer
+from ..spaces import FieldType
 from ._combining import Normalize, PlaceTable, Sharing, apart_from_mean, logits_of, normalized
+from ._kernel_shares import LocalKernels
 from ._local import LocallyConnected2d
-from ._local_window import Padding, Pair, add_noise_, random_images, stride_motion
-from ._low_rank_banks import Each, LowRankBanks, Path
-from ._relaxed import Relaxed, SampleMotion, register_relaxed
+from ._local_window import Padding, Pair, add_noise_
+from ._low_rank_banks import Each, LowRankBanks, Path, stacked_outputs
+from ._relaxed_layer import RelaxedLayer
 from ._spatial_bias import spatial_map
 
 
-@register_relaxed
+@register_layer
 class LowRankLocalConv2d(LowRankBanks):
     """y[o, i, j] = ⟨Σ_k w_k(i, j) f_k[o], P(i, j)⟩ + b[o, i, j]: K filter banks, mixed anew at every place.
 
@@ -36,8 +39,8 @@ class LowRankLocalConv2d(LowRankBanks):
     starts there.
 
     Args:
-        in_channels: of the input.
-        out_channels: of the output.
+        in_type: scalars on the plane, or their number.
+        out_type: the same for the output.
         kernel_size: height and width of the window; a list gives each bank its own, which needs ``padding="same"``.
         rank: K, from 1 to the number of places.
         input_size: height and width of the images; others are refused.
@@ -67,8 +70,8 @@ class LowRankLocalConv2d(LowRankBanks):
     @checked
     def __init__(
         self,
-        in_channels: int,
-        out_channels: int,
+        in_type: int | FieldType,
+        out_type: int | FieldType,
         kernel_size: Each,
         *,
         rank: int,
@@ -86,8 +89,8 @@ class LowRankLocalConv2d(LowRankBanks):
     ) -> None:
         who = type(self).__name__
         super().__init__(
-            in_channels,
-            out_channels,
+            in_type,
+            out_type,
             kernel_size,
             rank=rank,
             input_size=input_size,
@@ -125,13 +128,16 @@ class LowRankLocalConv2d(LowRankBanks):
     @checked
     def forward(self, x: Floats) -> Tensor:
         """The layer, by the path that costs less."""
-        self.window.check(type(self).__name__, x, self.in_channels)
+        self.window.check(type(self).__name__, x, self.in_type.dim)
         w = self.combining_weights()
         path = self.cheaper_path(x.shape[0]) if self.path == "auto" else self.path
         y = self.combined_banks(x, w) if path == "build" else self.combined_outputs(x, w)
-        if self.spatial is None and self.bias is None:
-            return y
-        return y + spatial_map(self.spatial, self.bias)
+        return self.with_bias(y)
+
+    def compute(self, x: Tensor) -> Tensor:
+        """The map itself, by the outputs of all banks."""
+        outputs = stacked_outputs(x, self.banks(), self.windows)
+        return self.with_bias((outputs * self.combining_weights().unsqueeze(1)).sum(1))
 
     def combining_weights(self, x: Tensor | None = None) -> Tensor:
         """w ``(K, Ho, Wo)``; they do not depend on the input."""
@@ -153,8 +159,8 @@ class LowRankLocalConv2d(LowRankBanks):
         window, biased = self.window, self.spatial is not None or self.bias is not None
         with torch.device("meta"):  # the weights are replaced at once: none are drawn or held twice
             local = LocallyConnected2d(
-                self.in_channels,
-                self.out_channels,
+                self.in_type.dim,
+                self.out_type.dim,
                 window.kernel_size,
                 input_size=window.input_size,
                 stride=window.stride,
@@ -165,11 +171,11 @@ class LowRankLocalConv2d(LowRankBanks):
         local.weight = nn.Parameter(self.built_banks(self.combining_weights()))
         if biased:
             bias = spatial_map(self.spatial, self.bias)
-            local.bias = nn.Parameter(bias.expand(self.out_channels, *window.output_size).clone())
+            local.bias = nn.Parameter(bias.expand(self.out_type.dim, *window.output_size).clone())
         return local.train(self.training)
 
     @classmethod
-    def examples(cls) -> Iterator[Relaxed]:
+    def examples(cls) -> Iterator[RelaxedLayer]:
         """All normalizations and kinds of sharing; both paths; stride, padding, banks of different sizes."""
         yield cls(2, 3, 3, rank=2, input_size=7)
         yield cls(2, 3, 3, rank=3, input_size=7, normalize="norm", sharing="full", bias=False, path="build")
@@ -187,13 +193,22 @@ class LowRankLocalConv2d(LowRankBanks):
             self.spatial.fill_(self.spatial().mean((1, 2)))
         return self
 
+    def squared_shares(self) -> Mapping[str, Tensor]:
+        """``translation``, from the products of the banks."""
+        return self.shares_of(self.combining_weights())
+
+    def local_kernels(self, sizes: Sequence[int]) -> LocalKernels:
+        """The combined bank of every place."""
+        self.output_sizes(sizes)
+        return self.kernels_of(self.combining_weights())
+
     @torch.no_grad()
-    def relaxation(self) -> Mapping[str, float]:
-        """``translation``: √ of the mean over places of Σ_k (w_k − mean w_k)²; ``spatial bias``: likewise."""
-        found = {"translation": float(self._spread().sqrt())}
+    def dial(self) -> Mapping[str, float]:
+        """``combining weights``: √ of the mean over places of Σ_k (w_k − mean w_k)²; ``spatial bias``: likewise."""
+        own = {"combining weights": float(self._spread().sqrt())}
         if self.spatial is not None:
-            found["spatial bias"] = float(apart_from_mean(self.spatial()).square().mean().sqrt())
-        return found
+            own["spatial bias"] = float(apart_from_mean(self.spatial()).square().mean().sqrt())
+        return own
 
     def penalty(self) -> Tensor:
         """The mean over places of Σ_k (w_k − mean w_k)² plus that of the squared spatial bias minus its mean."""
@@ -207,14 +222,6 @@ class LowRankLocalConv2d(LowRankBanks):
             for values in table.parameters():
                 add_noise_(values, scale, generator)
         return self
-
-    def sample_input(self, generator: torch.Generator | None = None) -> Tensor:
-        """White noise, three images."""
-        return random_images((3, self.in_channels, *self.window.input_size), self.banks()[0], generator)
-
-    def sample_motions(self) -> Mapping[str, SampleMotion]:
-        """A shift by one stride."""
-        return {"translation": stride_motion(*self.windows)}
 
     def _spread(self) -> Tensor:
         return apart_from_mean(self.combining_weights()).square().sum(0).mean()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import torch
@@ -13,10 +13,13 @@ from torch.nn.functional import conv2d
 
 from .._checked import checked
 from ..errors import InputError
-from ._combining import Normalize, PlaceTable, Sharing
-from ._local import apply_banks
-from ._local_window import LocalWindow, Padding, Pair, channel_count
-from ._relaxed import Relaxed
+from ..spaces import FieldType
+from ._combining import Normalize, PlaceTable, Sharing, apart_from_mean
+from ._kernel_shares import TRANSLATION, LocalKernels
+from ._local import apply_banks, require_trivial_group
+from ._local_window import LocalWindow, Padding, Pair, common_interior
+from ._relaxed_layer import RelaxedLayer, scalars
+from ._spatial_bias import spatial_map
 
 Each = Pair | Sequence[Pair]
 Path = Literal["auto", "conv", "build"]
@@ -55,13 +58,13 @@ def path_by_cost(rank: int, *, places: int, fan: int, width: int, batch: int) ->
     return "build" if pays else "conv"
 
 
-class LowRankBanks(Relaxed):
+class LowRankBanks(RelaxedLayer):
     """Holds f_1 .. f_K, the spatial bias and the window, and computes Σ_k w_k(i, j) (f_k * x)(i, j) + b."""
 
     def __init__(
         self,
-        in_channels: int,
-        out_channels: int,
+        in_type: int | FieldType,
+        out_type: int | FieldType,
         kernel_size: Each,
         *,
         rank: int,
@@ -74,10 +77,9 @@ class LowRankBanks(Relaxed):
         bias: bool,
         spatial_bias: bool,
     ) -> None:
-        super().__init__()
         who = type(self).__name__
-        self.in_channels = channel_count(who, "in_channels", in_channels)
-        self.out_channels = channel_count(who, "out_channels", out_channels)
+        super().__init__(scalars(who, "in_type", in_type), scalars(who, "out_type", out_type))
+        require_trivial_group(who, self.in_type, self.out_type)
         if not isinstance(rank, int) or rank < 1:
             raise InputError(who, expected="rank of 1 or more", got=repr(rank), fix="Rank 1 is a convolution.")
         self.rank, self.normalize = rank, normalize
@@ -96,6 +98,7 @@ class LowRankBanks(Relaxed):
             )
         )
         self.window, self.mixed = self.windows[0], mixed
+        self.fixed_sizes = self.window.input_size
         if rank > self.window.positions:
             raise InputError(
                 who,
@@ -104,13 +107,13 @@ class LowRankBanks(Relaxed):
                 got=str(rank),
                 fix="So many banks can already be different everywhere: lower the rank.",
             )
-        shape = out_channels, in_channels
+        shape = self.out_type.dim, self.in_type.dim
         if mixed:
             self.weights = nn.ParameterList(torch.empty(*shape, *window.kernel_size) for window in self.windows)
         else:
             self.weight = nn.Parameter(torch.empty(rank, *shape, *self.window.kernel_size))
         self.spatial = PlaceTable(1, self.window.output_size, bias_sharing) if spatial_bias else None
-        self.bias = nn.Parameter(torch.empty(out_channels)) if bias else None
+        self.bias = nn.Parameter(torch.empty(self.out_type.dim)) if bias else None
         self._reset_banks()
 
     def reset_parameters(self) -> None:
@@ -128,24 +131,82 @@ class LowRankBanks(Relaxed):
     def combining_weights(self, x: Tensor) -> Tensor:
         """w: ``(K, Ho, Wo)``, or ``(batch, K, Ho, Wo)`` where they depend on the input."""
 
+    def output_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
+        """Ho and Wo, for the sizes that the layer was built for."""
+        return self.window.output_sizes(type(self).__name__, sizes)
+
+    def interior(self, sizes: Sequence[int]) -> tuple[int, int] | None:
+        """A shift by one stride, away from the zeros around."""
+        return common_interior(self.windows)
+
+    def common_banks(self) -> Tensor:
+        """f_1 .. f_K on one square of taps, ``(K, out, in, kh, kw)``: smaller or dilated banks have zeros between."""
+        if not self.mixed:
+            return self.weight
+        # A window begins as many pixels before its place as it has zeros in front.
+        first = [max(window.padding[axis][0] for window in self.windows) for axis in (0, 1)]
+        starts = [[first[axis] - window.padding[axis][0] for axis in (0, 1)] for window in self.windows]
+        sizes = [
+            max(start[axis] + window.reach[axis] for start, window in zip(starts, self.windows, strict=True))
+            for axis in (0, 1)
+        ]
+        squares = []
+        for bank, window, start in zip(self.banks(), self.windows, starts, strict=True):
+            square = bank.new_zeros(*bank.shape[:2], *sizes)
+            rows, columns = (
+                slice(start[axis], start[axis] + window.reach[axis], window.dilation[axis]) for axis in (0, 1)
+            )
+            square[..., rows, columns] = bank
+            squares.append(square)
+        return torch.stack(squares)
+
+    def shares_of(self, w: Tensor) -> Mapping[str, Tensor]:
+        """``translation`` for the combining weights w ``(K, Ho, Wo)``, from the products ⟨f_k, f_l⟩ alone."""
+        flat = self.common_banks().flatten(1)
+        gram = flat @ flat.T
+        places, away = w.flatten(1), apart_from_mean(w).flatten(1)
+        outside, whole = ((part * (gram @ part)).sum().clamp_min(0) for part in (away, places))
+        bias = self._bias_map()
+        if bias is not None:
+            outside, whole = outside + apart_from_mean(bias).square().sum(), whole + bias.square().sum()
+        return {TRANSLATION: outside / whole.clamp_min(1e-300)}
+
+    def kernels_of(self, w: Tensor) -> LocalKernels:
+        """The kernel of every place, for the combining weights w ``(K, Ho, Wo)``."""
+        bias = self._bias_map()
+        weight = torch.einsum("kxy,k...->xy...", w, self.common_banks())
+        return LocalKernels(weight, None if bias is None else bias.movedim(0, -1))
+
+    def _bias_map(self) -> Tensor | None:
+        """s + b, ``(out, Ho, Wo)``; None where there is neither."""
+        if self.spatial is None and self.bias is None:
+            return None
+        return spatial_map(self.spatial, self.bias).expand(self.out_type.dim, *self.window.output_size)
+
     def banks(self) -> list[Tensor]:
         """f_1 .. f_K, each ``(out_channels, in_channels, kh, kw)``."""
-        return list(self.weights) if self.mixed else list(self.weight.unbind(0))
+        return list(self.weights) if self.mixed else [self.weight[k] for k in range(self.rank)]
 
     def cheaper_path(self, batch: int) -> Literal["conv", "build"]:
         """What :func:`path_by_cost` says of this layer and so many images."""
-        fan = self.in_channels * self.window.taps
-        return path_by_cost(self.rank, places=self.window.positions, fan=fan, width=self.out_channels, batch=batch)
+        fan = self.in_type.dim * self.window.taps
+        return path_by_cost(self.rank, places=self.window.positions, fan=fan, width=self.out_type.dim, batch=batch)
 
     def extra_repr(self) -> str:
         """Sizes."""
         window = self.window
         kernels = [each.kernel_size for each in self.windows] if self.mixed else window.kernel_size
         return (
-            f"{self.in_channels}, {self.out_channels}, kernel_size={kernels}, rank={self.rank}, "
+            f"{self.in_type.dim}, {self.out_type.dim}, kernel_size={kernels}, rank={self.rank}, "
             f"input_size={window.input_size}, stride={window.stride}, output_size={window.output_size}, "
             f"normalize={self.normalize}"
         )
+
+    def with_bias(self, y: Tensor) -> Tensor:
+        """y + s + b."""
+        if self.spatial is None and self.bias is None:
+            return y
+        return y + spatial_map(self.spatial, self.bias)
 
     def combined_outputs(self, x: Tensor, w: Tensor) -> Tensor:
         """The conv path: Σ_k w_k(i, j) (f_k * x)(i, j), for w ``(K, Ho, Wo)`` or ``(batch, K, Ho, Wo)``."""
@@ -160,16 +221,25 @@ class LowRankBanks(Relaxed):
             return total if total is not None else x
         window = self.window
         outputs = conv2d(window.padded(x), self.weight.flatten(0, 1), None, window.stride, 0, window.dilation)
-        outputs = outputs.unflatten(1, (self.rank, self.out_channels))
+        outputs = outputs.unflatten(1, (self.rank, self.out_type.dim))
         return (outputs * w.to(outputs.dtype)).sum(1)
 
     def built_banks(self, w: Tensor) -> Tensor:
         """F(i, j) = Σ_k w_k(i, j) f_k for w ``(K, Ho, Wo)``: ``(L, out_channels, in_channels kh kw)``."""
-        return (w.flatten(1).t() @ self.weight.flatten(1)).unflatten(1, (self.out_channels, -1))
+        return (w.flatten(1).t() @ self.weight.flatten(1)).unflatten(1, (self.out_type.dim, -1))
 
     def combined_banks(self, x: Tensor, w: Tensor) -> Tensor:
         """The build path: the bank of every place, applied there."""
         return apply_banks(x, self.built_banks(w), self.window)
+
+
+def stacked_outputs(x: Tensor, banks: Sequence[Tensor], windows: Sequence[LocalWindow]) -> Tensor:
+    """f_k * x for every bank, ``(batch, K, out, Ho, Wo)``: plain torch, for tracers."""
+    parts = [
+        conv2d(window.padded(x), bank, None, window.stride, 0, window.dilation)
+        for bank, window in zip(banks, windows, strict=True)
+    ]
+    return torch.stack(parts, 1)
 
 
 def _add_product(total: Tensor, part: Tensor, factor: Tensor) -> Tensor:

@@ -122,5 +122,5 @@ def combining_maps(layer: LowRankLocalConv2d | InputLowRankLocalConv2d, x: Tenso
             got="none",
             fix="Give the input of this layer.",
         )
-    layer.window.check("combining_maps", x, layer.in_channels)
+    layer.window.check("combining_maps", x, layer.in_type.dim)
     return layer.combining_weights(x)

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Self
 
 import torch
 from torch import Tensor
 
 from .._checked import Floats, checked
+from ..nn import register_layer
+from ..spaces import FieldType
 from ._combining import Normalize, apart_from_mean, normalized
 from ._combining_network import CombiningNetwork
-from ._local_window import Padding, Pair, add_noise_, random_images, stride_motion
-from ._low_rank_banks import Each, LowRankBanks
-from ._relaxed import Relaxed, SampleMotion, register_relaxed
-from ._spatial_bias import spatial_map
+from ._kernel_shares import LocalKernels
+from ._local_window import Padding, Pair, add_noise_
+from ._low_rank_banks import Each, LowRankBanks, stacked_outputs
+from ._relaxed_layer import RelaxedLayer
 
 
-@register_relaxed
+@register_layer
 class InputLowRankLocalConv2d(LowRankBanks):
     """y[o, i, j] = ⟨Σ_k w_k(x)(i, j) f_k[o], P(i, j)⟩ + s(i, j) + b[o], with w(x) = softmax over k of g(x).
 
@@ -32,8 +34,8 @@ class InputLowRankLocalConv2d(LowRankBanks):
     spatial bias too.
 
     Args:
-        in_channels: of the input.
-        out_channels: of the output.
+        in_type: scalars on the plane, or their number.
+        out_type: the same for the output.
         kernel_size: height and width of the window; a list gives each bank its own, which needs ``padding="same"``.
         rank: K, from 1 to the number of places.
         input_size: height and width of the images; others are refused.
@@ -53,8 +55,8 @@ class InputLowRankLocalConv2d(LowRankBanks):
     @checked
     def __init__(
         self,
-        in_channels: int,
-        out_channels: int,
+        in_type: int | FieldType,
+        out_type: int | FieldType,
         kernel_size: Each,
         *,
         rank: int,
@@ -67,8 +69,8 @@ class InputLowRankLocalConv2d(LowRankBanks):
         spatial_bias: bool = True,
     ) -> None:
         super().__init__(
-            in_channels,
-            out_channels,
+            in_type,
+            out_type,
             kernel_size,
             rank=rank,
             input_size=input_size,
@@ -80,23 +82,26 @@ class InputLowRankLocalConv2d(LowRankBanks):
             bias=bias,
             spatial_bias=spatial_bias,
         )
-        self.network = CombiningNetwork(in_channels, rank, self.window.input_size, self.window.output_size)
+        self.network = CombiningNetwork(self.in_type.dim, rank, self.window.input_size, self.window.output_size)
 
     @checked
     def forward(self, x: Floats) -> Tensor:
         """Outputs of all banks, combined for each image and place."""
-        self.window.check(type(self).__name__, x, self.in_channels)
+        self.window.check(type(self).__name__, x, self.in_type.dim)
         y = self.combined_outputs(x, self.combining_weights(x))
-        if self.spatial is None and self.bias is None:
-            return y
-        return y + spatial_map(self.spatial, self.bias)
+        return self.with_bias(y)
+
+    def compute(self, x: Tensor) -> Tensor:
+        """The map itself, by the outputs of all banks."""
+        outputs = stacked_outputs(x, self.banks(), self.windows)
+        return self.with_bias((outputs * self.combining_weights(x).unsqueeze(2)).sum(1))
 
     def combining_weights(self, x: Tensor) -> Tensor:
         """w ``(batch, K, Ho, Wo)`` of these images."""
         return normalized(self.network(x), self.normalize, 1)
 
     @classmethod
-    def examples(cls) -> Iterator[Relaxed]:
+    def examples(cls) -> Iterator[RelaxedLayer]:
         """Sizes with one and with three dilations; banks of different sizes."""
         yield cls(2, 3, 3, rank=2, input_size=7)
         yield cls(2, 3, 3, rank=3, input_size=(9, 11), stride=2, normalize="norm", bias=False)
@@ -113,16 +118,34 @@ class InputLowRankLocalConv2d(LowRankBanks):
             self.spatial.fill_(self.spatial().mean((1, 2)))
         return self
 
+    def squared_shares(self) -> Mapping[str, Tensor]:
+        """``translation``, for the kernels that the layer chooses on one fixed image of white noise.
+
+        What it chooses depends on the input, so this is one case, not all of them.
+        """
+        return self.shares_of(self._reference_weights())
+
+    def local_kernels(self, sizes: Sequence[int]) -> LocalKernels:
+        """The combined bank of every place, on the same image of white noise."""
+        self.output_sizes(sizes)
+        return self.kernels_of(self._reference_weights())
+
+    def _reference_weights(self) -> Tensor:
+        like = self.network.combine.weight
+        noise = torch.Generator().manual_seed(0)
+        image = torch.randn(1, self.in_type.dim, *self.window.input_size, generator=noise, dtype=torch.float64)
+        return self.combining_weights(image.to(like))[0]
+
     @torch.no_grad()
-    def relaxation(self) -> Mapping[str, float]:
-        """``translation``: the norm of the last map of g, which bounds how far logits differ between places.
+    def dial(self) -> Mapping[str, float]:
+        """``network``: the norm of the last map of g, which bounds how far logits differ between places.
 
         ``spatial bias``: the root mean square of s minus its mean.
         """
-        found = {"translation": float(self.network.combine.weight.norm())}
+        own = {"network": float(self.network.combine.weight.norm())}
         if self.spatial is not None:
-            found["spatial bias"] = float(apart_from_mean(self.spatial()).square().mean().sqrt())
-        return found
+            own["spatial bias"] = float(apart_from_mean(self.spatial()).square().mean().sqrt())
+        return own
 
     def penalty(self) -> Tensor:
         """The squared norm of the last map of g plus the mean square of s minus its mean."""
@@ -136,11 +159,3 @@ class InputLowRankLocalConv2d(LowRankBanks):
             for values in self.spatial.parameters():
                 add_noise_(values, scale, generator)
         return self
-
-    def sample_input(self, generator: torch.Generator | None = None) -> Tensor:
-        """White noise, three images."""
-        return random_images((3, self.in_channels, *self.window.input_size), self.banks()[0], generator)
-
-    def sample_motions(self) -> Mapping[str, SampleMotion]:
-        """A shift by one stride."""
-        return {"translation": stride_motion(*self.windows)}

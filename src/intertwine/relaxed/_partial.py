@@ -5,19 +5,21 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import torch
 from torch import Tensor, nn
 
 from .._checked import checked
 from ..errors import InputError
-from ._group_grid import GroupSamples, Sampling, uniform
-from ._relaxed import Relaxed, register_relaxed
+from ..nn import register_layer
+from ..spaces import FieldType
+from ._orientations import Orientations, Sampling, from_angles, uniform
+from ._relaxed_layer import RelaxedLayer
 from ._soft_group_conv import GroupLayer
 
 
-@register_relaxed
+@register_layer
 class PartialGroupConv2d(GroupLayer):
     """(Φf)(u) = Σ_v k(log u⁻¹v) f(v) for u in a learned part of the group: output angles uniform on [−πt, πt].
 
@@ -30,17 +32,17 @@ class PartialGroupConv2d(GroupLayer):
     with 1, whose gradient with respect to p is set to 1 (straight through); where it is not, it is not computed. With
     p = 1 the layer is equivariant under reflections.
 
-    Shapes: ``(batch, in_channels, samples, height, width)`` to ``(batch, out_channels, m, height', width')``, with m
-    (with reflections, up to 2m) between 1 and ``samples``.
+    Shapes: ``(batch, fields · samples, height, width)`` to ``(batch, fields · m, height', width')``, with m (with
+    reflections, up to 2m) between 1 and ``samples``.
 
     Equivariance: under translations, away from the border, exactly; under the rotations that the samples and the pixels
     share, exactly if t = 1 and the samples are a grid.
 
     Args:
-        in_channels: of the input.
-        out_channels: of the output.
+        in_type: regular fields of C_n or D_n on the plane, or how many.
+        out_type: regular fields, or how many.
         kernel_size: of the square around the support.
-        samples: n, elements of the whole group.
+        samples: n, elements of the whole group; 8 unless given, or as the types say.
         extent: t at the start, in (0, 1].
         mirrored: E(2) instead of SE(2): n/2 angles, with and without reflection.
         keep: p at the start.
@@ -56,22 +58,24 @@ class PartialGroupConv2d(GroupLayer):
     References: Romero, Lohit, *Learning partial equivariances from data*, 2022.
 
     >>> layer = PartialGroupConv2d(2, 3, samples=8, kernel_size=3, extent=0.5)
-    >>> layer(torch.randn(1, 2, 8, 9, 9)).shape
-    torch.Size([1, 3, 4, 9, 9])
-    >>> layer.relaxation()
-    {'rotation': 0.5}
+    >>> layer(torch.randn(1, 16, 9, 9)).shape
+    torch.Size([1, 12, 9, 9])
+    >>> layer.dial(), layer.claim
+    ({'rotation': 0.5}, Relaxed(C8=0.707))
     """
 
     tied = False
+    surrogate_gradients = ("extent", "keep")
+    shape_from_weights = True
 
     @checked
     def __init__(
         self,
-        in_channels: int,
-        out_channels: int,
+        in_type: int | FieldType,
+        out_type: int | FieldType,
         *,
         kernel_size: int = 7,
-        samples: int = 8,
+        samples: int | None = None,
         extent: float = 1.0,
         mirrored: bool = False,
         keep: float = 1.0,
@@ -84,8 +88,8 @@ class PartialGroupConv2d(GroupLayer):
         variant: str | None = None,
     ) -> None:
         super().__init__(
-            in_channels,
-            out_channels,
+            in_type,
+            out_type,
             kernel_size=kernel_size,
             samples=samples,
             mirrored=mirrored,
@@ -125,27 +129,49 @@ class PartialGroupConv2d(GroupLayer):
         if self.keep is not None:
             nn.init.constant_(self.keep, self._first_keep)
 
-    def draw(self, generator: torch.Generator | None = None) -> GroupSamples:
+    def draw(self, generator: torch.Generator | None = None) -> Orientations:
         """Output samples for one call, through which gradients reach the extent and the probability."""
+        return self._drawn(self.extent, self.keep, generator)
+
+    def _fixed(self, g: int = 0) -> Any:
+        """The grid before, and after it what is kept of the group, past a tracer's stand-ins for the parameters."""
+        extent, keep = (self._parameters.get(name) for name in ("extent", "keep"))
+        if extent is None:
+            raise InputError(type(self).__name__, expected="a parameter extent", got="none")
+        kept = self._drawn(extent.detach(), None if keep is None else keep.detach(), None)
+        return self.fixed_samples(), Orientations(kept.elements), g
+
+    def _drawn(self, extent: Tensor, keep: Tensor | None, generator: torch.Generator | None) -> Orientations:
         count = self.samples // 2 if self.mirrored else self.samples
-        extent = self.extent.double()
+        extent = extent.double()
         # How many there are is read from the extent; on meta, which has no numbers, the layer costs the most it can.
         number = max(1, min(math.ceil(count * abs(_number(extent, 1.0)) - 1e-9), count))
         steps = torch.arange(number, dtype=torch.float64, device=extent.device) / number
         angles = 2 * math.pi * extent.detach() * steps - math.pi * extent
         if self.is_random():
             angles = angles + 2 * math.pi * extent / number * uniform(generator, extent.device)
-        if self.keep is None:
-            return GroupSamples(angles)
+        if keep is None:
+            return Orientations(from_angles(angles))
         ones = torch.ones_like(angles)
         level = _number(uniform(generator, extent.device), 0.5) if self.is_random() else 0.5
-        if level >= _number(self.keep, 1.0):
-            return GroupSamples(angles, ones)
-        through = (1 + self.keep - self.keep.detach()).to(ones)
+        if level >= _number(keep, 1.0):
+            return Orientations(from_angles(angles))
+        through = (1 + keep - keep.detach()).to(ones)
         factors = torch.cat([ones, through.expand(number)])
-        return GroupSamples(torch.cat([angles, angles]), torch.cat([ones, -ones]), factors)
+        return Orientations(torch.cat([from_angles(angles), from_angles(angles, mirror=True)]), factors)
 
-    def relaxation(self) -> Mapping[str, float]:
+    def squared_shares(self) -> Mapping[str, Tensor]:
+        """1 − t, or 1 − t (1 + p) / 2 with reflections: the part of the group at which there is no output.
+
+        The kernel of a partial layer on the whole group is k(u⁻¹v) for u in that part and 0 elsewhere. Its mean over
+        the group is as much smaller than k as the part is smaller than the group, and the rest is what it misses.
+        """
+        kept = self.extent.abs().clamp_max(1)
+        if self.keep is not None:
+            kept = kept * (1 + self.keep.clamp(0, 1)) / 2
+        return {self.in_type.space.stabilizer.name: (1 - kept).clamp_min(0).sum()}
+
+    def dial(self) -> Mapping[str, float]:
         """1 − |t|, the part of the rotations that is left out, and 1 − p for reflections."""
         found = {"rotation": max(0.0, 1 - abs(float(self.extent.detach())))}
         if self.keep is not None:
@@ -175,7 +201,7 @@ class PartialGroupConv2d(GroupLayer):
         return self
 
     @classmethod
-    def examples(cls) -> Iterator[Relaxed]:
+    def examples(cls) -> Iterator[RelaxedLayer]:
         """Rotations, with and without reflections."""
         yield cls(2, 3, kernel_size=3, samples=4, hidden=8)
         yield cls(2, 2, kernel_size=3, samples=8, extent=0.7, net="fourier", hidden=8, bias=False)

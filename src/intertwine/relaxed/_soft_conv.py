@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from .._checked import Floats, checked
+from ..nn import register_layer
+from ..spaces import FieldType
 from ._kernel_net import Parts
-from ._relaxed import Relaxed, SampleMotion, register_relaxed
+from ._local import require_trivial_group
+from ._relaxed_layer import RelaxedLayer, scalars
 from ._soft_layer import Domain, SoftLayer, check_softness, make_net
 
 
-@register_relaxed
+@register_layer
 class SoftConv2d(SoftLayer):
     """(Φf)(u) = Σ_a k(ω a, ω' b) f(u + a) + bias, where b is the place u + a of the input, or u.
 
@@ -30,8 +33,8 @@ class SoftConv2d(SoftLayer):
     cheaper at the sizes of the call. With ω' = 0 that is not learned the layer is a plain convolution.
 
     Args:
-        in_channels: of the input.
-        out_channels: of the output.
+        in_type: scalars on the plane, or their number.
+        out_type: the same for the output.
         kernel_size: of the square around the support.
         softness: ω', or (ω'_row, ω'_column).
         learn: is ω' a parameter? See :func:`relaxation_penalty` for its prior.
@@ -62,8 +65,8 @@ class SoftConv2d(SoftLayer):
     @checked
     def __init__(
         self,
-        in_channels: int,
-        out_channels: int,
+        in_type: int | FieldType,
+        out_type: int | FieldType,
         *,
         kernel_size: int = 7,
         softness: float | Sequence[float] = 0.5,
@@ -80,8 +83,8 @@ class SoftConv2d(SoftLayer):
     ) -> None:
         who = type(self).__name__
         super().__init__(
-            in_channels,
-            out_channels,
+            scalars(who, "in_type", in_type),
+            scalars(who, "out_type", out_type),
             kernel_size=kernel_size,
             padding=padding,
             support=support,
@@ -91,8 +94,9 @@ class SoftConv2d(SoftLayer):
             bias=bias,
             variant=variant,
         )
+        require_trivial_group(who, self.in_type, self.out_type)
         self.frequency = frequency
-        sizes = (in_channels, out_channels)
+        sizes = (self.in_type.dim, self.out_type.dim)
         self.net = make_net(
             who, net, sizes, relative=(2,), absolute=(2,), angular=(), hidden=hidden, activation=activation
         )
@@ -100,33 +104,28 @@ class SoftConv2d(SoftLayer):
     @checked
     def forward(self, x: Floats) -> Tensor:
         """The layer on plain images."""
-        self._check_input(x, ("batch", "channels", "height", "width"))
+        self._require_channels(x, self.in_type.dim)
         return self._layer(x[:, :, None], 1, None, (), ())[:, :, 0]
 
-    def _coordinates(self, x: Tensor, moving: bool, where: Any) -> tuple[Parts, Parts]:
-        relative = (self.frequency * self.stencil.displacements(x.device)).to(self.net.weight)
-        return [relative[None, None, None, :, None]], [self._position_part(x, moving)]
+    def compute(self, x: Tensor) -> Tensor:
+        """The map itself."""
+        return self._by_unfolding(x[:, :, None], None)[:, :, 0]
 
-    def sample_input(self, generator: torch.Generator | None = None) -> Tensor:
-        """White noise on 4 places more than needed."""
-        size = self.stencil.size + 6 + 2 * self.stencil.padding
-        x = torch.randn(2, self.in_channels, size, size + 1, generator=generator, dtype=torch.float64)
-        return x.to(self.net.weight)
+    def _coordinates(self, device: torch.device, where: Any, place: Tensor | None) -> tuple[Parts, Parts]:
+        relative = (self.frequency * self.stencil.displacements(device)).to(self.net.weight)
+        return [relative[None, None, None, :, None]], [place]
 
-    def sample_motions(self) -> Mapping[str, SampleMotion]:
-        """One step down and two to the left; they agree where neither sees the border."""
-        margin = self.stencil.padding + 2
+    def _fixed(self, g: int = 0) -> Any:
+        return None
 
-        def inside(y: Tensor) -> Tensor:
-            return y[..., margin:-margin, margin:-margin]
+    def _group_sizes(self) -> tuple[int, int]:
+        return 1, 1
 
-        def move(x: Tensor) -> Tensor:
-            return x.roll((1, -2), (-2, -1))
-
-        return {"translation": SampleMotion(move, move, inside)}
+    def _turn(self, g: int) -> Tensor:
+        return torch.eye(2, dtype=torch.float64)
 
     @classmethod
-    def examples(cls) -> Iterator[Relaxed]:
+    def examples(cls) -> Iterator[RelaxedLayer]:
         """Both networks, both domains, both supports."""
         yield cls(2, 3, kernel_size=5, softness=0.5, learn=True, hidden=8)
         yield cls(2, 3, kernel_size=5, softness=(0.2, 0.7), domain="output", activation="sin", hidden=8)
@@ -137,4 +136,4 @@ class SoftConv2d(SoftLayer):
         """Channels, support and dial."""
         soft = ", ".join(f"{value:.3g}" for value in self.translation_softness.tolist())
         shape = "disk" if self.stencil.disk else "square"
-        return f"{self.in_channels}, {self.out_channels}, {shape} {self.stencil.size}, softness=({soft})"
+        return f"{self.in_type.dim}, {self.out_type.dim}, {shape} {self.stencil.size}, softness=({soft})"

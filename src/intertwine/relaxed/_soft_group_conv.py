@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
@@ -12,9 +11,12 @@ from torch import Tensor
 
 from .._checked import Floats, checked
 from ..errors import InputError
-from ._group_grid import GroupSamples, Sampling, check_samples, draw, grid
+from ..groups import Cyclic, Dihedral, FiniteGroup, Representation
+from ..nn import register_layer
+from ..spaces import FieldType, Grid2d
 from ._kernel_net import Parts
-from ._relaxed import Relaxed, SampleMotion, register_relaxed
+from ._orientations import Orientations, Sampling, angle_and_mirror, check_samples, draw, grid, sampled_group
+from ._relaxed_layer import RelaxedLayer
 from ._soft_layer import Domain, KernelLayer, SoftLayer, check_softness, make_net
 
 
@@ -26,11 +28,11 @@ class GroupLayer(KernelLayer):
 
     def __init__(
         self,
-        in_channels: int,
-        out_channels: int,
+        in_type: int | FieldType,
+        out_type: int | FieldType,
         *,
         kernel_size: int,
-        samples: int,
+        samples: int | None,
         mirrored: bool,
         sampling: Sampling,
         lifting: bool,
@@ -49,10 +51,21 @@ class GroupLayer(KernelLayer):
         variant: str | None,
     ) -> None:
         who = type(self).__name__
-        self_samples = check_samples(who, samples, mirrored=mirrored)
+        before, after, lifting = regular_types(who, in_type, out_type, samples, mirrored=mirrored, lifting=lifting)
+        group = after.rho.group
+        if not isinstance(group, FiniteGroup):
+            raise InputError(who, expected="a finite group", got=group.name)
+        mirrored = isinstance(group, Dihedral)
+        if lifting and domain == "input" and "rotation" in softness:
+            raise InputError(
+                who,
+                expected="no rotation_softness in a lifting layer, whose input has no angle",
+                got=f"rotation_softness={softness['rotation'].tolist()}",
+                fix="Relax rotations in the layers behind it, or take domain='output'.",
+            )
         super().__init__(
-            in_channels,
-            out_channels,
+            before,
+            after,
             kernel_size=kernel_size,
             padding=padding,
             support=support,
@@ -69,7 +82,7 @@ class GroupLayer(KernelLayer):
                 got=repr(rotation_frequency),
                 fix="For example rotation_frequency=1.",
             )
-        self.samples, self.mirrored, self.sampling, self.lifting = self_samples, mirrored, sampling, lifting
+        self.samples, self.mirrored, self.sampling, self.lifting = group.order, mirrored, sampling, lifting
         self.frequency, self.rotation_frequency, self.integer = frequency, rotation_frequency, integer
         # A pointwise group convolution has no displacement to look at.
         self.spatial = lifting or kernel_size > 1
@@ -81,7 +94,7 @@ class GroupLayer(KernelLayer):
         self.net = make_net(
             who,
             net,
-            (in_channels, out_channels),
+            (self.in_fields, self.out_fields),
             relative=relative,
             absolute=absolute,
             angular=angular,
@@ -89,25 +102,26 @@ class GroupLayer(KernelLayer):
             activation=activation,
         )
 
-    def fixed_samples(self) -> GroupSamples:
+    def fixed_samples(self) -> Orientations:
         """The grid without offset."""
-        return grid(self.samples, mirrored=self.mirrored, device=self.net.weight.device)
+        return grid(self.samples, mirrored=self.mirrored, device=self._device())
 
     def is_random(self) -> bool:
         """Are samples drawn at each call?"""
         return self.sampling == "random" or (self.sampling == "train" and self.training)
 
     @abstractmethod
-    def draw(self, generator: torch.Generator | None = None) -> GroupSamples:
+    def draw(self, generator: torch.Generator | None = None) -> Orientations:
         """Output samples for one call, as ``sampling`` says; from torch's own generator if none is given."""
 
     @checked
     def forward(
-        self, x: Floats, in_samples: GroupSamples | None = None, out_samples: GroupSamples | None = None
+        self, x: Floats, in_samples: Orientations | None = None, out_samples: Orientations | None = None
     ) -> Tensor:
         """The layer from the samples of the input, by default the grid, to those given, those of the input or a draw.
 
-        With random samples those of the input have to be given, because nobody else knows them.
+        Channels run over the fields, and for each field over its samples. With random samples those of the input have
+        to be given, because nobody else knows them.
         """
         if in_samples is None and not self.lifting and self.is_random():
             raise InputError(
@@ -121,105 +135,73 @@ class GroupLayer(KernelLayer):
         if in_samples is None:
             in_samples = self.fixed_samples()
         y = self._between(x, grid(1, device=x.device) if self.lifting else in_samples, out_samples)
-        return y if out_samples.factors is None else y * out_samples.factors.to(y)[:, None, None]
+        if out_samples.factors is not None:
+            y = y * out_samples.factors.to(y)[:, None, None]
+        return y.flatten(1, 2)
 
-    def _between(self, x: Tensor, before: GroupSamples, after: GroupSamples) -> Tensor:
-        if self.lifting:
-            self._check_input(x, ("batch", "channels", "height", "width"))
-            x = x[:, :, None]
-        else:
-            self._check_input(x, ("batch", "channels", "samples", "height", "width"))
-            if x.shape[2] != len(before):
-                raise InputError(
-                    type(self).__name__,
-                    expected=f"{len(before)} group samples along axis 2",
-                    got=str(tuple(x.shape)),
-                    fix="Give in_samples=, the samples of the layer before.",
-                )
-        extra = [s.angles for s in (before, after) if s.angles.requires_grad]
+    def compute(self, x: Tensor) -> Tensor:
+        """The map itself, on the grid."""
+        return self._by_unfolding(x.unflatten(1, (self.in_fields, -1)), self._fixed()).flatten(1, 2)
+
+    def _fixed(self, g: int = 0) -> Any:
+        """The grid before and after, moved by element g as far as absolute coordinates are concerned."""
+        device = self._device()
+        return (grid(1, device=device) if self.lifting else self.fixed_samples(), self.fixed_samples(), g)
+
+    def _element(self, g: int) -> Tensor:
+        return self.fixed_samples().elements[g]
+
+    def _between(self, x: Tensor, before: Orientations, after: Orientations) -> Tensor:
+        self._require_channels(x, self.in_fields * len(before))
+        x = x.unflatten(1, (self.in_fields, len(before)))
+        if torch.compiler.is_compiling():  # nothing is kept
+            return self._layer(x, len(after), (before, after, 0), (), ())
+        extra = [s.elements for s in (before, after) if s.elements.requires_grad]
         # Samples without a key are compared by value: new ones never meet a table kept for others.
         key = tuple(s.key if s.key is not None else s.values() for s in (before, after))
-        return self._layer(x, len(after), (before, after), key, extra)
+        return self._layer(x, len(after), (before, after, 0), key, extra)
 
-    def _coordinates(self, x: Tensor, moving: bool, where: Any) -> tuple[Parts, Parts]:
-        before: GroupSamples = where[0]
-        after: GroupSamples = where[1]
+    def _coordinates(self, device: torch.device, where: Any, place: Tensor | None) -> tuple[Parts, Parts]:
+        before: Orientations = where[0]
+        after: Orientations = where[1]
         like, unit = self.net.weight, self.net.angle_unit
         relative: list[Tensor | None] = []
         if self.spatial:
             turned = after.turned_back(self.frequency * self.stencil.displacements(like.device))
             relative.append(turned.to(like)[:, None, None, :, None])
         if not self.lifting:
-            element = before.relative_to(after)
-            parts = [self.rotation_frequency / unit * element.angles]
+            angle, mirror = angle_and_mirror(before.relative_to(after))
+            parts = [self.rotation_frequency / unit * angle]
             if self.mirrored:
-                parts.append(element.mirrors if element.mirrors is not None else torch.ones_like(parts[0]))
+                parts.append(mirror)
             relative.append(torch.stack(parts, -1).to(like)[:, None, None, None])
         absolute: list[Tensor | None] = []
         for name in self.soft:
             if name == "translation":
-                absolute.append(self._position_part(x, moving))
+                absolute.append(place)
             else:
-                absolute.append(self._angle_part(before if self.domain == "input" else after))
+                elements = before if self.domain == "input" else after
+                absolute.append(self._angle_part(elements.moved(self._element(where[2])) if where[2] else elements))
         return relative, absolute
 
-    def _angle_part(self, elements: GroupSamples) -> Tensor:
+    def _angle_part(self, elements: Orientations) -> Tensor:
         """ω' times the absolute angle, along the samples of the input or of the output."""
         value = self.softness_of("rotation")
         if self.integer:  # rounded, with the gradient of the number that was rounded
             value = value + (value.round() - value).detach()
-        from_identity = elements.relative_to(GroupSamples(torch.zeros_like(elements.angles[:1]))).angles[0]
-        part = value * (from_identity / self.net.angle_unit).to(self.net.weight)[:, None]
+        angle, _ = angle_and_mirror(elements.elements)
+        part = value * (angle / self.net.angle_unit).to(self.net.weight)[:, None]
         return part[None, None, None, None] if self.domain == "input" else part[:, None, None, None, None]
-
-    def sample_input(self, generator: torch.Generator | None = None) -> Tensor:
-        """White noise on a square of odd size, whose center is a place."""
-        size = self.stencil.size + 6 + 2 * self.stencil.padding
-        size += 1 - size % 2
-        shape = (2, self.in_channels, size, size) if self.lifting else (2, self.in_channels, self.samples, size, size)
-        return torch.randn(shape, generator=generator, dtype=torch.float64).to(self.net.weight)
-
-    def sample_motions(self) -> Mapping[str, SampleMotion]:
-        """A step; a quarter or half turn, and a reflection, where the samples contain them."""
-        margin = self.stencil.padding + 2
-
-        def inside(y: Tensor) -> Tensor:
-            return y[..., margin:-margin, margin:-margin]
-
-        def step(x: Tensor) -> Tensor:
-            return x.roll((1, -2), (-2, -1))
-
-        found = {"translation": SampleMotion(step, step, inside)}
-        if not self.is_random():
-            for quarters in (1, 2):
-                order = self.fixed_samples().permutation(quarters * math.pi / 2)
-                if order is not None and len(order) > 1:
-                    found["rotation"] = self._motion(order, quarters, False)
-                    break
-            order = self.fixed_samples().permutation(0.0, -1.0) if self.mirrored else None
-            if order is not None:
-                found["reflection"] = self._motion(order, 0, True)
-        return found
-
-    def _motion(self, order: Tensor, quarters: int, mirror: bool) -> SampleMotion:
-        def plane(x: Tensor) -> Tensor:
-            return x.flip(-1) if mirror else x.rot90(quarters, (-2, -1))
-
-        def field(x: Tensor) -> Tensor:
-            # Fewer samples than the grid: no motion fits, and any order shows it.
-            return plane(x.index_select(2, order if len(order) == x.shape[2] else torch.arange(x.shape[2]).flip(0)))
-
-        return SampleMotion(plane if self.lifting else field, field)
 
     def extra_repr(self) -> str:
         """Channels, support, samples and dial."""
         kind = f"{self.sampling}, mirrored" if self.mirrored else self.sampling
-        soft = "".join(f", {name}={value:.3g}" for name, value in self.relaxation().items())
-        channels = f"{self.in_channels}, {self.out_channels}, size {self.stencil.size}"
+        soft = "".join(f", {name}={value:.3g}" for name, value in self.dial().items())
+        channels = f"{self.in_type.rho} → {self.out_type.rho.name}, size {self.stencil.size}"
         return f"{channels}, samples={self.samples} ({kind}), lifting={self.lifting}{soft}"
 
 
-@register_relaxed
+@register_layer
 class SoftGroupConv2d(SoftLayer, GroupLayer):
     """(Φf)(u) = Σ_v k(ω log(u⁻¹v), ω' log b) f(v) on SE(2) or E(2), where b is v, or u; v runs over the samples.
 
@@ -228,18 +210,18 @@ class SoftGroupConv2d(SoftLayer, GroupLayer):
     relaxed, its absolute coordinates times the domain frequency ω'. With all ω' = 0 it is a group convolution. A
     lifting layer starts from an image: its kernel sees the turned displacement only, and n rotations come out.
 
-    Shapes: ``(batch, in_channels, samples, height, width)``, or ``(batch, in_channels, height, width)`` if
-    ``lifting``, to ``(batch, out_channels, samples, height', width')``.
+    Shapes: ``(batch, fields · samples, height, width)``, or ``(batch, scalars, height, width)`` if ``lifting``, to
+    ``(batch, fields · samples, height', width')``: the samples of a field are the channels of a regular representation.
 
     Equivariance: under translations, away from the border, exactly if ``translation_softness`` is None or 0; under
     those rotations about the center that the samples and the pixels share, exactly if ``rotation_softness`` is None
     or 0: a quarter turn of the image turns the maps and moves the samples on. Under other rotations approximately.
 
     Args:
-        in_channels: of the input.
-        out_channels: of the output.
+        in_type: regular fields of C_n or D_n on the plane, or how many; scalars if ``lifting``.
+        out_type: regular fields, or how many.
         kernel_size: of the square around the support; 1 is a pointwise layer, which sees the angle only.
-        samples: elements of the rotation group, n.
+        samples: elements of the rotation group, n; 8 unless given, or as the types say.
         rotation_softness: ω' of rotations; None leaves them strict.
         translation_softness: ω', or (ω'_row, ω'_column), of translations; None leaves them strict.
         learn: are the ω' parameters?
@@ -262,9 +244,9 @@ class SoftGroupConv2d(SoftLayer, GroupLayer):
     >>> lift = SoftGroupConv2d(3, 4, samples=8, lifting=True)
     >>> layer = SoftGroupConv2d(4, 4, samples=8, rotation_softness=1.0, learn=True)
     >>> layer(lift(torch.randn(2, 3, 15, 15))).shape
-    torch.Size([2, 4, 8, 15, 15])
-    >>> layer.relaxation()
-    {'rotation': 1.0}
+    torch.Size([2, 32, 15, 15])
+    >>> layer.in_type, layer.dial()
+    (Field(4 regular on Grid2d(C8)), {'rotation': 1.0})
     """
 
     tied = True
@@ -272,11 +254,11 @@ class SoftGroupConv2d(SoftLayer, GroupLayer):
     @checked
     def __init__(
         self,
-        in_channels: int,
-        out_channels: int,
+        in_type: int | FieldType,
+        out_type: int | FieldType,
         *,
         kernel_size: int = 7,
-        samples: int = 8,
+        samples: int | None = None,
         rotation_softness: float | None = None,
         translation_softness: float | Sequence[float] | None = None,
         learn: bool = False,
@@ -301,16 +283,9 @@ class SoftGroupConv2d(SoftLayer, GroupLayer):
             softness["translation"] = check_softness(who, translation_softness, 2)
         if rotation_softness is not None:
             softness["rotation"] = check_softness(who, rotation_softness, 1)
-            if lifting and domain == "input":
-                raise InputError(
-                    who,
-                    expected="no rotation_softness in a lifting layer, whose input has no angle",
-                    got=repr(rotation_softness),
-                    fix="Relax rotations in the layers behind it, or take domain='output'.",
-                )
         super().__init__(
-            in_channels,
-            out_channels,
+            in_type,
+            out_type,
             kernel_size=kernel_size,
             samples=samples,
             mirrored=mirrored,
@@ -331,7 +306,15 @@ class SoftGroupConv2d(SoftLayer, GroupLayer):
             variant=variant,
         )
 
-    def draw(self, generator: torch.Generator | None = None) -> GroupSamples:
+    def _group_sizes(self) -> tuple[int, int]:
+        return self.samples, 1 if self.lifting else self.samples
+
+    def _turn(self, g: int) -> Tensor:
+        x_first = self._element(g)
+        swap = torch.tensor([[0.0, -1.0], [1.0, 0.0]], dtype=torch.float64, device=x_first.device)  # (row, column)
+        return swap @ x_first @ swap.T
+
+    def draw(self, generator: torch.Generator | None = None) -> Orientations:
         """The grid, or the grid turned by a random offset."""
         if self.is_random():
             device = self.net.weight.device
@@ -339,7 +322,7 @@ class SoftGroupConv2d(SoftLayer, GroupLayer):
         return self.fixed_samples()
 
     @classmethod
-    def examples(cls) -> Iterator[Relaxed]:
+    def examples(cls) -> Iterator[RelaxedLayer]:
         """Each subgroup by itself and both, lifting and not, both networks, with and without reflections."""
         yield cls(2, 3, kernel_size=3, samples=4, rotation_softness=0.7, learn=True, hidden=8)
         yield cls(2, 2, kernel_size=3, samples=4, translation_softness=0.5, rotation_softness=1.0, hidden=8)
@@ -348,3 +331,46 @@ class SoftGroupConv2d(SoftLayer, GroupLayer):
         yield cls(2, 2, kernel_size=3, samples=8, rotation_softness=1.0, mirrored=True, activation="sin", hidden=8)
         yield cls(2, 2, kernel_size=1, samples=4, rotation_softness=1.0, bias=False, hidden=8)
         yield cls(1, 2, kernel_size=5, samples=1, translation_softness=0.5, padding="valid", hidden=8)
+
+
+def regular_types(
+    who: str,
+    in_type: int | FieldType,
+    out_type: int | FieldType,
+    samples: int | None,
+    *,
+    mirrored: bool,
+    lifting: bool,
+) -> tuple[FieldType, FieldType, bool]:
+    """Regular fields of C_n or D_n before and after, and whether those before are scalars instead."""
+    if isinstance(in_type, FieldType) != isinstance(out_type, FieldType):
+        raise InputError(who, expected="two field types, or two numbers of fields", got=f"{in_type} and {out_type}")
+    if isinstance(in_type, FieldType) and isinstance(out_type, FieldType):
+        group, order = out_type.rho.group, getattr(out_type.rho.group, "order", 0)
+        scalar = order > 1 and all(_is_trivial(atom) for atom in in_type.rho.atoms)
+        fits = isinstance(out_type.space, Grid2d) and in_type.space == out_type.space and _all_regular(out_type)
+        fits = fits and isinstance(group, Cyclic | Dihedral) and samples in (None, order)
+        if not fits or not (scalar or _all_regular(in_type)):
+            raise InputError(
+                who,
+                expected="regular fields of C_n or D_n on one plane (scalars before a lifting layer)",
+                got=f"{in_type} and {out_type}" + (f" with samples={samples}" if samples is not None else ""),
+                fix="Loosen a layer between other types with intertwine.relaxed.relax(layer, images, how='soft').",
+            )
+        return in_type, out_type, scalar
+    count = check_samples(who, 8 if samples is None else samples, mirrored=mirrored)
+    for name, number in (("in_type", in_type), ("out_type", out_type)):
+        if not isinstance(number, int) or number < 1:
+            raise InputError(who, expected=f"{name}: a field type, or 1 or more fields", got=repr(number))
+    plane = Grid2d(sampled_group(count, mirrored=mirrored))
+    before = plane.field(f"{in_type}*{'trivial' if lifting else 'regular'}")
+    return before, plane.field(f"{out_type}*regular"), lifting
+
+
+def _all_regular(field: FieldType) -> bool:
+    group = field.rho.group
+    return isinstance(group, FiniteGroup) and all(atom == group.regular for atom in field.rho.atoms)
+
+
+def _is_trivial(atom: Representation) -> bool:
+    return isinstance(atom.group, FiniteGroup) and atom == atom.group.trivial

@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Self
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import pad, unfold
 
 from .._devices import autocast_rounds
 from .._kept import Kept, kept_table
 from .._numerics import require_memory
 from ..errors import InputError
+from ..spaces import FieldType
 from ._kernel_net import KERNEL_NETS, KernelNet, Parts
 from ._kernel_norm import sampled_norm
-from ._relaxed import Relaxed
+from ._kernel_shares import TRANSLATION, LocalKernels
+from ._relaxed_layer import RelaxedLayer
 from ._soft_stencil import Stencil, check_stencil
 from ._soft_variants import VARIANTS, Sizes, cheapest, check_variant
 
 Domain = Literal["input", "output"]
+_REFERENCE = 7  # places along a side of the square on which shares are computed
 
 
-class KernelLayer(Relaxed):
+class KernelLayer(RelaxedLayer):
     """A linear layer with the kernel k(ω ⊙ a, ω' ⊙ b), a the relative and b the absolute coordinates.
 
     ω' is kept for each soft subgroup by itself, as ``<subgroup>_softness``: a parameter if it is learned, else a
@@ -35,8 +39,8 @@ class KernelLayer(Relaxed):
 
     def __init__(
         self,
-        in_channels: int,
-        out_channels: int,
+        in_type: FieldType,
+        out_type: FieldType,
         *,
         kernel_size: int,
         padding: str | int,
@@ -47,12 +51,9 @@ class KernelLayer(Relaxed):
         bias: bool,
         variant: str | None,
     ) -> None:
-        super().__init__()
+        super().__init__(in_type, out_type)
         who = type(self).__name__
-        for what, number in (("in_channels", in_channels), ("out_channels", out_channels)):
-            if not isinstance(number, int) or number < 1:
-                raise InputError(who, expected=f"{what} of 1 or more", got=repr(number), fix=f"Give {what}=1 or more.")
-        self.in_channels, self.out_channels, self.domain = in_channels, out_channels, domain
+        self.in_fields, self.out_fields, self.domain = len(in_type.rho.atoms), len(out_type.rho.atoms), domain
         self.stencil = check_stencil(who, kernel_size, padding, support)
         self.variant = check_variant(who, variant)
         self.soft = tuple(softness)
@@ -63,7 +64,7 @@ class KernelLayer(Relaxed):
             else:
                 self.register_buffer(f"{subgroup}_softness", value)
         self._start = {name: value.tolist() for name, value in softness.items()}
-        self.bias = nn.Parameter(torch.zeros(out_channels)) if bias else None
+        self.bias = nn.Parameter(torch.zeros(self.out_fields)) if bias else None
         self._cache = Kept[tuple[Tensor, ...]]()
         self._norms: list[Tensor] | None = None
 
@@ -81,8 +82,15 @@ class KernelLayer(Relaxed):
         return getattr(self, f"{subgroup}_softness")
 
     @abstractmethod
-    def _coordinates(self, x: Tensor, moving: bool, where: Any) -> tuple[Parts, Parts]:
-        """Pieces of the relative and the absolute coordinates, which broadcast to (g, y, x, tap, sample, ·)."""
+    def _coordinates(self, device: torch.device, where: Any, place: Tensor | None) -> tuple[Parts, Parts]:
+        """Pieces of the relative and the absolute coordinates, which broadcast to (g, y, x, tap, sample, ·).
+
+        ``place`` is ω' ⊙ position; None where it is 0.
+        """
+
+    @abstractmethod
+    def _fixed(self, g: int = 0) -> Any:
+        """``where`` of a call on the grid, absolute coordinates moved by element g of the stabilizer."""
 
     def _moving(self) -> bool:
         """Does the kernel depend on the place? Not if ω' is 0 and will not be asked for a gradient."""
@@ -93,11 +101,11 @@ class KernelLayer(Relaxed):
             return True
         return (value.requires_grad and torch.is_grad_enabled()) or bool(value.detach().count_nonzero() > 0)
 
-    # A compiled model calls the layer as it is: the choice of a variant and what is kept are Python.
-    @torch.compiler.disable  # type: ignore[untyped-decorator]
     def _layer(self, x: Tensor, groups: int, where: Any, key: tuple[object, ...], extra: Sequence[Tensor]) -> Tensor:
         """The layer on ``(batch, channels, samples, height, width)``; ``key`` and ``extra`` stand for ``where``."""
         self._check_size(x)
+        if torch.compiler.is_compiling():  # the choice of a variant and what is kept are Python
+            return self._by_unfolding(x, where)
         forced = self.variant is not None and VARIANTS[self.variant].moves
         moving = forced or self._moving()
         weights = [*self.parameters(), *(self.softness_of(name) for name in self.soft), *extra]
@@ -121,7 +129,8 @@ class KernelLayer(Relaxed):
                     fix="Take fewer samples, fewer hidden units or a smaller image.",
                     itemsize=x.element_size(),
                 )
-            table, mixture = self.net.table(*self._coordinates(x, moving, where)), self.net.mixture()
+            table = self.net.table(*self._coordinates(x.device, where, self._position_part(x, moving)))
+            mixture = self.net.mixture()
             full = (groups, *self._places(x, moving), self.stencil.taps, x.shape[2], table.shape[-1])
             if self._norms is not None:
                 self._norms.append(sampled_norm(table, mixture, groups * self.stencil.taps * x.shape[2]))
@@ -134,6 +143,40 @@ class KernelLayer(Relaxed):
         y = VARIANTS[name].run(x, prepared, self.stencil)
         return y if self.bias is None else y + self.bias[:, None, None, None]
 
+    def _by_unfolding(self, x: Tensor, where: Any) -> Tensor:
+        """The layer by plain torch operations, without a look at sizes or values: for tracers and compilers."""
+        stencil, p = self.stencil, self.stencil.padding
+        padded = pad(x.flatten(1, 2), (p, p, p, p))
+        taps = [i * stencil.size + j for i, j in stencil.offsets]
+
+        def seen(maps: Tensor) -> Tensor:
+            """What each place sees: ``(batch, channels, taps, places)``."""
+            return unfold(maps, stencil.size).unflatten(1, (-1, stencil.size**2))[:, :, taps]
+
+        place = self._place_part(padded, x.shape[-2], x.shape[-1], seen) if TRANSLATION in self.soft else None
+        table = self.net.table(*self._coordinates(self._device(), where, place))
+        patches = seen(padded).unflatten(1, (self.in_fields, -1))  # batch, field, sample, tap, place
+        filtered = torch.einsum("glxtsj,ncstl->ncgjl", table, patches)
+        y = torch.einsum("ncgjl,jco->nogl", filtered, self.net.mixture())
+        y = y.unflatten(-1, (x.shape[-2] + 2 * p - stencil.size + 1, -1))
+        return y if self.bias is None else y + self.bias[:, None, None, None]
+
+    def _device(self) -> torch.device:
+        """Of the weights, past a tracer that would answer with a stand-in."""
+        weight = self.net._parameters["weight"]
+        return weight.device if weight is not None else torch.device("cpu")
+
+    def _place_part(self, padded: Tensor, height: int, width: int, seen: Callable[[Tensor], Tensor]) -> Tensor:
+        """ω' ⊙ position, ``(1, places, 1, taps or 1, 1, 2)``, counted by tensor operations."""
+        ones = torch.ones_like(padded[:1, :1])
+        index = torch.cat([ones.cumsum(2), ones.cumsum(3)], 1) - (1 + self.stencil.padding)
+        position = torch.cat([(2 * index[:, :1] + 1) / height - 1, (2 * index[:, 1:] + 1) / width - 1], 1)
+        if self.domain == "input":
+            at = seen(position)
+        else:
+            at = unfold(position, self.stencil.size).unflatten(1, (2, -1)).mean(2, keepdim=True)
+        return self.softness_of(TRANSLATION) * at[0].permute(2, 1, 0)[None, :, None, :, None]
+
     def _places(self, x: Tensor, moving: bool) -> tuple[int, int]:
         height, width = self.stencil.out_size(x.shape[-2]), self.stencil.out_size(x.shape[-1])
         return (height, width) if moving else (1, 1)
@@ -142,8 +185,8 @@ class KernelLayer(Relaxed):
         height, width = self._places(x, True)
         return Sizes(
             batch=len(x),
-            channels=self.in_channels,
-            out=self.out_channels,
+            channels=self.in_fields,
+            out=self.out_fields,
             samples=x.shape[2],
             groups=groups,
             places=height * width,
@@ -159,8 +202,11 @@ class KernelLayer(Relaxed):
         """ω' ⊙ position, ``(1, y, x, tap or 1, 1, 2)``; None where it is 0."""
         if not moving or "translation" not in self.soft:
             return None
-        place = (x.shape[-2], x.shape[-1], self.domain == "input", self.net.weight.dtype, self.net.weight.device)
-        return self.softness_of("translation") * _positions(self.stencil, *place)[None, :, :, :, None]
+        return self.softness_of("translation") * _positions(*self._position_key(x))[None, :, :, :, None]
+
+    def _position_key(self, x: Tensor) -> tuple[Stencil, int, int, bool, torch.dtype, torch.device]:
+        weight = self.net.weight
+        return self.stencil, x.shape[-2], x.shape[-1], self.domain == "input", weight.dtype, weight.device
 
     def _check_size(self, x: Tensor) -> None:
         if not all(self._places(x, True)) or min(self._places(x, True)) < 1:
@@ -171,13 +217,15 @@ class KernelLayer(Relaxed):
                 fix="Give a larger image or a larger padding.",
             )
 
-    def _check_input(self, x: Tensor, dimensions: Sequence[str]) -> None:
-        """Are the axes and the channels those of the layer?"""
+    def _require_channels(self, x: Tensor, channels: int) -> None:
+        """Are the axes, the channels and the dtype those of the layer?"""
         weight = self.net.weight
-        if x.dim() != len(dimensions) or x.shape[1] != self.in_channels:
-            shape = ", ".join(dimensions).replace("channels", f"{self.in_channels} channels")
+        if x.dim() != 4 or x.shape[1] != channels:
             raise InputError(
-                type(self).__name__, expected=f"({shape})", got=str(tuple(x.shape)), fix="Check the input's shape."
+                type(self).__name__,
+                expected=f"(batch, {channels} channels, height, width)",
+                got=str(tuple(x.shape)),
+                fix=f"The channels are those of {self.in_type}.",
             )
         if x.dtype != weight.dtype and not autocast_rounds(x):
             raise InputError(
@@ -187,11 +235,89 @@ class KernelLayer(Relaxed):
                 fix="Cast the input or the layer, for example layer.double().",
             )
 
+    def output_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
+        """Sizes of the output."""
+        height, width = sizes
+        self._check_size(torch.empty(1, 1, 1, height, width, device="meta"))
+        return self.stencil.out_size(height), self.stencil.out_size(width)
+
+    def interior(self, sizes: Sequence[int]) -> tuple[int, int] | None:
+        """A shift by one place, away from the zeros around."""
+        return 1, self.stencil.padding
+
+    def local_kernels(self, sizes: Sequence[int]) -> LocalKernels:
+        """The kernel of every place, from the network."""
+        height, width = sizes
+        stencil, out = self.stencil, self.output_sizes(sizes)
+        x = self.net.weight.new_zeros(1, self.in_fields, 1, height, width)
+        kernel = self.net(*self._coordinates(x.device, self._fixed(), self._position_part(x, TRANSLATION in self.soft)))
+        samples, groups = kernel.shape[4], kernel.shape[0]
+        kernel = kernel.expand(groups, *out, stencil.taps, samples, self.out_fields, self.in_fields)
+        ordered = kernel.permute(3, 1, 2, 5, 0, 6, 4)  # tap, row, column, out field, group, in field, sample
+        square = stencil.square(ordered.flatten(5, 6).flatten(3, 4))
+        weight = square.unflatten(0, (stencil.size, stencil.size)).movedim((0, 1), (-2, -1))
+        if self.bias is None:
+            return LocalKernels(weight)
+        return LocalKernels(weight, self.bias.repeat_interleave(groups).expand(*out, -1))
+
 
 class SoftLayer(KernelLayer):
     """A layer that leaves its symmetry by ω' alone: it is equivariant under a subgroup where its ω' is 0."""
 
-    def relaxation(self) -> Mapping[str, float]:
+    def squared_shares(self) -> Mapping[str, Tensor]:
+        """From the table of the kernel network on a small square image; no kernel is made.
+
+        Strict kernels depend on the relative coordinates alone. The projection of h_j(a, b) averages over the places,
+        or over the elements that move b, and its norm follows from the products of the mixture ⟨V_i, V_j⟩.
+        """
+        if not self.soft:
+            return {}
+        size = max(_REFERENCE, self.stencil.size - 2 * self.stencil.padding + _REFERENCE - 1)
+        x = self.net.weight.new_zeros(1, self.in_fields, 1, size, size)
+        flat = self.net.mixture().flatten(1)
+        gram = flat @ flat.T
+        groups, samples = self._group_sizes()
+        full = (groups, *self._places(x, True), self.stencil.taps, samples, len(gram))
+
+        def table(g: int) -> Tensor:
+            """h with the absolute coordinates moved by element g."""
+            place = self._position_part(x, True)
+            if place is not None:
+                turn = self._turn(g).to(place)
+                softness = self.softness_of(TRANSLATION)
+                positions = _positions(*self._position_key(x))
+                place = softness * (positions @ turn.T)[None, :, :, :, None]
+            return self.net.table(*self._coordinates(x.device, self._fixed(g), place)).expand(full)
+
+        def norm(h: Tensor) -> Tensor:
+            return ((h @ gram) * h).sum().clamp_min(0)
+
+        here = table(0)
+        whole = norm(here) + self._bias_square(here)
+        shares = {}
+        if TRANSLATION in self.soft:
+            shares[TRANSLATION] = norm(here - here.mean((1, 2), keepdim=True)) / whole.clamp_min(1e-300)
+        group = self.in_type.space.stabilizer
+        order = getattr(group, "order", 1)
+        if order > 1:
+            mean = torch.stack([table(g) for g in range(order)]).mean(0)
+            shares[group.name] = norm(here - mean) / whole.clamp_min(1e-300)
+        return shares
+
+    def _bias_square(self, table: Tensor) -> Tensor:
+        """Σ b² over all places and output samples."""
+        places = table.shape[0] * table.shape[1] * table.shape[2]
+        return table.new_zeros(()) if self.bias is None else places * self.bias.square().sum()
+
+    @abstractmethod
+    def _group_sizes(self) -> tuple[int, int]:
+        """How many samples the output and the input have."""
+
+    @abstractmethod
+    def _turn(self, g: int) -> Tensor:
+        """Element g of the stabilizer as a matrix on (row, column)."""
+
+    def dial(self) -> Mapping[str, float]:
         """‖ω'‖ of each relaxed subgroup."""
         return {name: float(self.softness_of(name).detach().norm()) for name in self.soft}
 

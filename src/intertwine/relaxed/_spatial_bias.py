@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Self
 
 import torch
 from torch import Tensor, nn
 
 from .._checked import Floats, checked
+from ..nn import register_layer
+from ..spaces import FieldType
 from ._combining import SHARING, PlaceTable, Sharing, apart_from_mean
-from ._local_window import LocalWindow, Pair, add_noise_, channel_count, random_images, stride_motion
-from ._relaxed import Relaxed, SampleMotion, register_relaxed
+from ._kernel_shares import TRANSLATION, LocalKernels
+from ._local import require_trivial_group
+from ._local_window import LocalWindow, Pair, add_noise_, common_interior
+from ._relaxed_layer import RelaxedLayer, scalars
 
 
-@register_relaxed
-class SpatialBias2d(Relaxed):
+@register_layer
+class SpatialBias2d(RelaxedLayer):
     """y[o, i, j] = x[o, i, j] + s(i, j) + b[o], with the same s for all channels and s(i, j) = r(i) + c(j) by default.
 
     After a convolution it gives a convolution with spatial bias. Because s is the same in every channel, a batch norm
@@ -26,7 +30,7 @@ class SpatialBias2d(Relaxed):
     Equivariance: commutes with translations, away from the border, exactly where s is constant.
 
     Args:
-        channels: of the input.
+        in_type: scalars on the plane, or their number.
         input_size: height and width of the maps; others are refused.
         sharing: ``factorized`` r(i) + c(j), ``full`` s(i, j), ``rows`` r(i) or ``columns`` c(j).
         bias: whether there is the bias b of the channels too.
@@ -37,13 +41,17 @@ class SpatialBias2d(Relaxed):
     """
 
     @checked
-    def __init__(self, channels: int, *, input_size: Pair, sharing: Sharing = "factorized", bias: bool = False) -> None:
-        super().__init__()
+    def __init__(
+        self, in_type: int | FieldType, *, input_size: Pair, sharing: Sharing = "factorized", bias: bool = False
+    ) -> None:
         who = type(self).__name__
-        self.channels = channel_count(who, "channels", channels)
+        field = scalars(who, "in_type", in_type)
+        require_trivial_group(who, field)
+        super().__init__(field, field)
         self.window = LocalWindow.of(who, input_size, 1)
+        self.fixed_sizes = self.window.input_size
         self.spatial = PlaceTable(1, self.window.output_size, sharing)
-        self.bias = nn.Parameter(torch.zeros(channels)) if bias else None
+        self.bias = nn.Parameter(torch.zeros(field.dim)) if bias else None
 
     def reset_parameters(self) -> None:
         """No bias; the table has a method of its own."""
@@ -53,11 +61,23 @@ class SpatialBias2d(Relaxed):
     @checked
     def forward(self, x: Floats) -> Tensor:
         """The input with the bias added."""
-        self.window.check(type(self).__name__, x, self.channels)
+        self.window.check(type(self).__name__, x, self.in_type.dim)
+        return self.compute(x)
+
+    def compute(self, x: Tensor) -> Tensor:
+        """The map itself."""
         return x + spatial_map(self.spatial, self.bias)
 
+    def output_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
+        """The sizes that the layer was built for."""
+        return self.window.output_sizes(type(self).__name__, sizes)
+
+    def interior(self, sizes: Sequence[int]) -> tuple[int, int] | None:
+        """A shift by one place, anywhere."""
+        return common_interior([self.window])
+
     @classmethod
-    def examples(cls) -> Iterator[Relaxed]:
+    def examples(cls) -> Iterator[RelaxedLayer]:
         """All kinds of sharing."""
         for sharing in SHARING:
             yield cls(2, input_size=(6, 5), sharing=sharing, bias=sharing == "full")
@@ -68,10 +88,27 @@ class SpatialBias2d(Relaxed):
         self.spatial.fill_(self.spatial().mean((1, 2)))
         return self
 
+    def squared_shares(self) -> Mapping[str, Tensor]:
+        """``translation``: Σ(s − mean s)² over the squared norm of the map x + s + b, whose kernel is the identity."""
+        bias = self._bias_map()
+        outside = apart_from_mean(bias).square().sum()
+        return {TRANSLATION: outside / (bias.numel() + bias.square().sum())}
+
+    def local_kernels(self, sizes: Sequence[int]) -> LocalKernels:
+        """The identity and the bias at every place."""
+        self.output_sizes(sizes)
+        bias = self._bias_map().movedim(0, -1)
+        one = torch.eye(self.in_type.dim, dtype=bias.dtype, device=bias.device)[:, :, None, None]
+        return LocalKernels(one.expand(*bias.shape[:2], *one.shape), bias)
+
+    def _bias_map(self) -> Tensor:
+        """s + b, ``(channels, H, W)``."""
+        return spatial_map(self.spatial, self.bias).expand(self.in_type.dim, *self.window.output_size)
+
     @torch.no_grad()
-    def relaxation(self) -> Mapping[str, float]:
-        """``translation``: the root mean square of s minus its mean."""
-        return {"translation": float(self.penalty().sqrt())}
+    def dial(self) -> Mapping[str, float]:
+        """The root mean square of s minus its mean."""
+        return {"spatial bias": float(self.penalty().sqrt())}
 
     def penalty(self) -> Tensor:
         """The mean square of s minus its mean."""
@@ -82,14 +119,6 @@ class SpatialBias2d(Relaxed):
         for values in self.spatial.parameters():
             add_noise_(values, scale, generator)
         return self
-
-    def sample_input(self, generator: torch.Generator | None = None) -> Tensor:
-        """White noise, three maps."""
-        return random_images((3, self.channels, *self.window.input_size), next(self.parameters()), generator)
-
-    def sample_motions(self) -> Mapping[str, SampleMotion]:
-        """A shift by one place."""
-        return {"translation": stride_motion(self.window)}
 
 
 def spatial_map(spatial: PlaceTable | None, channels: Tensor | None) -> Tensor:

@@ -137,7 +137,7 @@ def _relaxation(demo: Demo, *, plots: bool) -> list[Block]:
                 )
         rows: list[list[str | float | int | None]] = [
             [layer or "(network)", kind, *(values.get(column) for column in columns)]
-            for layer, kind, values in table.rows
+            for layer, kind, values, _ in table.rows
         ]
         caption = "0 is the strictly equivariant layer; the rest was learned."
         figures.append(Table(f"{name} network", ["layer", "kind", *columns], rows, caption))
@@ -146,7 +146,7 @@ def _relaxation(demo: Demo, *, plots: bool) -> list[Block]:
 
 def _along(table: RelaxationTable | None, column: str) -> list[tuple[float, list[float]]]:
     rows = table.rows if table is not None else ()
-    return [(float(k), [values[column]]) for k, (*_, values) in enumerate(rows, 1) if column in values]
+    return [(float(k), [values[column]]) for k, (_, _, values, _) in enumerate(rows, 1) if column in values]
 
 
 def _depth(demo: Demo) -> list[Block]:

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
-from ..relaxed import LowRankLocalConv2d, Relaxed, SoftConv2d, motion_error
+from ..relaxed import TRANSLATION, LowRankLocalConv2d, RelaxedLayer, SoftConv2d
+from ..testing import equivariance_errors
 from ._pixels import signed_pixels
 
 IMAGE = 33
@@ -78,13 +79,7 @@ def _gratings(count: int, phases: Tensor) -> Tensor:
     return waves * torch.exp(-2.0 * (x**2 + y**2))
 
 
-@torch.no_grad()
-def _error(layer: Relaxed) -> float:
-    motion = layer.sample_motions()["translation"]
-    return motion_error(layer, motion, layer.sample_input(torch.Generator().manual_seed(0)))
-
-
-def _answer(layer: Relaxed) -> dict[str, Any]:
+def _answer(layer: RelaxedLayer) -> dict[str, Any]:
     filters = filters_at_places(layer)
     mean = filters.mean(0)
     top = float(filters.abs().max())
@@ -95,7 +90,7 @@ def _answer(layer: Relaxed) -> dict[str, Any]:
         "filters": [signed_pixels(each, top) for each in filters],
         "largest": top,
         "relaxation": dict(layer.relaxation()),
-        "error": _error(layer),
+        "error": equivariance_errors(layer, size=IMAGE)[TRANSLATION],
         "spread": float((filters - mean).norm() / filters.norm().clamp_min(1e-30)),
     }
 

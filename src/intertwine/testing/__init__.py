@@ -5,6 +5,7 @@ from ._conformance import assert_conforms as assert_conforms
 from ._device import assert_deferred as assert_deferred
 from ._device import assert_follows_device as assert_follows_device
 from ._equivariance import assert_equivariant as assert_equivariant
+from ._equivariance import equivariance_errors as equivariance_errors
 from ._laws import cocycle_residual as cocycle_residual
 from ._laws import distance as distance
 from ._laws import group_residual as group_residual

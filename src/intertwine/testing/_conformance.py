@@ -12,12 +12,14 @@ from torch import Tensor
 
 from .._checked import checked
 from ..errors import InputError
-from ..nn import Layer, to_plain
+from ..nn import Layer, Relaxed, to_plain
+from ..relaxed import relaxed_layers, to_equivariant_
 from ..spaces import Grid, HomogeneousSpace, SphereGrid
 from ._device import assert_follows_device
-from ._equivariance import assert_equivariant
+from ._equivariance import assert_equivariant, equivariance_errors
 
 Check = Callable[[Layer], None]
+_DIALS = ("_softness", "extent", "keep")
 
 
 @checked
@@ -61,15 +63,26 @@ def assert_conforms(layer: Layer, *, checks: Sequence[str] | None = None, seed: 
 
 
 def scrambled(layer: Layer) -> Layer:
-    """A copy with arbitrary weights and statistics, so that no value hides a mistake by being 0 or 1."""
+    """A copy with arbitrary weights and statistics, so that no value hides a mistake by being 0 or 1.
+
+    Relaxed layers are moved away from their equivariant point in their own way: a dial is no weight.
+    """
     layer = copy.deepcopy(layer)
+    relaxed = [module for _, module in relaxed_layers(layer)]
     with torch.no_grad():
-        for p in layer.parameters():
-            p.add_(0.3 * torch.randn_like(p))
+        for name, p in layer.named_parameters():
+            if not _is_dial(name):
+                p.add_(0.3 * torch.randn_like(p))
+        for each in relaxed:
+            each.perturb_(0.3)
         for key, value in layer.state_dict().items():
             if "running" in key:
                 value.add_(torch.rand_like(value))
     return layer
+
+
+def _is_dial(name: str) -> bool:
+    return name.endswith(_DIALS)
 
 
 def example_input(layer: Layer, dtype: torch.dtype = torch.float32, *, least: int = 7) -> Tensor:
@@ -79,6 +92,8 @@ def example_input(layer: Layer, dtype: torch.dtype = torch.float32, *, least: in
 
 def _sizes(layer: Layer, least: int) -> tuple[int, ...]:
     space = layer.in_type.space
+    if layer.fixed_sizes is not None:
+        return layer.fixed_sizes
     if isinstance(space, HomogeneousSpace):
         return (space.points,)
     if not isinstance(space, Grid):
@@ -108,7 +123,7 @@ class _Lopsided(Layer):
 
     def __init__(self, layer: Layer) -> None:
         super().__init__(layer.in_type, layer.out_type, layer.claim)
-        self.layer = layer
+        self.layer, self.fixed_sizes = layer, layer.fixed_sizes
         for grid in ("in_grid", "out_grid"):
             if hasattr(layer, grid):
                 setattr(self, grid, getattr(layer, grid))
@@ -127,17 +142,35 @@ class _Lopsided(Layer):
     def output_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
         return self.layer.output_sizes(sizes)
 
+    def interior(self, sizes: Sequence[int]) -> tuple[int, int] | None:
+        return self.layer.interior(sizes)
+
     def to_plain(self) -> torch.nn.Module:
         return to_plain(self.layer)
 
 
 def _breaks(layer: Layer) -> None:
-    """The other direction: a layer that cannot commute must be caught."""
+    """The other direction: a layer that cannot commute must be caught, and a share must be felt."""
+    claim = layer.claim
+    if isinstance(claim, Relaxed):
+        _require_felt(layer, claim)
     try:
         assert_equivariant(_Lopsided(layer))
     except AssertionError:
         return
     raise AssertionError(f"{_name(layer)} behind an input that fades along space still counts as equivariant")
+
+
+def _require_felt(layer: Layer, claim: Relaxed) -> None:
+    """A relaxed subgroup breaks the symmetry measurably: by a thousandth of its share at least."""
+    errors = equivariance_errors(layer)
+    for name, share in claim.shares.items():
+        if share > 1e-3 and name in errors and not errors[name] > 1e-3 * share:
+            raise AssertionError(
+                f"{_name(layer)} claims a share of {share:.2g} outside {name} but commutes to {errors[name]:.2g}"
+            )
+    if not any(share > 1e-3 for share in claim.shares.values()):
+        raise AssertionError(f"{_name(layer)} claims to be relaxed, but perturb_ relaxes nothing")
 
 
 def _float32(layer: Layer) -> None:
@@ -153,8 +186,10 @@ def _gradients(layer: Layer) -> None:
     layer = layer.double()
     x = example_input(layer, torch.float64, least=4)[:1].requires_grad_()
     layer.train(not any("running" in key for key in layer.state_dict()))
+    estimated = {name for _, part in relaxed_layers(layer) for name in part.surrogate_gradients}
+    weights = [p for name, p in layer.named_parameters() if name.rpartition(".")[2] not in estimated]
     torch.autograd.gradcheck(
-        lambda x, *_: _repeatable(layer, x), (x, *layer.parameters()), eps=1e-6, atol=1e-5, rtol=1e-4, fast_mode=True
+        lambda x, *_: _repeatable(layer, x), (x, *weights), eps=1e-6, atol=1e-5, rtol=1e-4, fast_mode=True
     )
 
 
@@ -176,14 +211,19 @@ def _state(layer: Layer) -> None:
         with torch.no_grad():
             layer(x)
         _require(set(layer.state_dict()) == fresh, layer, "the same keys in training and evaluation")
-    learned = {key for key, _ in layer.named_parameters()}
-    kept = {key for key in fresh if "running" not in key}
+    learned = {key for key, _ in layer.named_parameters() if not _is_setting(key)}
+    kept = {key for key in fresh if "running" not in key and not _is_setting(key)}
     _require(kept == learned, layer, f"a state of weights and statistics alone, not {sorted(kept - learned)}")
     other = scrambled(layer).eval()
     with torch.no_grad():
         other(x)  # so that a filter is kept, which loading must drop
         other.load_state_dict(layer.state_dict())
         _require(torch.equal(other(x), layer.eval()(x)), layer, "the same output after loading the state")
+
+
+def _is_setting(key: str) -> bool:
+    """Is it a number that was chosen or drawn once, rather than derived from weights?"""
+    return key.endswith((*_DIALS, "filter_waves", "domain_waves"))
 
 
 def _copies(layer: Layer) -> None:
@@ -194,10 +234,11 @@ def _copies(layer: Layer) -> None:
             before = layer(x)  # with a kept filter, where there is one
             twin = copied(layer)
             _require(torch.equal(twin(x), before), layer, "a copy with the same output")
+            same = (twin.in_type, twin.claim) == (layer.in_type, layer.claim)
+            _require(same, layer, "a copy of the same type and claim")
             for p in twin.parameters():
                 p.mul_(2)
             _require(torch.equal(layer(x), before), layer, "a copy that shares nothing")
-        _require((twin.in_type, twin.claim) == (layer.in_type, layer.claim), layer, "a copy of the same type and claim")
 
 
 def _pickled(layer: Layer) -> Layer:
@@ -206,7 +247,7 @@ def _pickled(layer: Layer) -> Layer:
 
 
 def _plain(layer: Layer) -> None:
-    for dtype, tolerance in ((torch.float32, 1e-6), (torch.float64, 1e-12)):
+    for dtype, tolerance in ((torch.float32, _traced_tolerance(layer)), (torch.float64, 1e-12)):
         ours = copy.deepcopy(layer).to(dtype).eval()
         plain, x = to_plain(ours), example_input(ours, dtype)
         free = not plain.training and not any(isinstance(module, Layer) for module in plain.modules())
@@ -215,7 +256,18 @@ def _plain(layer: Layer) -> None:
             _require_close(plain(x), ours(x), tolerance, layer, "the plain twin")
 
 
+def _traced_tolerance(layer: Layer) -> float:
+    """Relaxed layers have a way of their own for tracers, with other rounding."""
+    return 1e-5 if isinstance(layer.claim, Relaxed) else 1e-6
+
+
+def _shape_from_weights(layer: Layer) -> bool:
+    return any(part.shape_from_weights for _, part in relaxed_layers(layer))
+
+
 def _compile(layer: Layer) -> None:
+    if _shape_from_weights(layer):
+        return
     x = example_input(layer)
     torch._dynamo.reset()
     for mode in (True, False):
@@ -223,7 +275,7 @@ def _compile(layer: Layer) -> None:
         expected = _repeatable(layer, x)
         compiled = torch.compile(layer, fullgraph=True, backend="eager")
         torch.manual_seed(0)
-        _require_close(compiled(x), expected, 1e-6, layer, "torch.compile")
+        _require_close(compiled(x), expected, _traced_tolerance(layer), layer, "torch.compile")
 
 
 def _export(layer: Layer) -> None:
@@ -231,9 +283,9 @@ def _export(layer: Layer) -> None:
     x = example_input(layer)
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the exporter's own
-        for model in (layer, to_plain(layer)):
+        for model in (to_plain(layer),) if _shape_from_weights(layer) else (layer, to_plain(layer)):
             exported = torch.export.export(model, (x,))
-            _require_close(exported.module()(x), layer(x), 1e-6, layer, "torch.export")
+            _require_close(exported.module()(x), layer(x), _traced_tolerance(layer), layer, "torch.export")
 
 
 def _autocast(layer: Layer) -> None:
@@ -247,6 +299,8 @@ def _autocast(layer: Layer) -> None:
 
 
 def _device(layer: Layer) -> None:
+    if _shape_from_weights(layer):  # on the device without numbers nobody knows it
+        to_equivariant_(layer)
     assert_follows_device(layer, example_input(layer))
 
 

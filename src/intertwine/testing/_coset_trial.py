@@ -23,6 +23,7 @@ def coset_trial(layer: Layer, space: HomogeneousSpace, noise: torch.Generator) -
     def move(g: int) -> Move:
         return Move(
             f"element {g} of {group.name}",
+            group.name,
             lambda f: layer.in_type.transform(f, g),
             lambda f: layer.out_type.transform(f, g),
         )

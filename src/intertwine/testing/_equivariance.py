@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import deepcopy
 
 import torch
@@ -9,12 +10,15 @@ from torch import Tensor
 
 from .._checked import Positive, checked
 from ..errors import InputError
-from ..nn import Approximate, Layer
+from ..nn import Approximate, Layer, Relaxed, Strict
+from ..relaxed import TRANSLATION, to_equivariant_
 from ..spaces import Grid, HomogeneousSpace, Space, Sphere
 from ._coset_trial import coset_trial
 from ._grid_trial import grid_trial
 from ._sphere_trial import sphere_trial
 from ._trial import Move, Trial
+
+_NOTHING = 1e-9  # a share below this is none
 
 
 @checked
@@ -31,8 +35,9 @@ def assert_equivariant(
     The layer knows its types, so nothing else need be given. On a grid the elements of H that keep the lattice must
     commute to ``tolerance``, and so must translations where the layer is periodic; on a finite G/H all elements of G;
     on the sphere random rotations. The other elements, for a layer that claims to be
-    :class:`~intertwine.nn.Approximate`, must commute on smooth fields within the bound of the claim. The layer is not
-    changed.
+    :class:`~intertwine.nn.Approximate`, must commute on smooth fields within the bound of the claim. A layer or network
+    that claims to be :class:`~intertwine.nn.Relaxed` is held to this at its equivariant point, in a copy; where it
+    stands, it must commute with the subgroups of share 0. The layer is not changed.
 
     Args:
         layer: any :class:`~intertwine.nn.Layer`, registered or your own.
@@ -59,15 +64,56 @@ def assert_equivariant(
         raise InputError("assert_equivariant", expected="a tolerance of 0 or more", got=str(tolerance))
     trial = _trial(layer, size, torch.Generator().manual_seed(seed))
     layer = deepcopy(layer).double().train(training)
+    claim = layer.claim
+    if not isinstance(claim, Relaxed):
+        return _hold(layer, claim, trial, tolerance, broken=())
+    broken = tuple(name for name, share in claim.shares.items() if share > _NOTHING)
+    here = _hold(layer, claim.strict, trial, tolerance, broken=broken)
+    return max(here, _hold(_at_equivariant_point(layer), claim.strict, trial, tolerance, broken=()))
+
+
+@checked
+def equivariance_errors(layer: Layer, *, size: Positive | None = None, seed: int = 0) -> dict[str, float]:
+    """The largest error of each subgroup, |Φ(π1(g) f) − π2(g) Φ(f)| relative to the output, as the layer stands.
+
+    What a relaxed layer does, beside what its claim says about its kernel. Only elements that map the samples to
+    themselves are tried; ``translation`` is there if the layer says where it must hold.
+
+    >>> from intertwine.relaxed import SoftConv2d
+    >>> layer = SoftConv2d(1, 2, kernel_size=3, softness=0.5)
+    >>> equivariance_errors(layer)["translation"] > 0.01
+    True
+    >>> equivariance_errors(layer.to_equivariant_())["translation"] < 1e-12
+    True
+    """
+    trial = _trial(layer, size, torch.Generator().manual_seed(seed))
+    layer = deepcopy(layer).double().eval()
+    worst: dict[str, float] = {}
+    for move in trial.exact:
+        worst[move.subgroup] = max(worst.get(move.subgroup, 0.0), _error(layer, trial.inputs, move))
+    return worst
+
+
+def _hold(layer: Layer, claim: Strict, trial: Trial, tolerance: float, *, broken: Sequence[str]) -> float:
+    """The largest error of the elements that must commute exactly; those of ``broken`` subgroups are left out."""
     worst = 0.0
     for move in trial.exact:
+        if move.subgroup in broken:
+            continue
         error = _error(layer, trial.inputs, move)
         _require(error, tolerance, layer, move, trial)
         worst = max(worst, error)
-    if isinstance(layer.claim, Approximate) and trial.smooth is not None:
+    if isinstance(claim, Approximate) and trial.smooth is not None:
         for move in trial.inexact:
-            _require(_mean_error(layer, trial, move), layer.claim.bound, layer, move, trial)
+            if move.subgroup not in broken:
+                _require(_mean_error(layer, trial, move), claim.bound, layer, move, trial)
     return worst
+
+
+def _at_equivariant_point(layer: Layer) -> Layer:
+    strict = deepcopy(layer)
+    to_equivariant_(strict)
+    return strict
 
 
 def _trial(layer: Layer, size: int | None, noise: torch.Generator) -> Trial:
@@ -99,7 +145,10 @@ def _as_field(out: Tensor, space: Space) -> Tensor:
 
 
 def _error(layer: Layer, f: Tensor, move: Move) -> float:
-    left, right = _run(layer, move.on_input(f)), move.on_output(_run(layer, f))
+    left, right = _run(layer, move.on_input(f)), _run(layer, f)
+    if right.shape[1] != layer.out_type.dim and move.subgroup != TRANSLATION:  # part of its output is lost
+        return float("inf")
+    left, right = move.where(left), move.where(move.on_output(right))
     error = float((left - right).abs().max() / right.abs().max().clamp_min(1e-300)) if right.numel() else 0.0
     return error if error == error else float("inf")
 

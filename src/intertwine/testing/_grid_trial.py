@@ -12,8 +12,9 @@ from torch.nn.functional import conv1d
 from ..errors import InputError
 from ..groups import Element, FiniteGroup, Group, LieGroup, Octahedral
 from ..nn import Layer
+from ..relaxed import TRANSLATION
 from ..spaces import FieldType, Grid, Motion
-from ._trial import Move, Trial
+from ._trial import Move, Trial, everywhere
 
 Named = tuple[str, Element]
 
@@ -27,13 +28,13 @@ _SMOOTH_LEAST = {2: 28, 3: 16}  # an array that leaves room for a smooth field i
 
 def grid_trial(layer: Layer, space: Grid, size: int | None, noise: torch.Generator) -> Trial:
     """Elements that keep the lattice and one translation; and elements that do not keep it, of every component."""
-    n = size if size is not None else _size_that_fits(layer, space.dimension, least=0)
-    sizes = (n,) * space.dimension
+    sizes = _sizes(layer, space.dimension, size)
     f = torch.randn(2, layer.in_type.dim, *sizes, dtype=torch.float64, generator=noise)
     candidates = _pairs(layer, _random_elements(_group(layer), noise))
     others = [pair for pair in candidates if not _keeps_lattice(space, pair[1])]
     others = others[:1] if isinstance(_group(layer), FiniteGroup) else others  # one is like the other
-    if others and size is None:
+    n = sizes[0]
+    if others and size is None and layer.fixed_sizes is None:
         n = _size_that_fits(layer, space.dimension, least=_SMOOTH_LEAST[space.dimension])
     smooth = _smooth_field(layer.in_type, n, space.dimension, noise) if others else None
     inexact = [_turn(layer, *pair, padding="zeros") for pair in others]
@@ -46,20 +47,45 @@ def _exact_moves(layer: Layer, space: Grid, sizes: tuple[int, ...]) -> Iterator[
             yield _turn(layer, *pair, padding="circular")
     step = layer.shift_step(sizes)
     if step is not None:
-        there = torch.tensor([2.0, -1.0, 1.0][: space.dimension], dtype=torch.float64)
-        on_input = space.motion(step * there, space.stabilizer.identity)
-        on_output = _motion(layer.out_type, there, layer.out_type.space.stabilizer.identity)
-        yield Move(
-            f"the translation by {tuple(int(step * t) for t in there)}",
-            lambda f: layer.in_type.transform(f, on_input),
-            lambda f: layer.out_type.transform(f, on_output),
-        )
+        yield _shift(layer, space, step, (2.0, -1.0, 1.0))
+    inside = layer.interior(sizes) if step is None else None
+    if inside is not None and min(layer.output_sizes(sizes)) > 2 * inside[1] + 2:
+        yield _shift(layer, space, inside[0], (1.0, -1.0, 1.0), margin=inside[1] + 1)
+
+
+def _shift(layer: Layer, space: Grid, step: int, by: Sequence[float], *, margin: int = 0) -> Move:
+    """A translation of the input by so many steps, of the output by so many samples, away from a margin."""
+    there = torch.tensor(by[: space.dimension], dtype=torch.float64)
+    on_input = space.motion(step * there, space.stabilizer.identity)
+    after = layer.out_type.space
+    on_output = _motion(layer.out_type, there, after.stabilizer.identity)
+
+    def inside(f: Tensor) -> Tensor:
+        for axis in range(-space.dimension, 0):
+            f = f.narrow(axis, margin, f.shape[axis] - 2 * margin)
+        return f
+
+    return Move(
+        f"the translation by {tuple(int(step * t) for t in there)}",
+        TRANSLATION,
+        lambda f: layer.in_type.transform(f, on_input),
+        # Channel by channel, however many there are: a partial layer may have lost some.
+        lambda f: after.field(f"{f.shape[1]}*trivial").transform(f, on_output),
+        inside if margin else everywhere,
+    )
+
+
+def _sizes(layer: Layer, dimension: int, size: int | None) -> tuple[int, ...]:
+    if size is not None:
+        return (size,) * dimension
+    return layer.fixed_sizes or (_size_that_fits(layer, dimension, least=0),) * dimension
 
 
 def _turn(layer: Layer, name: str, h_in: Element, h_out: Element, *, padding: str) -> Move:
     g_in, g_out = _motion(layer.in_type, None, h_in), _motion(layer.out_type, None, h_out)
     return Move(
         name,
+        _group(layer).name,
         lambda f: layer.in_type.transform(f, g_in, padding=padding),
         lambda f: layer.out_type.transform(f, g_out, padding=padding),
     )

@@ -27,6 +27,7 @@ def sphere_trial(layer: Layer, noise: torch.Generator) -> Trial:
     moves = [
         Move(
             f"random rotation {number}",
+            "SO(3)",
             lambda f, g=g: layer.in_type.transform(f, g, grid=before),  # type: ignore[misc]
             lambda f, g=g: layer.out_type.transform(f, g, grid=after),  # type: ignore[misc]
         )

@@ -8,17 +8,24 @@ from dataclasses import dataclass, field
 from torch import Tensor
 
 
+def everywhere(f: Tensor) -> Tensor:
+    return f
+
+
 @dataclass(frozen=True)
 class Move:
-    """One element of the group, as it acts on the input of a layer and on its output."""
+    """One element of the group, as it acts on the input of a layer and on its output.
+
+    Attributes:
+        subgroup: ``translation``, or the name of the group it is from.
+        where: the part of an output where the two must agree.
+    """
 
     name: str
+    subgroup: str
     on_input: Callable[[Tensor], Tensor]
     on_output: Callable[[Tensor], Tensor]
-
-
-def _everywhere(f: Tensor) -> Tensor:
-    return f
+    where: Callable[[Tensor], Tensor] = everywhere
 
 
 @dataclass(frozen=True)
@@ -39,4 +46,4 @@ class Trial:
     exact: Iterable[Move]
     smooth: Tensor | None = None
     inexact: Iterable[Move] = field(default=())
-    where: Callable[[Tensor], Tensor] = _everywhere
+    where: Callable[[Tensor], Tensor] = everywhere

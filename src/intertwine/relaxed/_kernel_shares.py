@@ -1,0 +1,97 @@
+"""The one unit of relaxation: which share of a position-dependent kernel lies outside the strict kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from .._checked import checked
+from ..groups import FiniteGroup
+from ..spaces import FieldType, Grid
+
+TRANSLATION = "translation"
+_SMALLEST = 1e-300
+
+
+@checked
+@dataclass(frozen=True)
+class LocalKernels:
+    """A linear layer on a grid, written out: the kernel and the bias that it applies at every position.
+
+    Attributes:
+        weight: ``(*positions, out, in, *taps)``.
+        bias: ``(*positions, out)``, or None.
+    """
+
+    weight: Tensor
+    bias: Tensor | None = None
+
+    @property
+    def dimension(self) -> int:
+        """The number of spatial axes."""
+        return (self.weight.ndim - 2) // 2
+
+    def parts(self) -> list[Tensor]:
+        """Weight and bias, each ``(*positions, ...)``."""
+        return [self.weight] if self.bias is None else [self.weight, self.bias]
+
+
+@checked
+def kernel_shares(kernels: LocalKernels, in_type: FieldType, out_type: FieldType) -> dict[str, Tensor]:
+    """‖κ − P_S κ‖² / ‖κ‖² for the translations and for the stabilizer H, from every kernel of a layer.
+
+    P averages over positions for the translations; for H it averages κ(x, y) ↦ ρ2(h) κ(h⁻¹x, h⁻¹y) ρ1(h)⁻¹. The bias
+    counts as the weight of one more input that is 1 everywhere. This is the slow, obvious way, in time and memory of
+    every kernel; layers compute the same from less.
+
+    H must be finite and map the pixel grid to itself; otherwise only the translations are there.
+
+    >>> from intertwine.spaces import Grid2d
+    >>> one = Grid2d("C1").field("1*trivial")
+    >>> same = torch.ones(4, 4, 1, 1, 3, 3, dtype=torch.float64)
+    >>> kernel_shares(LocalKernels(same), one, one)
+    {'translation': tensor(0., dtype=torch.float64)}
+    """
+    d = kernels.dimension
+    positions = tuple(range(d))
+    shares = {TRANSLATION: _share([(part, part.mean(positions, keepdim=True)) for part in kernels.parts()])}
+    space = in_type.space
+    group = space.stabilizer
+    if isinstance(space, Grid) and isinstance(group, FiniteGroup) and group.order > 1 and space.exact:
+        moved = [_moved(kernels, in_type, out_type, space, h) for h in range(group.order)]
+        means = [torch.stack([each.parts()[k] for each in moved]).mean(0) for k in range(len(kernels.parts()))]
+        shares[group.name] = _share(list(zip(kernels.parts(), means, strict=True)))
+    return shares
+
+
+def _share(pairs: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
+    """Σ‖part − projection‖² / Σ‖part‖², 0 for a kernel that is 0."""
+    outside = torch.stack([(part - projected).square().sum() for part, projected in pairs]).sum()
+    whole = torch.stack([part.square().sum() for part, _ in pairs]).sum()
+    return outside / whole.clamp_min(_SMALLEST)
+
+
+def _moved(kernels: LocalKernels, in_type: FieldType, out_type: FieldType, space: Grid, h: int) -> LocalKernels:
+    """The kernels of π2(h) Φ π1(h)⁻¹."""
+    motion = space.from_stabilizer(h)
+    d = kernels.dimension
+    scalar = space.field("trivial")
+
+    def turned(values: Tensor) -> Tensor:
+        """Samples on the last d axes of a centered array, moved by h."""
+        flat = values.reshape(-1, 1, *values.shape[-d:])
+        return scalar.transform(flat, motion).reshape(values.shape)
+
+    rho_out, rho_in = out_type.rho(h).to(kernels.weight), in_type.rho(h).to(kernels.weight)
+    taps_last = turned(kernels.weight)  # the taps
+    positions_last = turned(taps_last.movedim(tuple(range(d)), tuple(range(-d, 0))))  # the positions
+    weight = positions_last.movedim(tuple(range(-d, 0)), tuple(range(d)))
+    back = torch.linalg.inv(rho_in)
+    weight = torch.einsum("oa,pabt,bi->poit", rho_out, weight.flatten(0, d - 1).flatten(3), back).reshape(weight.shape)
+    if kernels.bias is None:
+        return LocalKernels(weight)
+    bias = turned(kernels.bias.movedim(-1, 0)).movedim(0, -1)
+    return LocalKernels(weight, bias @ rho_out.T)

@@ -101,11 +101,11 @@ class TestDomainFrequency:
 
 
 @pytest.mark.parametrize("kind", [SoftGroupConv2d, PartialGroupConv2d])
-@pytest.mark.parametrize("samples", [0, -1, 0.5, 4.0, math.nan, "8", None])
+@pytest.mark.parametrize("samples", [0, -1, 0.5, 4.0, math.nan, "8"])
 def test_fewer_than_one_group_sample(kind, samples):
     with pytest.raises(
         InputError,
-        match=f"{kind.__name__}: expected (at least 1 group sample|samples to be a whole number); got {samples!r}",
+        match=f"{kind.__name__}: expected (at least 1 group sample|samples to be a whole number or None); got {samples!r}",
     ):
         kind(2, 3, samples=samples)
     with pytest.raises(InputError, match=r"an even number of group samples, 2 or more|samples to be a whole number"):

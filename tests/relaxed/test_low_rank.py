@@ -38,7 +38,7 @@ def by_hand(layer: LowRankLocalConv2d, x: torch.Tensor) -> torch.Tensor:
     window, w = layer.window, layer.combining_weights()
     (sh, sw), (dh, dw), (kh, kw) = window.stride, window.dilation, window.kernel_size
     padded = window.padded(x)
-    out = x.new_zeros(x.shape[0], layer.out_channels, *window.output_size)
+    out = x.new_zeros(x.shape[0], layer.out_type.dim, *window.output_size)
     for i in range(window.output_size[0]):
         for j in range(window.output_size[1]):
             rows, columns = i * sh + dh * torch.arange(kh), j * sw + dw * torch.arange(kw)
@@ -358,7 +358,7 @@ def test_bad_input(layer):
     for stride in (0, (1, 2, 3), 1.5):
         with pytest.raises(InputError, match=r"stride(: one or two whole numbers| to be a whole number)"):
             build(stride=stride)
-    with pytest.raises(InputError, match="in_channels of 1 or more"):
+    with pytest.raises(InputError, match="1 or more channels"):
         build(0, 4, 3)
     good = build()
     for shape in ((3, 2, 9, 8), (3, 1, 8, 8), (2, 8, 8)):

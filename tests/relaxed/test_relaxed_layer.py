@@ -23,7 +23,7 @@ from intertwine.relaxed import (
 from intertwine.spaces import Grid2d
 from intertwine.testing import assert_equivariant, equivariance_errors
 
-RELAXED = {name: kind for name, kind in tnn.LAYERS.items() if issubclass(kind, RelaxedLayer)}
+RELAXED = {name: kind for name in tnn.LAYERS if issubclass(kind := tnn.LAYERS[name], RelaxedLayer)}
 EXAMPLES = [
     pytest.param(name, number, id=f"{name}-{number}")
     for name, kind in RELAXED.items()
@@ -114,7 +114,9 @@ def applied(
     kernels: LocalKernels, x: torch.Tensor, layer: RelaxedLayer, place: tuple[int, int], step: int
 ) -> torch.Tensor:
     kernel = kernels.weight[place]
-    dilation = getattr(getattr(layer, "window", None), "dilation", (1, 1)) if not getattr(layer, "mixed", False) else (1, 1)
+    dilation = (
+        getattr(getattr(layer, "window", None), "dilation", (1, 1)) if not getattr(layer, "mixed", False) else (1, 1)
+    )
     starts = first_pixels(layer)
     taps = [
         [starts[axis] + place[axis] * step + dilation[axis] * a for a in range(kernel.shape[2 + axis])]

@@ -15,7 +15,7 @@ from ..errors import InputError
 from ..nn import register_layer
 from ..spaces import FieldType
 from ._combining import apart_from_mean
-from ._kernel_shares import TRANSLATION, LocalKernels
+from ._kernel_shares import TRANSLATION, LocalKernels, share
 from ._local import require_trivial_group
 from ._local_window import LocalWindow, Pair, add_noise_, common_interior, pair
 from ._relaxed_layer import RelaxedLayer, scalars
@@ -130,7 +130,7 @@ class CoordConv2d(RelaxedLayer):
         bias = self._bias_map(self._reference())[0]
         outside = apart_from_mean(bias).square().sum()
         whole = bias[0].numel() * self.weight[:, : self.in_type.dim].square().sum() + bias.square().sum()
-        return {TRANSLATION: outside / whole.clamp_min(1e-300)}
+        return {TRANSLATION: share(outside, whole)}
 
     def local_kernels(self, sizes: Sequence[int]) -> LocalKernels:
         """One filter everywhere; what the coordinates add is a bias that depends on the place."""

@@ -13,7 +13,6 @@ from ..groups import FiniteGroup
 from ..spaces import FieldType, Grid
 
 TRANSLATION = "translation"
-_SMALLEST = 1e-300
 
 
 @checked
@@ -71,7 +70,12 @@ def _share(pairs: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
     """Σ‖part − projection‖² / Σ‖part‖², 0 for a kernel that is 0."""
     outside = torch.stack([(part - projected).square().sum() for part, projected in pairs]).sum()
     whole = torch.stack([part.square().sum() for part, _ in pairs]).sum()
-    return outside / whole.clamp_min(_SMALLEST)
+    return share(outside, whole)
+
+
+def share(outside: Tensor, whole: Tensor) -> Tensor:
+    """‖κ − Pκ‖² / ‖κ‖², 0 where there is no kernel."""
+    return outside / whole.clamp_min(torch.finfo(whole.dtype).tiny)
 
 
 def _moved(kernels: LocalKernels, in_type: FieldType, out_type: FieldType, space: Grid, h: int) -> LocalKernels:

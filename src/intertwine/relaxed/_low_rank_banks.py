@@ -15,7 +15,7 @@ from .._checked import checked
 from ..errors import InputError
 from ..spaces import FieldType
 from ._combining import Normalize, PlaceTable, Sharing, apart_from_mean
-from ._kernel_shares import TRANSLATION, LocalKernels
+from ._kernel_shares import TRANSLATION, LocalKernels, share
 from ._local import apply_banks, require_trivial_group
 from ._local_window import LocalWindow, Padding, Pair, common_interior
 from ._relaxed_layer import RelaxedLayer, scalars
@@ -169,7 +169,7 @@ class LowRankBanks(RelaxedLayer):
         bias = self._bias_map()
         if bias is not None:
             outside, whole = outside + apart_from_mean(bias).square().sum(), whole + bias.square().sum()
-        return {TRANSLATION: outside / whole.clamp_min(1e-300)}
+        return {TRANSLATION: share(outside, whole)}
 
     def kernels_of(self, w: Tensor) -> LocalKernels:
         """The kernel of every place, for the combining weights w ``(K, Ho, Wo)``."""

@@ -18,7 +18,7 @@ from ..errors import InputError
 from ..spaces import FieldType
 from ._kernel_net import KERNEL_NETS, KernelNet, Parts
 from ._kernel_norm import sampled_norm
-from ._kernel_shares import TRANSLATION, LocalKernels
+from ._kernel_shares import TRANSLATION, LocalKernels, share
 from ._relaxed_layer import RelaxedLayer
 from ._soft_stencil import Stencil, check_stencil
 from ._soft_variants import VARIANTS, Sizes, cheapest, check_variant
@@ -296,12 +296,12 @@ class SoftLayer(KernelLayer):
         whole = norm(here) + self._bias_square(here)
         shares = {}
         if TRANSLATION in self.soft:
-            shares[TRANSLATION] = norm(here - here.mean((1, 2), keepdim=True)) / whole.clamp_min(1e-300)
+            shares[TRANSLATION] = share(norm(here - here.mean((1, 2), keepdim=True)), whole)
         group = self.in_type.space.stabilizer
         order = getattr(group, "order", 1)
         if order > 1:
             mean = torch.stack([table(g) for g in range(order)]).mean(0)
-            shares[group.name] = norm(here - mean) / whole.clamp_min(1e-300)
+            shares[group.name] = share(norm(here - mean), whole)
         return shares
 
     def _bias_square(self, table: Tensor) -> Tensor:

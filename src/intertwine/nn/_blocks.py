@@ -143,7 +143,7 @@ def _regular_table(kind: FieldType, group: FiniteGroup, kernel_size: tuple[int, 
     norms = turned.square().sum((1, 2)).repeat(group.order)
     taps = natural_correlation(kind.space, kernel_size)  # type: ignore[arg-type]
     # No two channels of a field share a weight in one row, so how alike they are makes no difference.
-    response = Response(group.order * natural_response(turned, taps, kind.rho).own)
+    response = Response(group.order * natural_response(turned[:, :, None], taps, group.trivial).own)
     return Table("regular", norms, response, tensors)
 
 

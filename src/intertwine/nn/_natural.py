@@ -58,7 +58,8 @@ def exchanged(rho: Representation) -> Tensor:
 def natural_response(kernels: Tensor, correlation: Tensor, rho: Representation) -> Response:
     """For kernels ``(..., channels of rho, taps)`` and the correlation of the taps."""
     seen = kernels @ correlation
-    return Response(float((seen * kernels).sum()), float(((exchanged(rho) @ seen) * kernels).sum()))
+    shared = float(((exchanged(rho) @ seen) * kernels).sum()) if rho.is_permutation else 0.0
+    return Response(float((seen * kernels).sum()), shared)
 
 
 def channel_correlation(scalars: float, permuted: float) -> float:

@@ -8,14 +8,16 @@ import pytest
 import torch
 
 from intertwine.errors import EmptyKernelSpaceError
-from intertwine.groups import O2, SO2, SO3, Cyclic, Dihedral, Icosahedral, Octahedral, Tetrahedral
+from intertwine.groups import O2, SO2, SO3, Cyclic, Dihedral, Icosahedral, MatrixRepresentation, Octahedral, Tetrahedral
 from intertwine.kernels import solve
 from intertwine.nn import Conv2d, FilterExpansion, _blocks
+from intertwine.nn._natural import LIFTED, channel_correlation, exchanged, natural_correlation
 from intertwine.nn._spread import collect, spread
 from intertwine.spaces import Grid2d, Grid3d
 
 C4, D4, C8, D1 = Cyclic(4), Dihedral(4), Cyclic(8), Dihedral(1)
 MIRROR = D4.quotient(D4.subgroup([4]))
+TWO_ORBITS = MatrixRepresentation(C4, (C4.regular + C4.quotient(C4.subgroup([2]))).matrices, name="two orbits")
 T, C5, O, I = Tetrahedral(), Cyclic(5), Octahedral(), Icosahedral()
 
 PAIRS = [
@@ -23,10 +25,15 @@ PAIRS = [
     (Grid2d(C4), C4.regular, C4.regular, "gather"),
     (Grid2d(D4), MIRROR, D4.regular, "gather"),
     (Grid2d(D4), MIRROR, D4.trivial, "gather"),
+    (Grid2d(D4), D4.regular, D4.trivial, "gather"),
     (Grid2d(D4), D4.irrep(1), D4.regular, "dense"),
+    (Grid2d(D4), D4.regular, D4.irrep(1), "dense"),
     (Grid2d(C8), C8.regular, C8.regular, "regular"),
     (Grid2d(Dihedral(8)), Dihedral(8).regular, Dihedral(8).regular, "regular"),
     (Grid2d(C8), C8.trivial, C8.regular, "dense"),
+    (Grid2d(C8), C8.regular, C8.trivial, "dense"),
+    (Grid2d(C4), TWO_ORBITS, C4.trivial, "gather"),
+    (Grid2d(C4), TWO_ORBITS, C4.irrep(1), "dense"),
     (Grid2d(SO2()), SO2().irrep(1), SO2().irrep(2), "dense"),
     (Grid2d(Cyclic(6), lattice="hexagonal"), Cyclic(6).regular, Cyclic(6).regular, "gather"),
     (Grid3d(T), T.regular, T.quotient(T.subgroup([1])), "gather"),
@@ -79,8 +86,11 @@ def test_copies_share_the_harmonics(space, rho1, rho2, k, monkeypatch):
     sizes = (k,) * space.dimension
     one = FilterExpansion(space.field(rho1), space.field(rho2), sizes)
     many = FilterExpansion(space.field(2 * rho1), space.field(rho2), sizes)
-    if many.blocks[0].way != "harmonic":
-        pytest.skip("with two copies the dense table is no larger than the filter")
+    assert [block.way for block in many.blocks] == ["harmonic"]
+    tables = dict(many.named_buffers())
+    assert "harmonics" in tables
+    assert tables.keys() == dict(one.named_buffers()).keys()
+    assert all(torch.equal(table, tables[name]) for name, table in one.named_buffers()), "none is kept for each copy"
     (weight,) = many.initial_weights()
     filters = many([weight]).view(rho2.dim, 2, rho1.dim, *sizes)
     for i in range(2):
@@ -93,12 +103,38 @@ def require_same_space(a, b, k, way):
     assert [block.way for block in expansion.blocks] == [way]
     assert expansion.shapes == [(1, 1, basis.dim)]
     unit = torch.eye(basis.dim, dtype=torch.float64)
-    ours = torch.stack([expansion([row[None, None]]) for row in unit]).flatten(1)
+    filters = torch.stack([expansion([row[None, None]]) for row in unit]).flatten(3)
+    ours = filters.flatten(1)
     theirs = basis.filters().flatten(1)
     assert torch.linalg.matrix_rank(ours) == basis.dim, "no weight is idle"
     fit = theirs.T @ torch.linalg.lstsq(theirs.T, ours.T).solution
     assert (fit - ours.T).abs().max() < 1e-12
     assert torch.allclose(expansion.blocks[0].norms, ours.square().sum(1), rtol=1e-9), "each kernel has its own norm"
+    require_the_response_of(filters, a, expansion)
+
+
+def require_the_response_of(filters, in_type, expansion):
+    """Against Σ κ c C κ written out, with c[a, b] = r for channels that the group exchanges."""
+    response, rho = expansion.blocks[0].response, in_type.rho
+    alike = natural_correlation(in_type.space, expansion.kernel_size)
+    for r in (0.0, 0.6):
+        c = torch.eye(rho.dim, dtype=torch.float64)
+        if rho.is_permutation:
+            c = torch.where(c + rho.matrices.mean(0) > 0, r + (1 - r) * c, c)
+        total = float(torch.einsum("koax,ab,xy,koby->", filters, c, alike, filters))
+        assert response.at(r) == pytest.approx(total, rel=1e-9)
+
+
+@pytest.mark.parametrize("group", [C4, D4])
+def test_channels_made_from_images_are_as_alike_as_the_rule_says(group):
+    """Images of correlation exp(-|x - y| / 8) through filters of 3 x 3 free taps."""
+    plane = Grid2d(group)
+    expansion = FilterExpansion(plane.field(group.trivial), plane.field(group.regular), (3, 3)).double()
+    filters = torch.stack([expansion([row[None, None]]) for row in torch.eye(9, dtype=torch.float64)]).flatten(2)
+    covariance = torch.einsum("kax,xy,kby->ab", filters, natural_correlation(plane, (3, 3)), filters) / 9
+    n = group.order
+    assert torch.allclose(covariance.diagonal(), torch.ones(n, dtype=torch.float64))
+    assert abs(float(covariance.sum() - n) / (n * n - n) - LIFTED) < 0.05
 
 
 @pytest.mark.parametrize(("plane", "rho1", "rho2", "way"), PAIRS)
@@ -192,6 +228,8 @@ def test_an_unconstrained_filter_is_outside():
     [
         (C4, 32 * C4.trivial, 32 * C4.regular),
         (D4, 8 * D4.regular + 20 * D4.irrep(1), 20 * D4.regular + 60 * D4.irrep(1) + 60 * D4.trivial),
+        (D4, 16 * D4.trivial + 8 * D4.regular, 20 * D4.regular + 60 * D4.irrep(1) + 60 * D4.trivial),
+        (C8, 16 * C8.trivial + 8 * C8.regular, 60 * C8.trivial + 60 * C8.irrep(1)),
         (C8, 12 * C8.regular, 12 * C8.regular),
         (SO2(), 20 * SO2().trivial + 20 * SO2().irrep(1), 60 * SO2().irrep(0) + 60 * SO2().irrep(2)),
         (O2(), 20 * O2().irrep(1), 60 * O2().irrep(2)),
@@ -204,8 +242,12 @@ def test_correlated_fields_keep_their_variance(group, rho1, rho2, gain):
     filters = expansion(expansion.initial_weights(gain))
     taps = torch.cartesian_prod(torch.arange(5.0), torch.arange(5.0))
     alike = torch.exp(-torch.cdist(taps, taps) / 8)
-    # Of each output coordinate, for independent inputs of variance 1 with this correlation.
-    variance = torch.einsum("oix,xy,oiy->o", filters.flatten(2), alike, filters.flatten(2))
+    scalars = sum(atom == group.trivial for atom in rho1.atoms) / rho1.dim
+    permuted = sum(atom.dim for atom in rho1.atoms if atom.is_permutation and atom.dim > 1) / rho1.dim
+    channels = torch.block_diag(*[exchanged(atom) for atom in rho1.atoms]) * channel_correlation(scalars, permuted)
+    channels = channels.float() + torch.eye(rho1.dim)
+    # Of each output coordinate, for inputs of variance 1 with this correlation, in which fields are independent.
+    variance = torch.einsum("oix,ij,xy,ojy->o", filters.flatten(2), channels, alike, filters.flatten(2))
     at = 0
     for kind in dict.fromkeys(rho2.atoms):
         n = kind.dim * rho2.atoms.count(kind)

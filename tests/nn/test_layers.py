@@ -24,6 +24,7 @@ from intertwine.nn import (
     ReLU,
     Sequential,
 )
+from intertwine.nn._natural import channel_correlation
 from intertwine.spaces import Grid2d, Grid3d
 from intertwine.testing import assert_equivariant
 
@@ -226,7 +227,11 @@ DEEP = {
     "D4 quotient": PLANE.field(16 * D4.quotient(D4.subgroup([4]))),
     "D4 vectors": PLANE.field(32 * D4.irrep(1)),
     "D4 mixed": PLANE.field(16 * D4.irrep(1) + 24 * D4.trivial + 6 * D4.regular),
+    "D4 trivial + regular": PLANE.field(24 * D4.trivial + 6 * D4.regular),
+    "D4 trivial + quotient": PLANE.field(24 * D4.trivial + 12 * D4.quotient(D4.subgroup([4]))),
+    "D4 vectors + regular": PLANE.field(16 * D4.irrep(1) + 6 * D4.regular),
     "C8 regular": Grid2d(C8).field(8 * C8.regular),
+    "C8 trivial + regular": Grid2d(C8).field(24 * C8.trivial + 6 * C8.regular),
     "C6 hexagonal": Grid2d(Cyclic(6), lattice="hexagonal").field(8 * Cyclic(6).regular),
     "SO(2)": Grid2d(SO2_).field(24 * SO2_.irrep(0) + 24 * SO2_.irrep(1) + 24 * SO2_.irrep(2)),
     "O(2)": Grid2d(O2()).field(32 * O2().irrep(1)),
@@ -273,7 +278,42 @@ def test_variance_of_smooth_fields_through_ten_layers(name):
     assert 0.2 < deep_variance(field, smooth_images(field.dim, size, field.space.dimension), draws) < 5
 
 
-@pytest.mark.parametrize("name", ["C4 regular", "C4 irreps", "D4 regular", "D4 mixed", "C8 regular", "SO(2)"])
+MIXTURES = [name for name in DEEP if "+" in name or name == "D4 mixed"]
+
+
+@pytest.mark.parametrize("name", [*MIXTURES, "D4 quotient"])
+def test_variance_of_smooth_images_through_ten_layers(name):
+    """The channels of a regular field made from images are alike, unlike those of random fields."""
+    torch.manual_seed(0)
+    assert 0.2 < deep_variance(DEEP[name], smooth_images(3, 16, 2), 9) < 5
+
+
+def test_variance_of_smooth_volumes_through_ten_layers():
+    torch.manual_seed(0)
+    volumes = torch.nn.functional.interpolate(smooth_images(3, 6, 3)[:2], scale_factor=2, mode="trilinear")
+    mixture = Grid3d(O).field(24 * O.trivial + 2 * O.regular)
+    assert 0.2 < deep_variance(mixture, (volumes - volumes.mean()) / volumes.std(), 5) < 5
+
+
+@pytest.mark.parametrize("name", ["D4 regular", "D4 mixed", "D4 trivial + regular", "D4 vectors + regular"])
+def test_the_channels_of_a_field_are_as_alike_as_the_first_weights_assume(name):
+    """The mean over ten layers on images, of the correlation between channels of one regular field."""
+    field = DEEP[name]
+    torch.manual_seed(0)
+    y, seen = smooth_images(3, 16, 2), []
+    field_before = PLANE.field(3 * D4.trivial)
+    with torch.no_grad():
+        for _ in range(10):
+            y = Conv2d(field_before, field, 3, padding=1, padding_mode="circular", bias=False)(y)
+            regular = y[:, field.dim - 8 * field.rho.atoms.count(D4.regular) :].unflatten(1, (-1, 8))
+            total, mean = regular.square().mean(), regular.mean(2).square().mean()
+            seen.append(float((8 * mean / total - 1) / 7))
+            field_before = field
+    scalars, permuted = field.rho.atoms.count(D4.trivial), 8 * field.rho.atoms.count(D4.regular)
+    assert abs(sum(seen) / 10 - channel_correlation(scalars / field.dim, permuted / field.dim)) < 0.2
+
+
+@pytest.mark.parametrize("name", ["C4 regular", "C4 irreps", "D4 regular", "C8 regular", "SO(2)", *MIXTURES])
 def test_variance_of_digits_through_ten_layers(name):
     """With 5 x 5 taps, on real images."""
     digits = torch.nn.functional.interpolate(load("digits").train.as_tensors()[0][:16], scale_factor=2, mode="bilinear")

@@ -26,7 +26,7 @@ from .._devices import on_cpu
 from ..groups import FiniteGroup, Representation
 from ..kernels import solve
 from ..spaces import FieldType, Grid
-from ._natural import natural_correlation, natural_response
+from ._natural import Response, natural_correlation, natural_response
 from ._spread import spread
 from ._tables import TableModule
 
@@ -53,7 +53,7 @@ class Table:
 
     way: str
     norms: Tensor
-    response: float
+    response: Response
     tensors: dict[str, Tensor]
 
     @property
@@ -85,7 +85,8 @@ def block_table(in_kind: FieldType, out_kind: FieldType, kernel_size: tuple[int,
         return _regular_table(out_kind, group, kernel_size)
     filters = solve(in_kind, out_kind, kernel_size=kernel_size, allow_empty=True).filters().flatten(3)
     basis = filters.flatten(1).contiguous()
-    response = natural_response(filters, natural_correlation(in_kind.space, kernel_size))  # type: ignore[arg-type]
+    taps = natural_correlation(in_kind.space, kernel_size)  # type: ignore[arg-type]
+    response = natural_response(filters, taps, in_kind.rho)
     return Table("dense", basis.square().sum(1), response, {"basis": basis})
 
 
@@ -103,10 +104,22 @@ def _gather_table(space: Grid, p1: Tensor, p2: Tensor, kernel_size: tuple[int, .
     if not bool(inside.all()):
         tensors["mask"] = inside.to(torch.float64)
     norms = torch.bincount(index.flatten(), minlength=len(numbers)).to(torch.float64)
-    alike = natural_correlation(space, kernel_size)[inside][:, inside]
-    pairs = index.flatten(0, 1)  # two taps count together where they share a weight
-    response = sum(float(((pairs == pairs[:, tap, None]) * row).sum()) for tap, row in enumerate(alike))
+    response = _gather_response(p1, p2, image[:, inside], natural_correlation(space, kernel_size))
     return Table("gather", norms, response, tensors)
+
+
+def _gather_response(p1: Tensor, p2: Tensor, places: Tensor, alike: Tensor) -> Response:
+    """Entries of a row that share a weight count together: those that an element which keeps the row exchanges."""
+    start = places[0]  # of the identity
+    own = torch.zeros(p2.shape[1], p1.shape[1], len(start), dtype=torch.float64)
+    shared, again = torch.zeros_like(own), torch.zeros_like(own)  # again: how many elements reach the same entry
+    for to2, to1, place in zip(p2, p1, places, strict=True):
+        row = (to2 == torch.arange(len(to2)))[:, None, None]
+        column = (to1 == torch.arange(len(to1)))[:, None]
+        own += (row & column) * alike[start, place]
+        shared += (row & ~column) * alike[start, place]
+        again += row & column & (place == start)
+    return Response(float((own / again).sum()), float((shared / again).sum()))
 
 
 def tap_images(space: Grid, kernel_size: tuple[int, ...]) -> Tensor:
@@ -128,7 +141,9 @@ def _regular_table(kind: FieldType, group: FiniteGroup, kernel_size: tuple[int, 
         "fourier": group.regular.decompose().basis,
     }
     norms = turned.square().sum((1, 2)).repeat(group.order)
-    response = group.order * natural_response(turned, natural_correlation(kind.space, kernel_size))  # type: ignore[arg-type]
+    taps = natural_correlation(kind.space, kernel_size)  # type: ignore[arg-type]
+    # No two channels of a field share a weight in one row, so how alike they are makes no difference.
+    response = Response(group.order * natural_response(turned[:, :, None], taps, group.trivial).own)
     return Table("regular", norms, response, tensors)
 
 
@@ -143,14 +158,15 @@ class FilterBlock(TableModule):
         d1: the dimension of the summand of the input.
         d2: the dimension of the summand of the output.
         norms: Σ|κ_k|² of the kernel of each weight, at one place of the output.
-        response: Σ tr κ_k C κ_kᵀ over the kernels of all weights, with C the correlation of the taps in natural images.
+        response: Σ tr κ_k C κ_kᵀ over the kernels of all weights, with C the correlation of taps and channels in fields
+            made from natural images.
     """
 
     copies: tuple[int, int]
     d1: int
     d2: int
     norms: Tensor
-    response: float
+    response: Response
     spectral = False
 
     @property

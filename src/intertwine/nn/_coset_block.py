@@ -18,6 +18,7 @@ from ..groups import Representation
 from ..kernels import KernelBasis, solve
 from ..spaces import FieldType, HomogeneousSpace
 from ._blocks import FilterBlock
+from ._natural import Response
 from ._summands import is_trivial
 
 
@@ -42,7 +43,10 @@ class CosetBlock(FilterBlock):
         super().__init__()
         table = coset_table(in_kind, out_kind)
         self.copies, self.d1, self.d2 = copies, in_kind.dim, out_kind.dim
-        self.norms, self.response = table.norms, float(table.norms.sum())  # to white noise: points are not ordered
+        self.norms, self.response = (
+            table.norms,
+            Response(float(table.norms.sum())),
+        )  # white noise: points are not ordered
         self._dense, self._twisted = table.basis is not None, table.twist is not None
         self.register_table("index", table.index)
         if table.basis is not None:

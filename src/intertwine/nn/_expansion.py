@@ -18,7 +18,8 @@ from . import _blocks
 from ._blocks import Block, FilterBlock, block_table, block_way
 from ._coset_block import CosetBlock
 from ._harmonic_block import HarmonicBlock, harmonic_table, harmonic_values
-from ._summands import summands
+from ._natural import channel_correlation
+from ._summands import is_trivial, summands
 from ._tables import TableModule
 
 
@@ -101,7 +102,8 @@ class FilterExpansion(TableModule):
         All kernels of a pair of summands have equal weights, so that all taps are used from the start, and every input
         channel that can reach an output field has the same share in the energy Σ E|κ|² of its filters. One number for
         each field then scales them: on an input of variance 1 whose samples are correlated as in natural images,
-        exp(-|x - y| / 8), the variance is gain², in closed form.
+        exp(-|x - y| / 8), the variance is gain², in closed form. The channels of one regular or quotient field count as
+        correlated, too: layers that make them from images and scalars make them alike.
 
         White noise is the wrong measure of it. Kernels with tied taps add up what is alike, and so do sampled kernels,
         which lack high frequencies: with unit variance on white noise ten layers of scalars would gain a factor of
@@ -111,9 +113,9 @@ class FilterExpansion(TableModule):
             gain: standard deviation of the output.
             generator: of the random numbers.
         """
-        weights = []
+        weights, r = [], self._in_correlation()
         for blocks in self._rows:
-            for block, std in zip(blocks, _deviations(blocks), strict=True):
+            for block, std in zip(blocks, _deviations(blocks, r), strict=True):
                 if block.weights:
                     weights.append(gain * std * torch.randn(*block.copies, block.weights, generator=generator))
         return weights
@@ -121,6 +123,13 @@ class FilterExpansion(TableModule):
     def extra_repr(self) -> str:
         """How each block is made."""
         return "; ".join(block.extra_repr() for block in self._blocks())
+
+    def _in_correlation(self) -> float:
+        """How alike the channels of one field of the input are; see :func:`channel_correlation`."""
+        sizes = [(rho, n * rho.dim) for rho, n in zip(self._in.kinds, self._in.counts, strict=True)]
+        scalars = sum(size for rho, size in sizes if is_trivial(rho))
+        permuted = sum(size for rho, size in sizes if rho.is_permutation and not is_trivial(rho))
+        return channel_correlation(scalars / self.dims[1], permuted / self.dims[1])
 
     def _blocks(self) -> list[FilterBlock]:
         return [block for block in self.blocks if isinstance(block, FilterBlock)]
@@ -136,10 +145,13 @@ class FilterExpansion(TableModule):
                 )
 
 
-def _deviations(blocks: Sequence[FilterBlock]) -> list[float]:
-    """For each block of a row the standard deviation of its weights that gives the output the variance 1."""
+def _deviations(blocks: Sequence[FilterBlock], r: float) -> list[float]:
+    """For each block of a row the standard deviation of its weights that gives the output the variance 1.
+
+    The input has variance 1, and r is the correlation of channels that the group exchanges.
+    """
     shares = [b.d1 * b.d2 / float(b.norms.sum()) if b.weights else 0.0 for b in blocks]
-    variance = sum(b.copies[1] * share * b.response / b.d2 for b, share in zip(blocks, shares, strict=True))
+    variance = sum(b.copies[1] * share * b.response.at(r) / b.d2 for b, share in zip(blocks, shares, strict=True))
     return [sqrt(share / variance) for share in shares]
 
 

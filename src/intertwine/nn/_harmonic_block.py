@@ -25,7 +25,7 @@ from ..groups import FiniteGroup, Representation
 from ..kernels import SteerableKernelBasis, angular_solutions
 from ..spaces import FieldType, Grid
 from ._blocks import FilterBlock, tap_images
-from ._natural import natural_correlation
+from ._natural import Response, exchanged, natural_correlation
 
 
 @dataclass(frozen=True)
@@ -73,6 +73,12 @@ class Irreducibles:
     counts: tuple[int, ...]
     basis: Tensor | None
 
+    def means(self, correlation: Tensor) -> list[float]:
+        """What this matrix, which the group keeps, is on each kind of irreducible, in the mean over its copies."""
+        turned = correlation if self.basis is None else self.basis.T @ correlation @ self.basis
+        sizes = [n * psi.dim for n, psi in zip(self.counts, self.kinds, strict=True)]
+        return [float(part.mean()) for part in turned.diagonal().split(sizes)]
+
 
 @dataclass(frozen=True)
 class HarmonicTable:
@@ -92,7 +98,7 @@ class HarmonicTable:
     columns: Irreducibles
     parts: tuple[Part, ...]
     norms: Tensor
-    response: float
+    response: Response
 
     @property
     def weights(self) -> int:
@@ -122,8 +128,9 @@ def harmonic_table(in_kind: FieldType, out_kind: FieldType, kernel_size: tuple[i
         return None
     shells = tap_harmonics(in_kind.space, kernel_size)
     rows, columns = _irreducibles(out_kind.rho), _irreducibles(in_kind.rho)
-    parts, norms, response = [], [torch.zeros(0, dtype=torch.float64)], 0.0
+    parts, norms, own, shared = [], [torch.zeros(0, dtype=torch.float64)], 0.0, 0.0
     correlation = natural_correlation(in_kind.space, kernel_size)  # type: ignore[arg-type]
+    alike = columns.means(exchanged(in_kind.rho))
     for (i, psi2), (j, psi1) in product(enumerate(rows.kinds), enumerate(columns.kinds)):
         for kind, shell in enumerate(shells):
             angular = angular_solutions(psi1, psi2, shell.psi)
@@ -131,11 +138,12 @@ def harmonic_table(in_kind: FieldType, out_kind: FieldType, kernel_size: tuple[i
             if len(angular):
                 parts.append(Part(i, j, kind, angular.flatten(1).contiguous(), shape))
                 gram = torch.einsum("smx,snx->smn", shell.values, shell.values)
-                own = torch.einsum("aijm,aijn,smn->sa", angular, angular, gram)
-                norms.append(own.expand(shape).flatten())
+                norm = torch.einsum("aijm,aijn,smn->sa", angular, angular, gram)
+                norms.append(norm.expand(shape).flatten())
                 natural = torch.einsum("smx,snx->smn", shell.values @ correlation, shell.values)
-                response += shape[0] * shape[1] * float(torch.einsum("aijm,aijn,smn->", angular, angular, natural))
-    return HarmonicTable(shells, rows, columns, tuple(parts), torch.cat(norms), response)
+                part = shape[0] * shape[1] * float(torch.einsum("aijm,aijn,smn->", angular, angular, natural))
+                own, shared = own + part, shared + part * alike[j]
+    return HarmonicTable(shells, rows, columns, tuple(parts), torch.cat(norms), Response(own, shared))
 
 
 @lru_cache(maxsize=64)

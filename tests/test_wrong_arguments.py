@@ -174,9 +174,8 @@ def complaints(name: str, target: Callable[..., Any], folder: Path) -> list[str]
 
 def networks() -> Iterator[tuple[str, Callable[..., Any]]]:
     """Layers and models, to be called with something else than their input."""
-    for room, registry in (("nn", tw.nn.LAYERS), ("relaxed", tw.relaxed.RELAXED)):
-        for layer in registry.values():
-            yield f"{room}.{layer.__name__}(...)", next(iter(layer.examples())).forward
+    for layer in tw.nn.LAYERS.values():
+        yield f"{layer.__name__}(...)", next(iter(layer.examples())).forward
     models, vae = tw.models, {"capsules": 3, "length": 5}
     for model in (
         models.GroupCNN(C4, 1, 10), models.VGG11(width=0.0625), models.GVGG11(width=0.0625), models.LeNet5(1, 28, 10),

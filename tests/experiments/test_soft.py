@@ -16,8 +16,9 @@ from intertwine.experiments._experiment import Job
 from intertwine.experiments._soft import _loss, _penalty, build, prepared
 from intertwine.experiments._soft_bank import filters
 from intertwine.experiments._soft_best import BestWeights, EnoughError
+from intertwine.groups import SO2
 from intertwine.models import SoftResNet
-from intertwine.relaxed import GroupSamples, SoftConv2d, SoftGroupConv2d, kernel_norms
+from intertwine.relaxed import Orientations, SoftConv2d, SoftGroupConv2d, kernel_norms
 from tests.data.files import write_mnist
 
 NAMES = ("soft", "soft-samples", "soft-augmented", "soft-cifar100", "soft-mnist6", "soft-rotmnist", "soft-frequency")
@@ -359,11 +360,11 @@ def test_a_bank_at_the_layers_own_size_is_its_kernel():
     torch.manual_seed(0)
     layer = SoftGroupConv2d(1, 1, samples=1, kernel_size=5, rotation_softness=1.0, hidden=8, bias=False)
     angle = torch.tensor([0.6], dtype=torch.float64)
-    x = torch.randn(1, 1, 1, 5, 5)
-    here = GroupSamples(angle)
+    x = torch.randn(1, 1, 5, 5)
+    here = Orientations(SO2().exp(angle[:, None]))
     kernel = filters(layer, angle, size=5)[0]
     with torch.no_grad():
-        assert torch.allclose(layer(x, here, here)[0, 0, 0, 2, 2], (kernel * x[0, 0, 0]).sum(), atol=1e-5)
+        assert torch.allclose(layer(x, here, here)[0, 0, 2, 2], (kernel * x[0, 0]).sum(), atol=1e-5)
 
 
 def test_figures(tmp_path):

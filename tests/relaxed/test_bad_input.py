@@ -105,7 +105,8 @@ class TestDomainFrequency:
 def test_fewer_than_one_group_sample(kind, samples):
     with pytest.raises(
         InputError,
-        match=f"{kind.__name__}: expected (at least 1 group sample|samples to be a whole number or None); got {samples!r}",
+        match=f"{kind.__name__}: expected (at least 1 group sample|samples to be a whole number or None); got "
+        f"{samples!r}",
     ):
         kind(2, 3, samples=samples)
     with pytest.raises(InputError, match=r"an even number of group samples, 2 or more|samples to be a whole number"):

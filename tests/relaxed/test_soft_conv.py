@@ -25,7 +25,7 @@ def point_by_point(layer: SoftConv2d, x: torch.Tensor) -> torch.Tensor:
     rows = []
     for i in range(height + 2 * padding - size + 1):
         for j in range(width + 2 * padding - size + 1):
-            total = x.new_zeros(len(x), layer.out_channels)
+            total = x.new_zeros(len(x), layer.out_type.dim)
             for di in range(size):
                 for dj in range(size):
                     v = (i + di - padding, j + dj - padding)
@@ -279,12 +279,12 @@ def test_a_compiled_model_may_hold_it():
         ({"hidden": 0}, "1 or more hidden units"),
         ({"activation": "tanh"}, "'cos' or 'sin'"),
         ({"variant": "fast"}, "a variant among loop, window"),
-        ({"in_channels": 0}, "in_channels of 1 or more"),
+        ({"in_type": 0}, "1 or more channels"),
     ],
 )
 def test_bad_options_are_explained(options, message):
     with pytest.raises(InputError, match=message):
-        SoftConv2d(**{"in_channels": 2, "out_channels": 3, **options})
+        SoftConv2d(**{"in_type": 2, "out_type": 3, **options})
 
 
 def test_bad_inputs_are_explained():

@@ -48,15 +48,19 @@ def list_kind(
 
 
 def _layers() -> list[dict[str, str]]:
-    from ..nn import LAYERS, Approximate
+    from .. import relaxed  # its layers enter the list when it is imported
+    from ..nn import LAYERS, Exact
 
     found = []
     for name in sorted(LAYERS):
         layer = LAYERS[name]
         examples = list(layer.examples())
         spaces = dict.fromkeys(_space_of(example.in_type.space.name) for example in examples)
-        exact = sum(not isinstance(example.claim, Approximate) for example in examples)
+        exact = sum(isinstance(example.claim, Exact) for example in examples)
         claim = "exact" if exact == len(examples) else "exact or approximate" if exact else "approximate"
+        if issubclass(layer, relaxed.RelaxedLayer):
+            groups = dict.fromkeys(name for each in examples for name in getattr(each.claim, "shares", ()))
+            claim = f"relaxed ({', '.join(groups)})"
         found.append({"name": name, "on": ", ".join(spaces), "claim": claim, "what": _first_line(layer.__doc__)})
     return found
 

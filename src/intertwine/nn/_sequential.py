@@ -81,7 +81,7 @@ class Sequential(Layer):
     @property
     def claim(self) -> Claim:
         """What follows from the claims of the layers."""
-        return combined_claim(layer.claim for layer in self)
+        return combined_claim([layer.claim for layer in self])
 
     def __iter__(self) -> Iterator[Layer]:
         return iter(self._modules.values())  # type: ignore[arg-type]

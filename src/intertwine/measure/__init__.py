@@ -92,5 +92,4 @@ from ._traversal import traversal_error as traversal_error
 from ._tune import tune as tune
 from ._warp import FLOWS as FLOWS
 from ._warp import flow_step as flow_step
-from ._warp import resample as resample
 from ._weights import load_weights_into as load_weights_into

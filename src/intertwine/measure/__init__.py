@@ -79,8 +79,8 @@ from ._stride import stride_artifacts as stride_artifacts
 from ._symmetrize import Symmetrized as Symmetrized
 from ._symmetrize import field_types as field_types
 from ._symmetrize import symmetrize as symmetrize
-from ._symmetry import PlaneMap as PlaneMap
 from ._symmetry import Symmetry as Symmetry
+from ._symmetry import SymmetryLike as SymmetryLike
 from ._symmetry import parse_symmetry as parse_symmetry
 from ._taps import tapped as tapped
 from ._tied import tie as tie

@@ -11,6 +11,7 @@ from ._grids import Grid2d as Grid2d
 from ._grids import Grid3d as Grid3d
 from ._homogeneous import HomogeneousSpace as HomogeneousSpace
 from ._homogeneous import require_common_group as require_common_group
+from ._parse import parse_space as parse_space
 from ._point import Point as Point
 from ._resample import Border as Border
 from ._resample import Interpolation as Interpolation

@@ -68,6 +68,7 @@ class Grid(Space):
             )
         _require_orthogonal(acting, who=name)
         self.stabilizer, self.dimension, self.action, self.lattice_basis = stabilizer, dimension, acting, lattice_basis
+        self.compact_group = stabilizer
         self.name = name if acting == default else f"{name[:-1]}, {acting.name})"
         self.digest = content_digest("grid", dimension, acting.digest, lattice_basis)
 
@@ -116,6 +117,10 @@ class Grid(Space):
     @checked
     def from_stabilizer(self, h: Element) -> Motion:
         return Motion(torch.zeros(self.dimension, dtype=torch.float64), h)
+
+    @checked
+    def from_compact(self, g: Element) -> Motion:
+        return self.from_stabilizer(g)
 
     def _turn(self, rotation: Element, x: Tensor) -> Tensor:
         return (self.matrices(rotation) @ x[..., None])[..., 0]

@@ -31,7 +31,7 @@ class Point(Space):
     @checked
     def __init__(self, group: Group | str) -> None:
         group = parse(group) if isinstance(group, str) else group
-        self.group = self.stabilizer = group
+        self.group = self.stabilizer = self.compact_group = group
         self.name = f"Point({group.name})"
         self.digest = content_digest("point", group.digest)
 
@@ -65,6 +65,10 @@ class Point(Space):
     @checked
     def from_stabilizer(self, h: Element) -> Element:
         return h
+
+    @checked
+    def from_compact(self, g: Element) -> Element:
+        return g
 
     def _require_point(self, x: Any) -> int:
         if x != 0:

@@ -59,12 +59,13 @@ def right_values(folder: Path) -> dict[str, Any]:
         "nn.Module": net,
         "torch_nn.Module": net, "FieldType": FIELD, "Group": C4, "FiniteGroup": C4, "Representation": C4.regular,
         "Grid": PLANE, "Space": PLANE, "Layer": tw.nn.ReLU(FIELD), "Path": folder / "file", "Any": 1,
-        "str | Symmetry": "hflip", "str | Symmetry | Transformation": "hflip", "str | Path": str(folder / "file"),
+        "SymmetryLike": "hflip", "SymmetryLike | Transformation": "hflip", "str | Path": str(folder / "file"),
         "SphereGrid": tw.spaces.SphereGrid("gauss-legendre", 3), "int | Sequence[int]": 3, "Pair": 3,
         "Sequence[int]": (3, 3), "Sequence[nn.Module]": [net, net], "torch.Generator": torch.Generator(),
         "Callable[[Tensor], Tensor]": torch.relu, "HomogeneousSpace": tw.spaces.HomogeneousSpace(C4, C4.subgroup([2])),
         "tuple[int, ...]": (2, 2), "tuple[int, int]": (4, 4), "tuple[int, int, int]": (1, 8, 8),
-        "Mapping[str, Any]": {"a": 1}, "Sequence[str]": ("a",), "Sequence[float]": (0.5, 0.5),
+        "Mapping[str, Any]": {"a": 1}, "Sequence[str]": ("a",), "str | Space | FieldType": "D4", "str | Space": "D4",
+        "Sequence[TensorMap]": [torch.Tensor.contiguous, lambda x: x.flip(-1)], "Sequence[float]": (0.5, 0.5),
     }  # fmt: skip
 
 
@@ -93,7 +94,8 @@ def instances() -> list[Any]:
         C4, d4, groups.Symmetric(3), so2, so3, groups.O2(), groups.O3(), groups.SE2(), groups.Translations(2),
         C4.regular, C4.regular + C4.trivial, d4.regular.restrict(d4.subgroup([4])), so3.irrep(2),
         so2.irrep(1) @ so2.irrep(1),
-        PLANE, tw.spaces.Grid3d(groups.Octahedral()), tw.spaces.Sphere(), coset, *types,
+        PLANE, tw.spaces.Grid3d(groups.Octahedral()), tw.spaces.Sphere(), coset, *types, tw.spaces.Grid1d("D1"),
+        tw.spaces.Point("D4"), PLANE.axis_move(1), tw.measure.Symmetry("D4"),
         tw.kernels.solve(FIELD, FIELD, kernel_size=3), tw.kernels.solve(types[2], types[2]),
     ]  # fmt: skip
 

@@ -102,6 +102,8 @@ def test_class_folders_and_files_that_cannot_be_read(net, tmp_path):
         (("audited_net:small",), "no --data"),
         (("audited_net:small", "--data", "nothing"), "neither a name nor an existing path"),
         (("audited_net:small", *QUICK, "--symmetry", "hflop"), "Did you mean hflip?"),
+        (("audited_net:small", *QUICK, "--symmetry", "Grid1d(D1)"), "a symmetry of images, such as hflip, C4 or D4"),
+        (("audited_net:small", *QUICK, "--symmetry", "Grid2d(X)"), "a group such as C4"),
         (("audited_net:small", *QUICK, "--fail-above", "agreement=1"), "Use --fail-below agreement=1"),
         (("audited_net:small", *QUICK, "--fail-above", "invariance=nan"), "Give a number"),
         (("audited_net:small", *QUICK, "--budget", "soon"), "60s, 10m or 1h"),
@@ -119,6 +121,16 @@ def test_bad_input(net, words, message):
     failed = run(*words)
     assert failed.exit_code == 2, failed.output
     assert message in " ".join(failed.output.split())
+
+
+def test_symmetries_by_name_of_group_and_space(net):
+    words = (net, "--data", "digits", "--images", "8", "--json")
+    found = json.loads(run(*words, "--symmetry", "C4", "--symmetry", "Grid2d(C4)", "--symmetry", "C8").stdout)
+    assert found["symmetries"] == ["C4", "Grid2d(C4)", "C8"]
+    value = {r["symmetry"]: r for r in found["readings"] if r["metric"] == "invariance_error"}
+    assert value["C4"]["value"] == value["Grid2d(C4)"]["value"] != value["C8"]["value"]
+    assert "floor" in value["C8"]
+    assert "floor" not in value["C4"]
 
 
 def test_data_of_the_wrong_channels(net):

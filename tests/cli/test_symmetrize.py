@@ -117,7 +117,8 @@ def test_the_example_of_the_help_works_in_an_empty_folder(tmp_path, monkeypatch)
     ("words", "message"),
     [
         (("--data", "digits", "--out", "twin.pt"), "ending in .safetensors"),
-        (("--data", "digits", "--out", "t.safetensors", "--symmetry", "c5"), "hflip, vflip"),
+        (("--data", "digits", "--out", "t.safetensors", "--symmetry", "c5"), "filters follow flips"),
+        (("--data", "digits", "--out", "t.safetensors", "--symmetry", "hflop"), "Did you mean hflip?"),
         (("--data", "digits", "--out", "cut_net.py/t.safetensors"), "a folder that can be written to"),
         (("--data", "digits", "--out", "t.safetensors", "--tune", "1", "--lr", "0"), "lr > 0"),
         (("--data", "digits", "--out", "t.safetensors", "--weights", "none.safetensors"), "no such file"),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 import torch
+from torch.nn.functional import affine_grid, grid_sample
 
 from intertwine.data import load, random_rotation
 from tests.data.files import write_mnist
@@ -40,6 +42,17 @@ def test_a_rectangle_is_turned_not_sheared() -> None:
     mass = turned.sum((1, 2, 3))
     center = torch.stack([(turned[:, 0] * axis).sum((1, 2)) / mass for axis in (x, y)], -1)
     assert torch.allclose(center.norm(dim=-1), torch.full((30,), 4.0), atol=0.15)
+
+
+@pytest.mark.parametrize(("dtype", "bound"), [(torch.float64, 1e-12), (torch.float32, 2e-5)])
+def test_turns_are_those_of_affine_grid(dtype: torch.dtype, bound: float) -> None:
+    images = torch.rand(20, 3, 12, 17, dtype=dtype)
+    angle = (2 * torch.rand(20, generator=torch.Generator().manual_seed(3), dtype=torch.float64) - 1) * torch.pi
+    cos, sin, zero, stretch = angle.cos(), angle.sin(), torch.zeros(20), 12 / 17
+    rows = [cos, -sin * stretch, zero], [sin / stretch, cos, zero]
+    turn = torch.stack([torch.stack(row, -1) for row in rows], 1).to(dtype)
+    expected = grid_sample(images, affine_grid(turn, [20, 3, 12, 17], align_corners=False), align_corners=False)
+    assert (random_rotation(images, torch.Generator().manual_seed(3)) - expected).abs().max() < bound
 
 
 def test_rotated_mnist(tmp_path: Path) -> None:

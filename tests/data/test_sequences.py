@@ -155,3 +155,22 @@ class TestDigits:
             DigitMotion(mode="triple")
         with pytest.raises(InputError, match="a gray image"):
             seeded(DigitMotion(), torch.rand(3, 8, 8), 0)
+
+
+@pytest.mark.parametrize("mode", ["single", "dual", "perspective"])
+def test_frames_are_those_of_grid_sample(mode, monkeypatch):
+    """The maps of a motion, put through torch's own sampler with its own alignment."""
+    from intertwine.data import _digit_motions as motions
+
+    maps = []
+    keep = motions._warped
+    monkeypatch.setattr(motions, "_warped", lambda image, inverse: maps.append(inverse) or keep(image, inverse))
+    image = torch.rand(1, 20, 28, generator=torch.Generator().manual_seed(0))
+    frames, _ = DigitMotion(frames=12, mode=mode, color=False)(image, torch.Generator().manual_seed(1))
+    y, x = torch.meshgrid(torch.arange(20) - 9.5, torch.arange(28) - 13.5, indexing="ij")
+    source = torch.stack([x, y, torch.ones_like(x)], -1) @ maps[0].transpose(1, 2)[:, None]
+    ahead = source[..., 2:].abs() > 1e-9
+    grid = torch.where(ahead, source[..., :2] / source[..., 2:] / torch.tensor([13.5, 9.5]), 2.0)
+    expected = torch.nn.functional.grid_sample(image.expand(12, 1, 20, 28), grid, align_corners=True)
+    assert (frames - expected).abs().max() < 1e-4
+    assert (frames - expected.flip(-1)).abs().max() > 0.1

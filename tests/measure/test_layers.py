@@ -153,15 +153,15 @@ def test_an_exported_program_has_the_layers_of_its_network(tmp_path):
 def test_maps_that_rearrange_colors_leave_feature_maps_where_they_are():
     """Nine channels know nothing of three colors: the plane does not move, only channels may."""
     cycle = [lambda x: x, lambda x: x[:, [1, 2, 0]], lambda x: x[:, [2, 0, 1]]]
-    group = tw.measure.Symmetry("colors", tw.groups.Cyclic(3), cycle)
+    group = tw.measure.Symmetry.from_maps(tw.groups.Cyclic(3), cycle, name="colors")
     model = nn.Sequential(nn.Conv2d(3, 9, 3), nn.ReLU(), nn.Flatten(), nn.Linear(324, 4))
     x = torch.rand(5, 3, 8, 8)
     layers = layer_errors(model, x, group).layers
     assert [layer.equivariance is None for layer in layers] == [False, False, True, True]
     torch.testing.assert_close(layers[0].equivariance.values, layers[0].invariance.values)
     weights = torch.tensor([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, -1.0]])
-    odd = tw.measure.Symmetry(
-        "odd", tw.groups.Cyclic(2), [lambda x: x, lambda x: torch.einsum("ij,njhw->nihw", weights.to(x), x)]
+    odd = tw.measure.Symmetry.from_maps(
+        tw.groups.Cyclic(2), [lambda x: x, lambda x: torch.einsum("ij,njhw->nihw", weights.to(x), x)], name="odd"
     )
     assert layer_errors(model, x, odd).layers[0].equivariance is None, "no motion of the plane"
     found = tw.measure.audit(model, (x, torch.arange(5) % 4), group)

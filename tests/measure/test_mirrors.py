@@ -34,7 +34,7 @@ def test_the_named_symmetries(photo):
     assert torch.equal(parse_symmetry("hflip").apply(1, photo), photo.flip(-1))
     assert torch.equal(parse_symmetry("vflip").apply(1, photo), photo.flip(-2))
     flips = parse_symmetry("flips")
-    for k, axes in enumerate([[], [-1], [-2], [-1, -2]]):
+    for k, axes in enumerate([[], [-1, -2], [-1], [-2]]):
         assert torch.equal(flips.apply(k, photo), photo.flip(axes))
     assert torch.equal(random_flip(photo, torch.Generator(), probability=1.0), photo.flip(-1))
 

@@ -118,11 +118,12 @@ def test_even_sizes_and_strides():
 
 
 def test_stencils_change_nothing_where_strides_fit():
-    from intertwine.measure import OrbitAverage, PlaneMap
+    from intertwine.measure import OrbitAverage
+    from intertwine.spaces import Grid2d
 
     layer = nn.Conv2d(2, 3, 3, 2, 1)
     layer.weight.data = layer.weight.data + layer.weight.data.flip(3)
-    twin = OrbitAverage(layer, [PlaneMap(), PlaneMap(flip=True)])
+    twin = OrbitAverage(layer, [Grid2d("D1").axis_move(g) for g in range(2)])
     x = torch.randn(2, 2, 9, 9)
     torch.testing.assert_close(twin(x), layer(x), atol=1e-6, rtol=1e-5)
     assert not torch.allclose(twin(x[..., :8]), layer(x[..., :8]), atol=1e-3)
@@ -158,12 +159,16 @@ def colors(group):
     orders = [list(range(3))]
     if group == "C3":
         orders += [[1, 2, 0], [2, 0, 1]]
-        return Symmetry("colors", Cyclic(3), [partial(lambda x, o: x[:, o], o=o) for o in orders], channels=3)
+        return Symmetry.from_maps(
+            Cyclic(3), [partial(lambda x, o: x[:, o], o=o) for o in orders], channels=3, name="colors"
+        )
     orders = [list(p) for p in itertools.permutations(range(3))]
     # x[:, o] after x[:, p] is x[:, p[o]]: the elements multiply as these orders do, from the left.
     table = [[orders.index([p[i] for i in o]) for p in orders] for o in orders]
     group = FiniteGroup.from_table(table)
-    return Symmetry("all colors", group, [partial(lambda x, o: x[:, o], o=o) for o in orders], channels=3)
+    return Symmetry.from_maps(
+        group, [partial(lambda x, o: x[:, o], o=o) for o in orders], channels=3, name="all colors"
+    )
 
 
 @pytest.mark.parametrize("name", ["C3", "S3"])

@@ -9,13 +9,13 @@ import torch.nn.functional as F  # noqa: N812
 from intertwine.errors import GroupLawError, InputError
 from intertwine.groups import Cyclic
 from intertwine.measure import (
-    PlaneMap,
     Symmetry,
     equivariance_error,
     invariance_error,
     layer_errors,
     parse_symmetry,
 )
+from intertwine.spaces import Grid2d
 
 NAMES = ("hflip", "vflip", "flips", "c2", "c4", "d4")
 
@@ -35,35 +35,34 @@ def test_filters_move_with_images(name):
     symmetry = parse_symmetry(name)
     x, w = torch.randn(2, 3, 7, 7, dtype=torch.float64), torch.randn(4, 3, 3, 3, dtype=torch.float64)
     for g in range(symmetry.order):
-        plane = symmetry.plane_maps[g]
-        assert plane is not None
-        moved = F.conv2d(symmetry.apply(g, x), plane(w), padding=1)
+        move = symmetry.require_axis_move(g, who="test")
+        moved = F.conv2d(symmetry.apply(g, x), move(w), padding=1)
         torch.testing.assert_close(moved, symmetry.apply(g, F.conv2d(x, w, padding=1)), atol=1e-12, rtol=0)
         if g:
             assert not torch.allclose(moved, F.conv2d(x, w, padding=1))
 
 
 def test_a_users_own_group():
-    colors = Symmetry("colors", Cyclic(3), [lambda x, k=k: x.roll(k, 1) for k in range(3)])
+    colors = Symmetry.from_maps(Cyclic(3), [lambda x, k=k: x.roll(k, 1) for k in range(3)], name="colors")
     assert colors.channel_order(1, 3) == (2, 0, 1)
-    assert colors.plane_maps[1] == PlaneMap()
-    both = Symmetry("both", Cyclic(2), [lambda x: x, lambda x: x.flip(1, 3)])
-    assert both.plane_maps[1] == PlaneMap(flip=True)
+    assert colors.axis_move(1) == Grid2d("D4").axis_move(0)
+    both = Symmetry.from_maps(Cyclic(2), [lambda x: x, lambda x: x.flip(1, 3)], name="both")
+    assert both.axis_move(1) == Grid2d("D4").axis_move(4)
     assert both.channel_order(1, 3) == (2, 1, 0)
-    shift = Symmetry("shift", Cyclic(5), [lambda x, k=k: x.roll(k, 3) for k in range(5)])
-    assert shift.plane_maps[1] is None
+    shift = Symmetry.from_maps(Cyclic(5), [lambda x, k=k: x.roll(k, 3) for k in range(5)], name="shift")
+    assert shift.axis_move(1) is None
     assert shift.channel_order(1, 3) is None
     with pytest.raises(InputError, match="element 1 of shift"):
-        shift.require_plane_map(1, who="test")
+        shift.require_axis_move(1, who="test")
 
 
 def test_maps_that_are_no_group_are_refused():
     with pytest.raises(GroupLawError, match="map 1 after map 1 to be map 0"):
-        Symmetry("bad", Cyclic(2), [lambda x: x, lambda x: x.rot90(1, (2, 3))])
+        Symmetry.from_maps(Cyclic(2), [lambda x: x, lambda x: x.rot90(1, (2, 3))], name="bad")
     with pytest.raises(InputError, match="expected 2 maps"):
-        Symmetry("few", Cyclic(2), [lambda x: x])
+        Symmetry.from_maps(Cyclic(2), [lambda x: x], name="few")
     with pytest.raises(GroupLawError, match="the identity first"):
-        Symmetry("first", Cyclic(2), [lambda x: x.flip(3), lambda x: x])
+        Symmetry.from_maps(Cyclic(2), [lambda x: x.flip(3), lambda x: x], name="first")
     with pytest.raises(InputError, match="Did you mean hflip"):
         parse_symmetry("hflp")
 
@@ -79,7 +78,7 @@ class TestOtherTensors:
 
     @pytest.mark.parametrize(("name", "sizes", "flip"), CASES)
     def test_every_measure(self, name, sizes, flip):
-        symmetry = Symmetry(name, Cyclic(2), [lambda x: x, flip], sizes=sizes)
+        symmetry = Symmetry.from_maps(Cyclic(2), [lambda x: x, flip], sizes=sizes, name=name)
         x = torch.randn(5, 3, *sizes, dtype=torch.float64)
         odd, even = Odd(), Even(flip)
         assert float(invariance_error(even, x, symmetry)) < 1e-12 < 0.1 < float(invariance_error(odd, x, symmetry))
@@ -90,7 +89,7 @@ class TestOtherTensors:
             assert float(layers[0].equivariance) < 1e-12 < 0.1 < float(layers[1].equivariance)
 
     def test_images_where_signals_are_expected(self):
-        symmetry = Symmetry("signals", Cyclic(2), [lambda x: x, lambda x: x.flip(-1)], sizes=(16,))
+        symmetry = Symmetry.from_maps(Cyclic(2), [lambda x: x, lambda x: x.flip(-1)], sizes=(16,), name="signals")
         with pytest.raises(InputError, match="3 axes"):
             invariance_error(Odd(), torch.rand(2, 3, 8, 8), symmetry)
         with pytest.raises(InputError, match=r"images \(n, channels, height, width\)"):
@@ -98,7 +97,7 @@ class TestOtherTensors:
 
     def test_maps_of_another_shape(self):
         with pytest.raises(InputError, match=r"maps of a tensor of shape \(2, 3, 16\)"):
-            Symmetry("planes", Cyclic(2), [lambda x: x, lambda x: x.flip(-3, -4)], sizes=(16,))
+            Symmetry.from_maps(Cyclic(2), [lambda x: x, lambda x: x.flip(-3, -4)], sizes=(16,), name="planes")
 
     def test_elements_that_are_not_there(self):
         with pytest.raises(InputError, match="0 to 1; got 2"):

@@ -57,7 +57,7 @@ def test_twice_is_the_identity_and_elements_compose():
 
 
 def test_colors_are_moved_too():
-    swap = Symmetry("swap and flip", Cyclic(2), [lambda x: x, lambda x: x.flip(1, 3)])
+    swap = Symmetry.from_maps(Cyclic(2), [lambda x: x, lambda x: x.flip(1, 3)], name="swap and flip")
     for model in (nets.vgg().double(), nn.Sequential(nn.Flatten(), nn.Linear(3 * 64, 4)).double()):
         x = torch.randn(2, 3, 8, 8, dtype=torch.float64)
         moved = transform_network(model, swap, 1, input_shape=(3, 8, 8))
@@ -80,7 +80,7 @@ def test_rows_and_columns_of_different_numbers():
 def test_what_cannot_be_followed_is_refused():
     with pytest.raises(InputError, match="filters over an axis that is not known"):
         transform_network(nets.Odd(kind="cumsum"), "hflip", 1, input_shape=(3, 8, 8))
-    shift = Symmetry("shift", Cyclic(5), [lambda x, k=k: x.roll(k, 3) for k in range(5)])
+    shift = Symmetry.from_maps(Cyclic(5), [lambda x, k=k: x.roll(k, 3) for k in range(5)], name="shift")
     with pytest.raises(InputError, match="element 1 of shift"):
         transform_network(nets.vgg(), shift, 1, input_shape=(3, 5, 5))
 

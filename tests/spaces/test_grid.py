@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from intertwine.errors import InputError, RepresentationError
-from intertwine.groups import SO2, SO3, Cyclic, Dihedral, Icosahedral, Octahedral, Symmetric
-from intertwine.spaces import Grid2d, Grid3d, Motion, resample
+from intertwine.groups import O2, SO2, SO3, Cyclic, Dihedral, Icosahedral, Octahedral, Symmetric
+from intertwine.spaces import AxisMove, Grid1d, Grid2d, Grid3d, Motion
 from intertwine.testing import cocycle_residual, distance, induced_residual, mackey_residual, section_residual
 
 PLANES = [Grid2d(Cyclic(n)) for n in (1, 2, 4, 8)] + [Grid2d(Dihedral(n)) for n in (1, 2, 4, 5)]
@@ -92,6 +92,70 @@ def test_orientation_is_that_of_torch():
     assert torch.equal(field.transform(f, Motion(torch.tensor([0.0, 1.0]), 0)), f.roll(-1, -2))
 
 
+GRIDS = [
+    *(Grid1d(name) for name in ("C1", "D1", "D3")),
+    *(Grid2d(name) for name in ("D1", "C4", "D4", "C8")),
+    Grid3d("O"),
+    Grid3d("Oh"),
+]
+
+
+@pytest.mark.parametrize("space", GRIDS, ids=str)
+def test_samples_move_as_functions_do(space):
+    """The slow twin of flips and exchanged axes: look every sample up where the inverse motion comes from."""
+    group, sizes = space.stabilizer, (3, 4, 5)[: space.dimension]
+    f = torch.randn(1, *sizes, dtype=torch.float64)
+    values = dict(
+        zip(map(tuple, space.coordinates(sizes).reshape(-1, space.dimension).tolist()), f.flatten(), strict=True)
+    )
+    for g in range(group.order):
+        motion = space.from_stabilizer(g)
+        move = space.axis_move(g)
+        if move is None:
+            assert space.name == "Grid2d(C8)"
+            assert g % 2
+            continue
+        moved = space.field("trivial").transform(f, motion)
+        assert torch.equal(moved, move(f))
+        assert torch.equal(move.inverse(moved), f)
+        back = space.act(space.inverse(motion), space.coordinates(moved.shape[1:])).reshape(-1, space.dimension)
+        assert torch.equal(moved.flatten(), torch.stack([values[tuple(x)] for x in back.tolist()]))
+
+
+def test_axis_moves():
+    assert len(set(AxisMove.every(3))) == 48
+    assert len({Grid3d("Oh").axis_move(g) for g in range(48)}) == 48
+    assert not next(AxisMove.every(2)).swaps
+    assert AxisMove.from_matrix(torch.tensor([[1.0, 1.0], [0.0, 1.0]])) is None
+    assert AxisMove.from_matrix(torch.tensor([[1.0, 0.0], [1.0, 0.0]])) is None
+    assert Grid2d("SO(2)").axis_move(SO2().from_angle(torch.pi / 2)) == Grid2d("C4").axis_move(1)
+    assert Grid2d("C6", lattice="hexagonal").axis_move(1) is None
+
+
+@pytest.mark.parametrize("padding", ["circular", "zeros", "mirror"])
+def test_a_turn_and_a_shift_of_an_array_that_is_not_square(padding):
+    field = Grid2d("C4").field("trivial")
+    f = torch.randn(1, 4, 6, dtype=torch.float64)
+    moved = field.transform(f, Motion(torch.tensor([1.0, 0.0]), 1), padding=padding)
+    assert moved.shape == (1, 6, 4)
+    assert torch.equal(moved[..., 1:], f.rot90(1, (-2, -1))[..., :-1])
+    assert torch.equal(moved[..., 0], {"circular": f.rot90(1, (-2, -1))[..., -1], "zeros": 0 * moved[..., 0],
+                                       "mirror": f.rot90(1, (-2, -1))[..., 1]}[padding])  # fmt: skip
+
+
+def test_signals():
+    line = Grid1d("D1")
+    sign = line.field(line.action)  # such as a slope
+    f = torch.randn(2, 1, 7, dtype=torch.float64)
+    assert torch.equal(sign.transform(f, line.from_stabilizer(1)), -f.flip(-1))
+    assert torch.equal(line.field("trivial").transform(f, line.motion([2], 0)), f.roll(2, -1))
+    assert Grid1d("C4").axis_move(1) == Grid1d("C4").axis_move(0)
+    assert Grid1d("O(2)").axis_move(O2().component_representatives[1]) == line.axis_move(1)
+    assert Grid1d("SO(2)").axis_move(SO2().from_angle(0.3)) == line.axis_move(0)
+    with pytest.raises(RepresentationError, match="1-dimensional space"):
+        Grid1d(Symmetric(3))
+
+
 def test_zeros_padding_loses_what_leaves():
     group = Cyclic(4)
     field = Grid2d(group).field(group.trivial)
@@ -117,16 +181,6 @@ def test_interpolated_rotation_of_a_smooth_field():
     assert (moved - f).abs().max() > 0.1
 
 
-def test_resampling_is_exact_on_quadratics_and_differentiable():
-    x = torch.arange(12, dtype=torch.float64)
-    f = (x - 4) ** 2
-    at = torch.tensor([[2.3], [5.75]], dtype=torch.float64, requires_grad=True)
-    out = resample(f, at, circular=False)
-    assert (out - (at[:, 0] - 4) ** 2).abs().max() < 1e-12
-    _, tangent = torch.func.jvp(lambda p: resample(f, p, circular=False), (at.detach(),), (torch.ones_like(at),))
-    assert (tangent - 2 * (at[:, 0] - 4)).abs().max() < 1e-12
-
-
 def test_equality_knows_the_action():
     c2, d1 = Cyclic(2), Dihedral(1)
     assert c2 == d1
@@ -148,9 +202,10 @@ class TestErrors:
             Grid2d(Octahedral())
 
     def test_sizes_that_do_not_turn(self):
-        field = Grid2d(Cyclic(4)).field(Cyclic(4).trivial)
-        with pytest.raises(InputError, match=r"sizes that the rotation maps to themselves.*got sizes \(4, 6\)"):
-            field.transform(torch.zeros(1, 4, 6), Motion(torch.zeros(2), 1))
+        group = Cyclic(6)
+        field = Grid2d(group, lattice="hexagonal").field(group.trivial)
+        with pytest.raises(InputError, match=r"sizes that the rotation maps to themselves.*got sizes \(5, 7\)"):
+            field.transform(torch.zeros(1, 5, 7), Motion(torch.zeros(2), 1))
 
     def test_channels(self):
         field = Grid2d(Cyclic(4)).field(Cyclic(4).regular)

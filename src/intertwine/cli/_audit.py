@@ -19,7 +19,7 @@ from ._values import parse_settings
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from ..measure import Audit, Gate, Network
+    from ..measure import Audit, Gate, Network, Symmetry
 
 _WHO = "intertwine audit"
 
@@ -36,7 +36,7 @@ def register(app: typer.Typer) -> None:
     """Add this command to the program."""
     app.command(
         epilog="Example:  intertwine audit intertwine.models:plain_cnn --arg channels=1 --arg classes=10 --data digits "
-        "--symmetry hflip --symmetry c4 --images 100 --out audit",
+        "--symmetry hflip --symmetry D4 --images 100 --out audit",
     )(audit)
 
 
@@ -53,7 +53,12 @@ def audit(
         Path | None, typer.Option(metavar="FILE", help="safetensors, or a torch file of tensors; nothing is unpickled.")
     ] = None,
     symmetry: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="hflip, vflip, flips, c2, c4 or d4; may be repeated.")
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="hflip, vflip, flips; a group such as C4 (turns by 90°), D4 (turns and flips), C8, SO(2); "
+            "or a space such as Grid2d(D4). May be repeated.",
+        ),
     ] = None,
     out: Annotated[
         Path | None,
@@ -105,6 +110,7 @@ def audit(
     from ..measure import audit as measure_audit
     from ..measure import load_network
 
+    symmetries = _symmetries(symmetry or ["hflip"])
     gates = _gates(fail_above, fail_below)
     seconds = None if budget is None else _seconds(budget)
     torch.manual_seed(0)  # a network without --weights is the same every time, and an audit of it can go on
@@ -114,7 +120,7 @@ def audit(
         found = measure_audit(
             network.model,
             (pictures, labels) if labels.dim() == 1 else pictures,
-            symmetry or ["hflip"],
+            symmetries,
             images=images,
             batch_size=batch_size,
             budget=seconds,
@@ -132,6 +138,22 @@ def audit(
     found.judge(gates)
     if not all(kept for _, _, kept in judged):
         raise typer.Exit(CHECK_FAILED)
+
+
+def _symmetries(names: list[str]) -> list[Symmetry]:
+    """Before anything is read: are these symmetries of images?"""
+    from ..measure import parse_symmetry
+
+    symmetries = [parse_symmetry(name) for name in names]
+    for symmetry in symmetries:
+        if symmetry.rank != 4:
+            raise InputError(
+                "--symmetry",
+                expected="a symmetry of images, such as hflip, C4 or D4",
+                got=f"{symmetry.name} ({symmetry.action})",
+                fix="intertwine.measure in Python takes signals, volumes, sets and vectors.",
+            )
+    return symmetries
 
 
 def _gates(above: list[str] | None, below: list[str] | None) -> list[Gate]:

@@ -38,7 +38,10 @@ def symmetrize(
     weights: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The trained weights; without, those the factory gives.")
     ] = None,
-    symmetry: Annotated[str, typer.Option(metavar="NAME", help="hflip, vflip, flips, c2, c4 or d4.")] = "hflip",
+    symmetry: Annotated[
+        str,
+        typer.Option(metavar="NAME", help="hflip, vflip, flips, or a group of flips and quarter turns: C2, C4, D4."),
+    ] = "hflip",
     tune: Annotated[
         int, typer.Option(min=0, metavar="EPOCHS", help="Train on for so long, with the weights tied; needs labels.")
     ] = 0,
@@ -64,7 +67,7 @@ def symmetrize(
     """
     import torch
 
-    from ..measure import load_network, parse_symmetry
+    from ..measure import load_network
 
     if model.endswith(".onnx"):
         raise InputError(
@@ -74,7 +77,7 @@ def symmetrize(
             fix="The weights of an ONNX file cannot be changed; audit it, or give the network it was exported from.",
         )
     _require_place(out)
-    parse_symmetry(symmetry)  # a wrong name before anything is read
+    _require_filters_follow(symmetry)
     torch.manual_seed(seed)
     network = load_network(model, weights=weights, options=parse_settings(argument, option="--arg"), trust=trust)
     with warnings_as_lines():
@@ -87,6 +90,20 @@ def symmetrize(
     for broken in found.strides.artifacts:
         typer.echo(f"warning: {broken.layer} cannot commute with {symmetry} at this size: {broken.reason}", err=True)
     typer.echo(f"written: {out}")
+
+
+def _require_filters_follow(name: str) -> None:
+    """Before anything is read: is there such a symmetry, and can filters be moved by it?"""
+    from ..measure import parse_symmetry
+
+    symmetry = parse_symmetry(name)
+    if not symmetry.moves_filters:
+        raise InputError(
+            "--symmetry",
+            expected="hflip, vflip, flips, C2, C4 or D4: filters follow flips and quarter turns only",
+            got=f"{name} ({symmetry.action})",
+            fix="'intertwine audit' measures others.",
+        )
 
 
 def _require_place(out: Path) -> None:

@@ -12,10 +12,10 @@ from typing import Literal
 
 import torch
 from torch import Tensor
-from torch.nn.functional import grid_sample
 
 from .._checked import Positive, checked
 from ..errors import InputError
+from ..spaces import resample
 
 KINDS = ("rotation", "scale", "hue")
 Mode = Literal["single", "dual", "perspective"]
@@ -114,9 +114,10 @@ def _warped(image: Tensor, inverse: Tensor) -> Tensor:
     depth = source[..., 2:]
     ahead = depth.abs() > 1e-9
     flat = source[..., :2] / torch.where(ahead, depth, 1.0)
-    half = torch.tensor([max(width - 1, 1), max(height - 1, 1)]) / 2
-    grid = torch.where(ahead, flat / half, 2.0).view(len(inverse), height, width, 2)
-    return grid_sample(image.expand(len(inverse), -1, -1, -1), grid, align_corners=True, padding_mode="zeros")
+    beyond = torch.tensor(2.0 * max(height, width))  # far enough outside to be black
+    x, y = torch.where(ahead, flat, beyond).unbind(-1)
+    index = torch.stack([y + (height - 1) / 2, x + (width - 1) / 2], -1).view(len(inverse), height, width, 2)
+    return resample(image.expand(len(inverse), -1, -1, -1), index, border="zeros", interpolation="linear")
 
 
 def _colored(frames: Tensor, hue: Tensor) -> Tensor:

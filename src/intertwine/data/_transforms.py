@@ -16,13 +16,14 @@ import hashlib
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 from torch import Tensor
-from torch.nn.functional import affine_grid, grid_sample
 
 from .._checked import checked, describe
 from ..errors import InputError
+from ..spaces import resample
 
 Transform = Callable[[Tensor, torch.Generator], Tensor]
 """An augmentation: image and generator to image."""
@@ -102,13 +103,10 @@ def random_rotation(images: Tensor, generator: torch.Generator, *, degrees: floa
     batch = _batch("random_rotation", images)
     _require_float("random_rotation", batch)
     angle = (2 * torch.rand(len(batch), generator=generator, dtype=torch.float64) - 1) * math.radians(degrees)
-    cos, sin, zero = angle.cos(), angle.sin(), torch.zeros_like(angle)
-    height, width = batch.shape[-2:]
-    stretch = height / width  # coordinates run from -1 to 1 along both axes, whatever the sizes
-    rows = [cos, -sin * stretch, zero], [sin / stretch, cos, zero]
-    turn = torch.stack([torch.stack(row, -1) for row in rows], 1).to(batch.dtype)
-    grid = affine_grid(turn, list(batch.shape), align_corners=False)
-    return grid_sample(batch, grid, align_corners=False).reshape(images.shape)
+    turn = torch.stack([angle.cos(), -angle.sin(), angle.sin(), angle.cos()], -1).view(-1, 2, 2).to(batch.dtype)
+    places, center = _pixels(*batch.shape[-2:], batch.dtype)
+    index = (center + places @ turn).unflatten(1, batch.shape[-2:])  # where each pixel comes from
+    return resample(batch, index, border="zeros", interpolation="linear").reshape(images.shape)
 
 
 @checked
@@ -146,6 +144,14 @@ def random_crop(
             fix="Crop less or pad more.",
         )
     return _windows(batch, generator, padding, (height, width), wrap=False).reshape(*images.shape[:-2], height, width)
+
+
+@lru_cache(maxsize=16)
+@torch.inference_mode(False)  # what is cached must serve later where gradients are wanted
+def _pixels(height: int, width: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """Rows and columns of all pixels ``(height * width, 2)`` from the center, and the center."""
+    center = torch.tensor([(height - 1) / 2, (width - 1) / 2], dtype=dtype)
+    return torch.cartesian_prod(*(torch.arange(n, dtype=dtype) for n in (height, width))) - center, center
 
 
 def _windows(batch: Tensor, generator: torch.Generator, margin: int, size: tuple[int, int], wrap: bool) -> Tensor:

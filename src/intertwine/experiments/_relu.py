@@ -99,7 +99,7 @@ def loss_of(weight: float, after: int) -> Callable[[nn.Module, tuple[Tensor, Ten
         logits = model(images)
         value = nn.functional.cross_entropy(logits, labels)
         if weight and int(counted.steps) >= after:
-            value = value + weight * invariance_loss(model, images, "hflip", output=logits)
+            value = value + weight * invariance_loss(model, images, "hflip", base=logits)
         counted.steps += 1
         return value
 

@@ -79,8 +79,8 @@ from ._stride import stride_artifacts as stride_artifacts
 from ._symmetrize import Symmetrized as Symmetrized
 from ._symmetrize import field_types as field_types
 from ._symmetrize import symmetrize as symmetrize
-from ._symmetry import PlaneMap as PlaneMap
 from ._symmetry import Symmetry as Symmetry
+from ._symmetry import SymmetryLike as SymmetryLike
 from ._symmetry import parse_symmetry as parse_symmetry
 from ._taps import tapped as tapped
 from ._tied import tie as tie
@@ -92,5 +92,4 @@ from ._traversal import traversal_error as traversal_error
 from ._tune import tune as tune
 from ._warp import FLOWS as FLOWS
 from ._warp import flow_step as flow_step
-from ._warp import resample as resample
 from ._weights import load_weights_into as load_weights_into

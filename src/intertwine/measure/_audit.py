@@ -16,11 +16,12 @@ from torch import Tensor, nn
 
 from .._checked import Positive, checked
 from ..errors import InputError
+from ..spaces import FieldType, Space
 from ._audit_files import read_part, require_writable, save_audit, write_part
 from ._batches import Fitting, Images, batches, measuring
 from ._reading import Gate, Note, Reading
 from ._steps import STEPS, Findings, Step, Subject
-from ._symmetry import Symmetry, parse_symmetry
+from ._symmetry import Output, Symmetry, SymmetryLike, parse_symmetry
 
 SCHEMA = 1
 
@@ -112,8 +113,9 @@ class Audit:
 def audit(
     model: nn.Module,
     data: Images,
-    symmetry: str | Symmetry | Iterable[str | Symmetry] = "hflip",
+    symmetry: SymmetryLike | Iterable[SymmetryLike] = "hflip",
     *,
+    output: Output | None = None,
     images: int = 512,
     batch_size: Positive = 64,
     budget: float | None = None,
@@ -127,7 +129,8 @@ def audit(
     Args:
         model: any network from images to scores of classes, or to images.
         data: images, or images and labels, in any of the forms of :func:`invariance_error`.
-        symmetry: one or several finite groups of image maps.
+        symmetry: one or several names, spaces with their groups, field types or symmetries.
+        output: the type of the output where it moves otherwise than as scalars, as for :func:`equivariance_error`.
         images: how many to look at, at most.
         batch_size: images at a time; it halves itself when memory runs out.
         budget: seconds. One batch is timed, and fewer images are taken where the time would not do; what does not fit
@@ -145,10 +148,11 @@ def audit(
     if budget is not None and not 0 < budget < math.inf:
         raise InputError("audit", expected="a budget in seconds, above 0", got=str(budget))
     begun = time.monotonic()
-    groups = [parse_symmetry(s) for s in ([symmetry] if isinstance(symmetry, str | Symmetry) else symmetry)]
+    several = [symmetry] if isinstance(symmetry, str | Space | FieldType | Symmetry) else list(symmetry)
+    groups = [parse_symmetry(each, output=output) for each in several]
     if folder is not None:
         require_writable(folder)
-    subject = _subject(model, data, images, batch_size)
+    subject = _subject(model, data, images, batch_size, _common_rank(groups))
     result = Audit(
         name or type(model).__name__,
         data_name,
@@ -175,8 +179,17 @@ def audit(
     return result
 
 
-def _subject(model: nn.Module, data: Images, images: int, batch_size: int) -> Subject:
-    parts = list(batches(data, who="audit", batch_size=batch_size, most=images))
+def _common_rank(symmetries: Sequence[Symmetry]) -> int:
+    """The number of axes of the batches that all of them move."""
+    ranks = {symmetry.rank for symmetry in symmetries}
+    if len(ranks) != 1:
+        names = ", ".join(repr(symmetry) for symmetry in symmetries) or "none"
+        raise InputError("audit", expected="symmetries of one kind of input", got=names)
+    return ranks.pop()
+
+
+def _subject(model: nn.Module, data: Images, images: int, batch_size: int, rank: int) -> Subject:
+    parts = list(batches(data, who="audit", batch_size=batch_size, most=images, rank=rank))
     labels = torch.cat([part[1] for part in parts]) if all(len(part) > 1 for part in parts) else None
     found = torch.cat([part[0] for part in parts])
     if not bool(torch.isfinite(found).all()):
@@ -219,7 +232,7 @@ def _done(step: Step, group: Symmetry | None, subject: Subject, folder: Path | N
     """The findings of a step, from the folder if this very step was finished there."""
     if folder is None:
         return step.measure(subject, group)
-    asked = [step.name, group.name if group else "", weights, _digest([subject.images]), subject.batch_size]
+    asked = [step.name, group.digest if group else "", weights, _digest([subject.images]), subject.batch_size]
     if subject.labels is not None:
         asked.append(_digest([subject.labels]))
     key = hashlib.blake2b(json.dumps(asked).encode(), digest_size=12).hexdigest()

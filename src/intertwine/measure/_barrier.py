@@ -15,7 +15,7 @@ from ._matching import Matching, match
 from ._merge import merge, reset_batch_norms
 from ._permute import full_state, permuted_state, with_state
 from ._repair import repair
-from ._symmetry import Symmetry
+from ._symmetry import SymmetryLike
 from ._transform import transformed_state
 
 Score = Callable[[nn.Module], float]
@@ -139,7 +139,7 @@ def moved_and_matched(model: nn.Module, matching: Matching, element: int) -> nn.
 def gcnn_barrier(
     model: nn.Module,
     data: Images,
-    symmetry: str | Symmetry,
+    symmetry: SymmetryLike,
     test: Images,
     *,
     element: int = 1,
@@ -154,7 +154,7 @@ def gcnn_barrier(
     Args:
         model: the network Φ.
         data: training images, for matching and statistics.
-        symmetry: a symmetry or its name.
+        symmetry: a name, a space with its group, or a :class:`Symmetry`.
         test: images and labels to score on; accuracy unless ``score`` says otherwise.
         element: the element of the group.
         matching: a matching made before.

@@ -1,6 +1,8 @@
-"""Networks whose output is again an image: does it move with the input?"""
+"""Networks whose output is again an image or a vector: does it move with the input?"""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -11,8 +13,10 @@ from ._batches import Fitting, Images, as_tensor, batches, measuring, require_fi
 from ._estimate import Estimate, estimate
 from ._invariance import relative_difference
 from ._metrics import define
-from ._symmetry import Symmetry
-from ._transformation import Transformation, name_of, rank_of, transformations
+from ._symmetry import Output, SymmetryLike, parse_symmetry
+from ._transformation import Transformation, name_of, output_transformation, rank_of, transformations
+
+_WHO = "equivariance_error"
 
 define(
     "equivariance_error",
@@ -27,65 +31,77 @@ define(
 def equivariance_error(
     model: nn.Module,
     data: Images,
-    symmetry: str | Symmetry | Transformation = "hflip",
+    symmetry: SymmetryLike | Transformation = "hflip",
     *,
-    output: Transformation | None = None,
+    output: Output | Transformation | None = None,
     batch_size: Positive = 128,
     most: int | None = None,
 ) -> Estimate:
-    """‖τ'Φ(x) − Φ(τx)‖ relative to the mean of both norms, for networks from images to images.
+    """‖τ'Φ(x) − Φ(τx)‖ relative to the mean of both norms, for networks whose output moves with the input.
 
-    The output ``(n, c', h', w')`` is moved by the same maps as the input, as scalar fields, unless ``output`` says
-    otherwise. Where a transformation resamples, the ``floor`` is ‖τ⁻¹τΦ(x) − Φ(x)‖ in the same measure, what moving the
-    output alone costs.
+    Outputs with spatial axes ``(n, c', h', w')`` move as scalar fields unless ``output`` says what they are. Where an
+    element resamples the output, the ``floor`` is ‖τ⁻¹τΦ(x) − Φ(x)‖ in the same measure, what moving the output alone
+    costs.
 
     Args:
-        model: any network from images to images.
+        model: any network.
         data: as for :func:`invariance_error`.
         symmetry: as for :func:`invariance_error`.
-        output: how the output is to move, for a single transformation; None for the way of the input.
+        output: the type of the output: a field type such as ``Grid2d("D4").field("irrep1")`` for flow or wind, the name
+            of a representation such as ``"irrep1"``, also for vectors ``(n, k)``; or, for a single
+            transformation, how the output is to move.
         batch_size: for data that come as one tensor.
         most: how many images to look at, at most.
 
     >>> blur = nn.AvgPool2d(3, 1, 1)
-    >>> equivariance_error(blur, torch.rand(4, 3, 8, 8, dtype=torch.float64), "d4").mean < 1e-12
+    >>> images = torch.rand(4, 3, 8, 8, dtype=torch.float64)
+    >>> equivariance_error(blur, images, "D4").mean < 1e-12
+    True
+    >>> class Slope(nn.Module):
+    ...     def forward(self, x):  # to the right and upward
+    ...         return torch.cat([x.roll(-1, -1) - x.roll(1, -1), x.roll(1, -2) - x.roll(-1, -2)], 1)
+    >>> equivariance_error(Slope(), images[:, :1], "D4", output="irrep1").mean < 1e-12
+    True
+    >>> equivariance_error(Slope(), images[:, :1], "D4").mean > 0.5  # slopes are no scalars
     True
     """
+    moved_by = _moves(symmetry, output)
     maps = transformations(symmetry)
-    moves = maps if output is None else [output] * len(maps)
     values: list[Tensor] = []
     floors: list[Tensor] = []
     with measuring(model) as device:
 
         def run(x: Tensor) -> tuple[Tensor, Tensor | None]:
-            base = _like_input(model(x), x)
+            base = _finite(model(x))
             errors, losses = [], []
-            for t, move in zip(maps, moves, strict=True):
-                errors.append(relative_difference(move(base), _like_input(model(t(x)), x)))
+            for t, move in zip(maps, moved_by(base, len(maps)), strict=True):
+                errors.append(relative_difference(move(base), _finite(model(t(x)))))
                 if not move.exact and move.inverse is not None:
                     losses.append(relative_difference(move.inverse(move(base)), base))
             return torch.stack(errors).mean(0), torch.stack(losses).mean(0) if losses else None
 
-        fit = Fitting("equivariance_error", device)
-        for images, *_ in batches(
-            data, who="equivariance_error", batch_size=batch_size, most=most, rank=rank_of(symmetry)
-        ):
-            for found, floor in fit(run, images):
-                values.append(found)
+        fit = Fitting(_WHO, device)
+        for images, *_ in batches(data, who=_WHO, batch_size=batch_size, most=most, rank=rank_of(symmetry)):
+            for error, floor in fit(run, images):
+                values.append(error)
                 if floor is not None:
                     floors.append(floor)
-    return estimate("equivariance_error", values, floor=floors or None, of=name_of(symmetry))
+    return estimate(_WHO, values, floor=floors or None, of=name_of(symmetry))
 
 
-def _like_input(out: object, x: Tensor) -> Tensor:
-    found = as_tensor(out, who="equivariance_error")
-    if found.ndim != x.ndim:
-        raise InputError(
-            "equivariance_error",
-            expected="a network whose output is images (n, c, h, w)"
-            if x.ndim == 4
-            else f"a network whose output has {x.ndim} axes, like its input",
-            got=f"shape {tuple(found.shape)}",
-            fix="For scores of classes use invariance_error.",
-        )
-    return require_finite(found, who="equivariance_error")
+def _moves(
+    symmetry: SymmetryLike | Transformation, output: Output | Transformation | None
+) -> Callable[[Tensor, int], list[Transformation]]:
+    """From an output and the number of elements to how each moves the output."""
+    if isinstance(output, Transformation):
+        return lambda base, count: [output] * count
+    if isinstance(symmetry, Transformation):
+        if output is not None:
+            raise InputError(_WHO, expected="output= as a Transformation, like the symmetry", got=f"{output!r}, a type")
+        return lambda base, count: [symmetry] * count
+    known = parse_symmetry(symmetry, output=output)
+    return lambda base, count: [output_transformation(known, g, base, who=_WHO) for g in range(1, known.order)]
+
+
+def _finite(out: object) -> Tensor:
+    return require_finite(as_tensor(out, who=_WHO), who=_WHO)

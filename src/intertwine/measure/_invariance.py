@@ -12,7 +12,7 @@ from ..errors import InputError
 from ._batches import Fitting, Images, as_tensor, batches, measuring, require_finite
 from ._estimate import Estimate, estimate
 from ._metrics import define
-from ._symmetry import Symmetry
+from ._symmetry import SymmetryLike
 from ._transformation import Transformation, name_of, rank_of, transformations
 
 define(
@@ -53,7 +53,7 @@ def relative_difference(a: Tensor, b: Tensor) -> Tensor:
 def invariance_error(
     model: nn.Module,
     data: Images,
-    symmetry: str | Symmetry | Transformation = "hflip",
+    symmetry: SymmetryLike | Transformation = "hflip",
     *,
     batch_size: Positive = 128,
     most: int | None = None,
@@ -66,8 +66,10 @@ def invariance_error(
 
     Args:
         model: any network; it is measured in evaluation mode and left in the mode in which it was.
-        data: images ``(n, c, h, w)``, or batches of images, or of images and labels.
-        symmetry: a name (hflip, vflip, c4, d4, …), a :class:`Symmetry` or one :class:`Transformation`.
+        data: images ``(n, c, h, w)``, or batches of images, or of images and labels; signals, volumes, sets and
+            vectors where the symmetry moves these.
+        symmetry: a name (hflip, D4, C8, …), a space with its group, a field type, a :class:`Symmetry` or one
+            :class:`Transformation`.
         batch_size: for data that come as one tensor. It halves itself when memory runs out.
         most: how many images to look at, at most.
 
@@ -86,7 +88,7 @@ def invariance_error(
 def agreement(
     model: nn.Module,
     data: Images,
-    symmetry: str | Symmetry | Transformation = "hflip",
+    symmetry: SymmetryLike | Transformation = "hflip",
     *,
     batch_size: Positive = 128,
     most: int | None = None,
@@ -111,7 +113,7 @@ def _measured(
     compare: Callable[[Tensor, Tensor], Tensor],
     model: nn.Module,
     data: Images,
-    symmetry: str | Symmetry | Transformation,
+    symmetry: SymmetryLike | Transformation,
     batch_size: int,
     most: int | None,
 ) -> Estimate:
@@ -145,28 +147,28 @@ def _measured(
 def invariance_loss(
     model: Callable[[Tensor], Tensor],
     x: Tensor,
-    symmetry: str | Symmetry | Transformation = "hflip",
+    symmetry: SymmetryLike | Transformation = "hflip",
     *,
-    output: Tensor | None = None,
+    base: Tensor | None = None,
 ) -> Tensor:
     """‖Φ(x) − Φ(τx)‖, mean over the batch and over τ ≠ 1: add it to the loss to train an invariant network.
 
     Gradients flow through both branches. Where they agree exactly the norm has no derivative; there it is taken as 0.
-    Give ``output`` = Φ(x) if the loss has computed it already, so that it is not computed twice.
+    Give ``base`` = Φ(x) if the loss has computed it already, so that it is not computed twice.
 
     >>> net = nn.Sequential(nn.Flatten(), nn.Linear(12, 2))
     >>> invariance_loss(net, torch.rand(5, 3, 2, 2)).backward()
     """
     if x.ndim < 2 or not x.is_floating_point():
         raise InputError("invariance_loss", expected="a batch of floating point images", got=describe(x))
-    base = as_tensor(model(x) if output is None else output, who="invariance_loss")
+    base = as_tensor(model(x) if base is None else base, who="invariance_loss")
     moved = [as_tensor(model(t(x)), who="invariance_loss") for t in transformations(symmetry)]
     if moved[0].shape != base.shape:
         raise InputError(
             "invariance_loss",
             expected=f"outputs of one shape, {tuple(moved[0].shape)}",
             got=f"{tuple(base.shape)}",
-            fix="Leave out output=, or give the output for x.",
+            fix="Leave out base=, or give the output for x.",
         )
     return torch.stack([_safe_norm(base - other).mean() for other in moved]).mean()
 

@@ -15,7 +15,7 @@ from ._batches import Fitting, Images, batches, measuring
 from ._estimate import Estimate, estimate
 from ._invariance import relative_difference
 from ._metrics import define
-from ._symmetry import Symmetry, parse_symmetry
+from ._symmetry import Symmetry, SymmetryLike, parse_symmetry
 from ._taps import tapped
 
 define(
@@ -72,7 +72,7 @@ class LayerErrors:
 def layer_errors(
     model: nn.Module,
     data: Images,
-    symmetry: str | Symmetry = "hflip",
+    symmetry: SymmetryLike = "hflip",
     *,
     permutations: Mapping[str, Tensor] | None = None,
     batch_size: Positive = 64,
@@ -80,14 +80,14 @@ def layer_errors(
 ) -> LayerErrors:
     """Equivariance and invariance error at every layer, from one pass over the images.
 
-    A feature map ``(n, c, h, w)`` is moved as the images are; tokens ``(n, t, c)`` are taken as a square grid, extra
-    tokens in front staying where they are. A layer of a group-equivariant network permutes its channels as well: give
-    ``permutations`` as found by :func:`match`, else channels are compared with themselves.
+    A feature map ``(n, c, h, w)`` is moved as the images are, as scalars; tokens ``(n, t, c)`` are taken as a square
+    grid, extra tokens in front staying where they are. A layer of a group-equivariant network permutes its channels as
+    well: give ``permutations`` as found by :func:`match`, else channels are compared with themselves.
 
     Args:
         model: any network, see :func:`tapped` for what counts as a layer.
         data: as for :func:`invariance_error`.
-        symmetry: a finite group of image maps.
+        symmetry: a name, a space with its group, a field type or a :class:`Symmetry`.
         permutations: layer name → ``(order, channels)``: for each element g the index p with τ_g f(x)[i] compared to
             f(τ_g x)[p[i]].
         batch_size: images at a time; each goes through the network once for every element of the group, together.
@@ -131,54 +131,52 @@ def layer_errors(
 
 @dataclass(frozen=True)
 class _Seen:
-    """The values of one layer on one batch: one number an image."""
+    """The values of one layer on one batch: one number per image."""
 
     kind: str
     shape: tuple[int, ...]
     still: Tensor
     moved: Tensor | None
+    floor: Tensor | None
 
 
-def _compared(group: Symmetry, parts: tuple[Tensor, ...], permutations: Tensor | None) -> tuple[Tensor, Tensor | None]:
-    still, moved = [], []
-    maps = [_feature_maps(group, part) for part in parts]
-    for g in range(1, group.order):
+def _compared(
+    symmetry: Symmetry, parts: tuple[Tensor, ...], permutations: Tensor | None
+) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    still, moved, floors = [], [], []
+    maps = [_feature_maps(symmetry, part) for part in parts]
+    for g in range(1, symmetry.order):
         still.append(relative_difference(parts[0], parts[g]))
         base, other = maps[0], maps[g]
-        if base is not None and other is not None:
-            if permutations is not None:
-                other = other[:, permutations[g].to(other.device)]
-            here = _moved(group, g, base)
-            if here is not None:
-                moved.append(relative_difference(here, other))
-    return torch.stack(still).mean(0), torch.stack(moved).mean(0) if len(moved) == group.order - 1 else None
+        here = None if base is None else symmetry.move_features(g, base)
+        if base is None or other is None or here is None:
+            continue
+        if permutations is not None:
+            other = other[:, permutations[g].to(other.device)]
+        moved.append(relative_difference(here, other))
+        if not symmetry.is_exact(g):
+            back = symmetry.action.move_scalars(symmetry.inverse(g), here)
+            floors += [] if back is None else [relative_difference(back, base)]
+    complete = len(moved) == symmetry.order - 1
+    return (
+        torch.stack(still).mean(0),
+        torch.stack(moved).mean(0) if complete else None,
+        torch.stack(floors).mean(0) if complete and floors else None,
+    )
 
 
-def _feature_maps(group: Symmetry, out: Tensor) -> Tensor | None:
-    if group.rank == 4:
-        return as_maps(out)
-    return out if out.ndim == group.rank and max(out.shape[2:], default=0) > 1 else None
-
-
-def _moved(group: Symmetry, g: int, maps: Tensor) -> Tensor | None:
-    """Feature maps moved in the plane as images are. Colors are no matter of theirs; their own channels are matched."""
-    plane = group.plane_maps[g]
-    if plane is not None:
-        return plane(maps)
-    try:
-        found = group.apply(g, maps)
-    except (RuntimeError, IndexError):  # a map made for images, which have another number of channels
-        return None
-    return found if found.shape == maps.shape else None
+def _feature_maps(symmetry: Symmetry, out: Tensor) -> Tensor | None:
+    return as_maps(out) if symmetry.rank == 4 else out
 
 
 def _result(name: str, of: str, seen: list[_Seen]) -> LayerError:
     moved = [s.moved for s in seen if s.moved is not None]
+    floors = [s.floor for s in seen if s.floor is not None]
     return LayerError(
         name,
         seen[0].kind,
         seen[0].shape,
-        estimate("layer_equivariance_error", moved, of=of) if moved else None,
+        estimate("layer_equivariance_error", moved, floor=floors or None, of=of) if moved else None,
         estimate("layer_invariance_error", [s.still for s in seen], of=of),
     )
 

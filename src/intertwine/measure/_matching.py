@@ -17,7 +17,7 @@ from ._channel_graph import ChannelGraph, channel_graph
 from ._moments import CrossMoments, Moments, chosen_sites, lockstep, samples
 from ._permute import full_state, require_preserved
 from ._representation_match import best_representation
-from ._symmetry import Symmetry, parse_symmetry
+from ._symmetry import Symmetry, SymmetryLike, parse_symmetry
 from ._transform import transformed_state
 from ._weight_matching import weight_matching
 
@@ -69,7 +69,7 @@ class Matching:
 def match(
     model: nn.Module,
     data: Images | None,
-    symmetry: str | Symmetry,
+    symmetry: SymmetryLike,
     *,
     method: Method = "activation",
     constrained: bool = True,
@@ -91,7 +91,7 @@ def match(
     Args:
         model: any network that can be traced.
         data: images, or batches of images; not needed for weight matching if ``input_shape`` is given.
-        symmetry: a symmetry or its name.
+        symmetry: a name, a space with its group, or a :class:`Symmetry`; it moves pixels by flips and quarter turns.
         method: ``activation``, ``weight`` (inner products of parameters, coordinate descent), or ``identity``.
         constrained: whether to ask for a representation.
         graph: the channel graph, if it is at hand.
@@ -110,6 +110,8 @@ def match(
     tensor([4, 5, 6, 7, 0, 1, 2, 3])
     """
     symmetry = parse_symmetry(symmetry)
+    symmetry.require_finite(who="match")
+    symmetry.require_plain_output(who="match")
     shape = input_shape or _shape(data, "match")
     graph = graph or channel_graph(model, shape)
     if not graph.groups:
@@ -176,7 +178,9 @@ def _from_correlations(
             frozen = dead[group.name].clone()
             for _, _, other in tables.values():
                 frozen &= other.cpu()
-            chosen = best_representation(symmetry.group, {g: t[0] for g, t in tables.items()}, dead=frozen)
+            chosen = best_representation(
+                symmetry.require_finite(who="match"), {g: t[0] for g, t in tables.items()}, dead=frozen
+            )
         else:
             chosen = {g: best_permutation(t[0], dead=(t[1], t[2])) for g, t in tables.items()}
             chosen[0] = torch.arange(group.size)

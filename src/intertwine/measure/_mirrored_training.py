@@ -13,7 +13,7 @@ from ..errors import InputError
 from ._batches import Images, as_tensor, batches
 from ._channel_graph import channel_graph
 from ._permute import full_state
-from ._symmetry import Symmetry, parse_symmetry
+from ._symmetry import SymmetryLike, parse_symmetry
 from ._transform import transform_network, transformed_state
 
 
@@ -21,7 +21,7 @@ from ._transform import transform_network, transformed_state
 def mirrored_training_gap(
     model: nn.Module,
     data: Images,
-    symmetry: str | Symmetry = "hflip",
+    symmetry: SymmetryLike = "hflip",
     *,
     element: int = 1,
     mirrored: bool = True,
@@ -39,7 +39,7 @@ def mirrored_training_gap(
     Args:
         model: a network of images; a copy is trained.
         data: images and labels, one step for each batch.
-        symmetry: a symmetry or its name.
+        symmetry: a name, a space with its group, or a :class:`Symmetry`.
         element: the element τ of its group.
         mirrored: whether the second network sees mirrored images; if not, the argument does not hold.
         lr: of stochastic gradient descent.

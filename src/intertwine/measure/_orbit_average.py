@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from .._checked import checked
-from ._symmetry import PLANE_MAPS, PlaneMap
+from ..spaces import AxisMove
 
 
 class OrbitAverage(nn.Module):
@@ -23,33 +23,29 @@ class OrbitAverage(nn.Module):
 
     Args:
         module: a convolution or a pooling layer.
-        planes: all motions of the group.
+        moves: how each element of the group moves pixels, see :meth:`intertwine.spaces.Grid.axis_move`.
 
     >>> _ = torch.manual_seed(0)
-    >>> layer = nn.MaxPool2d(3, 2, 1)
-    >>> twin = OrbitAverage(layer, [PlaneMap(), PlaneMap(flip=True)])
+    >>> from intertwine.spaces import Grid2d
+    >>> layer, plane = nn.MaxPool2d(3, 2, 1), Grid2d("D1")
+    >>> twin = OrbitAverage(layer, [plane.axis_move(g) for g in range(2)])
     >>> x = torch.randn(1, 1, 8, 8)
     >>> torch.equal(twin(x.flip(3)), twin(x).flip(3)), torch.equal(layer(x.flip(3)), layer(x).flip(3))
     (True, False)
     """
 
     @checked
-    def __init__(self, module: nn.Module, planes: Sequence[PlaneMap]) -> None:
+    def __init__(self, module: nn.Module, moves: Sequence[AxisMove]) -> None:
         super().__init__()
-        self.module, self.planes = module, tuple(planes)
+        self.module, self.moves = module, tuple(moves)
 
     def forward(self, x: Tensor) -> Tensor:
         """The averaged layer."""
         total: Tensor | None = None
-        for plane in self.planes:
-            moved = {n: plane(p) if p.dim() == 4 else p for n, p in self.module.named_parameters()}
-            y = _inverse(plane)(torch.func.functional_call(self.module, moved, (plane(x),)))
+        for move in self.moves:
+            moved = {n: move(p) if p.dim() == 4 else p for n, p in self.module.named_parameters()}
+            y = move.inverse(torch.func.functional_call(self.module, moved, (move(x),)))
             total = y if total is None else total + y
         if total is None:
             return self.module(x)
-        return total / len(self.planes)
-
-
-def _inverse(plane: PlaneMap) -> PlaneMap:
-    probe = torch.arange(9).reshape(3, 3)
-    return next(p for p in PLANE_MAPS if torch.equal(p(plane(probe)), probe))
+        return total / len(self.moves)

@@ -73,7 +73,13 @@ class Subject:
                     got=f"{' x '.join(map(str, images.shape[1:]))}, at which it said: {str(error).splitlines()[0]}",
                     fix="Check channels and size of the images, and the arguments of the network.",
                 ) from error
-        return Subject(model, images, labels, out.ndim == 4 and out.shape[-1] > 1, batch_size)
+        dense = out.ndim == images.ndim > 2 and max(out.shape[2:]) > 1
+        return Subject(model, images, labels, dense, batch_size)
+
+    @property
+    def is_plane(self) -> bool:
+        """Whether the input is images rather than signals, volumes, sets or vectors."""
+        return self.images.ndim == 4
 
     @property
     def classifies(self) -> bool:
@@ -140,16 +146,17 @@ def step(
 
 @step("whole network")
 def _whole(subject: Subject, symmetry: Symmetry | None) -> Findings:
-    measured = equivariance_error if subject.dense else invariance_error
-    return Findings(
-        [Reading.of(measured(subject.model, subject.images, _required(symmetry), batch_size=subject.batch_size))]
-    )
+    group = _required(symmetry)
+    measured = equivariance_error if subject.dense or group.judges_output else invariance_error
+    return Findings([Reading.of(measured(subject.model, subject.images, group, batch_size=subject.batch_size))])
 
 
 @step("classes", applies=lambda subject: not subject.dense)
 def _classes(subject: Subject, symmetry: Symmetry | None) -> Findings:
-    same = agreement(subject.model, subject.images, _required(symmetry), batch_size=subject.batch_size)
-    return Findings([Reading.of(same)])
+    group = _required(symmetry)
+    if group.judges_output:  # the output is no scores
+        return Findings()
+    return Findings([Reading.of(agreement(subject.model, subject.images, group, batch_size=subject.batch_size))])
 
 
 @step("accuracy", applies=lambda subject: subject.classifies)
@@ -170,7 +177,7 @@ def _hits(subject: Subject, maps: Sequence[Callable[[Tensor], Tensor]]) -> Tenso
             return torch.stack(right).double().mean(0).cpu()
 
         fit, data = Fitting("audit", device), (subject.images, subject.labels)
-        for images, labels in batches(data, who="audit", batch_size=subject.batch_size):
+        for images, labels in batches(data, who="audit", batch_size=subject.batch_size, rank=None):
             hits += fit(share, images, labels)
     return torch.cat(hits)
 
@@ -188,14 +195,16 @@ def _layers(subject: Subject, symmetry: Symmetry | None) -> Findings:
     return Findings(readings, [Note(name, reason) for name, reason in found.skipped])
 
 
-@step("shifts", per_symmetry=False, passes=lambda _: 2.0, applies=lambda subject: not subject.dense)
+@step(
+    "shifts", per_symmetry=False, passes=lambda _: 2.0, applies=lambda subject: subject.is_plane and not subject.dense
+)
 def _shifts(subject: Subject, symmetry: Symmetry | None) -> Findings:
     shift = max(1, min(4, min(subject.images.shape[-2:]) // 4))
     found = shift_consistency(subject.model, subject.images, shift=shift, batch_size=min(32, subject.batch_size))
     return Findings([Reading.of(found)])
 
 
-@step("small motions", per_symmetry=False, passes=lambda _: 15.0)
+@step("small motions", per_symmetry=False, passes=lambda _: 15.0, applies=lambda subject: subject.is_plane)
 def _motions(subject: Subject, symmetry: Symmetry | None) -> Findings:
     images = subject.images[:128]
     with warnings.catch_warnings(record=True) as told:

@@ -14,7 +14,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from .._checked import checked
 from ..errors import InputError
-from ._symmetry import PlaneMap, Symmetry, parse_symmetry
+from ..spaces import AxisMove
+from ._symmetry import SymmetryLike, parse_symmetry
 
 
 @checked
@@ -56,7 +57,7 @@ class StrideReport:
 
 @checked
 def stride_artifacts(
-    model: nn.Module, input_shape: tuple[int, int, int], symmetry: str | Symmetry, *, reach: int = 32
+    model: nn.Module, input_shape: tuple[int, int, int], symmetry: SymmetryLike, *, reach: int = 32
 ) -> StrideReport:
     """Layers whose sampling grid a symmetry does not map to itself.
 
@@ -69,7 +70,7 @@ def stride_artifacts(
     Args:
         model: the network.
         input_shape: (C, H, W).
-        symmetry: a symmetry or its name.
+        symmetry: a name, a space with its group, or a :class:`Symmetry`.
         reach: how far from the given size to look for a better one.
 
     >>> net = nn.Sequential(nn.Conv2d(3, 8, 3, stride=2, padding=1), nn.ReLU())
@@ -80,9 +81,10 @@ def stride_artifacts(
     False
     """
     symmetry = parse_symmetry(symmetry)
-    planes = [symmetry.require_plane_map(g, who="stride_artifacts") for g in range(symmetry.order)]
+    symmetry.require_finite(who="stride_artifacts")
+    moves = [symmetry.require_axis_move(g, who="stride_artifacts") for g in range(symmetry.order)]
     probe = copy.deepcopy(model).eval().to("meta")
-    found = _broken(probe, input_shape, planes)
+    found = _broken(probe, input_shape, moves)
     if found is None:
         raise InputError(
             "stride_artifacts",
@@ -100,19 +102,19 @@ def stride_artifacts(
                     (input_shape[1] - step, input_shape[2] - step),
                     (input_shape[1] + step, input_shape[2] + step),
                 )
-                if min(size) > 0 and _broken(probe, (input_shape[0], *size), planes) == ()
+                if min(size) > 0 and _broken(probe, (input_shape[0], *size), moves) == ()
             ),
             None,
         )
     return StrideReport(symmetry.name, input_shape, found, better)
 
 
-def _broken(model: nn.Module, shape: tuple[int, ...], planes: list[PlaneMap]) -> tuple[Artifact, ...] | None:
+def _broken(model: nn.Module, shape: tuple[int, ...], moves: list[AxisMove]) -> tuple[Artifact, ...] | None:
     first = next(iter(model.parameters()), None)
     x = torch.empty(2, *shape, device="meta", dtype=first.dtype if first is not None else torch.float32)
     found: list[Artifact] = []
     try:
-        with torch.no_grad(), _layers(model) as where, _Watch(planes, where, found):
+        with torch.no_grad(), _layers(model) as where, _Watch(moves, where, found):
             model(x)
     except Exception:  # too small, or made for one size only
         return None
@@ -137,9 +139,9 @@ def _layers(model: nn.Module) -> Iterator[Callable[[], str]]:
 class _Watch(TorchDispatchMode):
     """Looks at every operation that samples the plane."""
 
-    def __init__(self, planes: list[PlaneMap], where: Callable[[], str], found: list[Artifact]) -> None:
+    def __init__(self, moves: list[AxisMove], where: Callable[[], str], found: list[Artifact]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.planes, self.where, self.found = planes, where, found
+        self.moves, self.where, self.found = moves, where, found
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = func(*args, **(kwargs or {}))
@@ -156,16 +158,16 @@ class _Watch(TorchDispatchMode):
         if grids is None:
             return
         for axis, word, mirrored in (
-            (0, "row", any(p.mirrors_height for p in self.planes if not p.swaps)),
-            (1, "column", any(p.mirrors_width for p in self.planes if not p.swaps)),
+            (0, "row", any(m.flips[0] for m in self.moves if not m.swaps)),
+            (1, "column", any(m.flips[1] for m in self.moves if not m.swaps)),
         ):
-            turned = any(p.swaps for p in self.planes)
+            turned = any(m.swaps for m in self.moves)
             if (mirrored or turned) and grids[axis].lopsided:
                 many = abs(grids[axis].lopsided) != 1
                 yield grids[axis].reason.format(n=abs(grids[axis].lopsided), unit=word + "s" * many)
-        if any(p.swaps for p in self.planes) and grids[0].steps != grids[1].steps:
+        if any(m.swaps for m in self.moves) and grids[0].steps != grids[1].steps:
             yield "rows and columns are sampled differently"
-        if any(p.swaps for p in self.planes) and grids[0].steps and args[0].shape[2] != args[0].shape[3]:
+        if any(m.swaps for m in self.moves) and grids[0].steps and args[0].shape[2] != args[0].shape[3]:
             yield "rows and columns differ in number"
 
 

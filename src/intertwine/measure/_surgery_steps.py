@@ -196,6 +196,4 @@ def _told(error: Exception) -> str:
 
 def _plane(symmetry: Symmetry | None) -> Symmetry | None:
     """The symmetry, if it moves pixels by flips and turns, which filters can follow."""
-    if symmetry is None or any(plane is None for plane in symmetry.plane_maps):
-        return None
-    return symmetry
+    return None if symmetry is None or not symmetry.moves_filters or symmetry.judges_output else symmetry

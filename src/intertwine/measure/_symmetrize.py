@@ -21,7 +21,7 @@ from ._orbit_average import OrbitAverage
 from ._permute import full_state, permuted_state, with_state
 from ._repair import repair as repaired
 from ._stride import StrideReport, stride_artifacts
-from ._symmetry import Symmetry, parse_symmetry
+from ._symmetry import Symmetry, SymmetryLike, parse_symmetry
 from ._tied import graph_of, parameter_orbits
 from ._transform import transformed_state
 
@@ -85,7 +85,7 @@ def projected(network: nn.Module, matching: Matching) -> nn.Module:
 def symmetrize(
     model: nn.Module,
     data: Images,
-    symmetry: str | Symmetry,
+    symmetry: SymmetryLike,
     *,
     matching: Matching | None = None,
     repair: bool = True,
@@ -108,7 +108,8 @@ def symmetrize(
     Args:
         model: any network that can be traced.
         data: images distributed as in training.
-        symmetry: a symmetry or its name; its order is a power of two, or at most 64.
+        symmetry: a name, a space with its group, or a :class:`Symmetry`; at most 64 elements, which move pixels by
+            flips and quarter turns.
         matching: a constrained matching made before.
         repair: whether to restore the statistics.
         stencils: whether to replace the layers whose stride breaks the symmetry.
@@ -167,7 +168,7 @@ def field_types(matching: Matching) -> dict[str, dict[int, int]]:
 
 
 def _with_stencils(model: nn.Module, strides: StrideReport, symmetry: Symmetry) -> None:
-    planes = [symmetry.require_plane_map(g, who="symmetrize") for g in range(symmetry.order)]
+    moves = [symmetry.require_axis_move(g, who="symmetrize") for g in range(symmetry.order)]
     names = {a.layer for a in strides.artifacts}
     for name in names:
         module = model.get_submodule(name) if name else model
@@ -179,4 +180,4 @@ def _with_stencils(model: nn.Module, strides: StrideReport, symmetry: Symmetry) 
                 fix=f"Use the input size {strides.better}, or write the shortcut as a module.",
             )
         parent, _, child = name.rpartition(".")
-        setattr(model.get_submodule(parent), child, OrbitAverage(module, planes))
+        setattr(model.get_submodule(parent), child, OrbitAverage(module, moves))

@@ -1,245 +1,310 @@
-"""Symmetries of images: a finite group and one map of images for each element."""
+"""Symmetries of networks: how a group moves what goes in, and what comes out."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import cached_property
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
 
 from .._checked import Positive, checked
-from .._registry import Registry
-from ..errors import GroupLawError, InputError
-from ..groups import Cyclic, Dihedral, FiniteGroup, direct_product
+from ..errors import InputError, TypeMismatchError
+from ..groups import FiniteGroup, Group, LieGroup, content_digest
+from ..spaces import AxisMove, FieldType, Point, Space, parse_space
+from ._field_action import FieldAction, is_trivial
+from ._map_action import MapAction, TensorMap
 
-ImageMap: TypeAlias = Callable[[Tensor], Tensor]
+Output: TypeAlias = str | FieldType
+"""What comes out of a network: a field type, or the name of a representation."""
 
-
-@checked
-@dataclass(frozen=True)
-class PlaneMap:
-    """One of the eight motions of an image: exchange left and right if ``flip``, then turn by ``turns`` times 90°.
-
-    Turns are counterclockwise. ``PlaneMap(k, f)`` moves an image as element k + 4f of ``Dihedral(4)`` does. It acts on
-    the last two axes of any tensor. A convolution kernel is moved in the same way as an image: τ(ψ ⋆ x) = (τψ) ⋆ (τx).
-
-    >>> PlaneMap(turns=1)(torch.tensor([[1, 2], [3, 4]]))
-    tensor([[2, 4],
-            [1, 3]])
-    """
-
-    turns: int = 0
-    flip: bool = False
-
-    def __call__(self, x: Tensor) -> Tensor:
-        """The moved tensor; height and width change places for odd ``turns``."""
-        if not self.swaps:
-            dims = [d for d, mirrored in ((-2, self.mirrors_height), (-1, self.mirrors_width)) if mirrored]
-            return x.flip(dims) if dims else x
-        return torch.rot90(x.flip(-1) if self.flip else x, self.turns, (-2, -1))
-
-    @property
-    def swaps(self) -> bool:
-        """Whether height and width change places."""
-        return self.turns % 2 == 1
-
-    @property
-    def mirrors_height(self) -> bool:
-        """Whether the row number (before a change of places) is reversed somewhere; only for maps that do not swap."""
-        return self.turns == 2
-
-    @property
-    def mirrors_width(self) -> bool:
-        """The same for columns."""
-        return (self.turns == 2) != self.flip
+_ALL = 64  # the largest group all of whose elements are applied
 
 
-PLANE_MAPS = tuple(PlaneMap(turns, flip) for flip in (False, True) for turns in range(4))
-
-
-@checked
-@dataclass(frozen=True, eq=False)
 class Symmetry:
-    """A finite group of maps of images, τ_g : (N, C, H, W) → (N, C, H, W), with τ_gh = τ_g τ_h.
+    """A group that moves the input of a network, and its output if that moves too: a pair of field types.
 
-    It also serves for other tensors: signals (N, C, T), volumes (N, C, D, H, W), vectors or sets (N, C); ``sizes`` then
-    says how many axes there are behind the channels.
+    Every function of this room takes one, or what one can be made from: a space with its group, a field type, or a
+    name. A space stands for scalars, as many as there are: ``Grid2d("D4")`` for images, ``Grid1d("D1")`` for signals,
+    ``Grid3d("Oh")`` for volumes, ``HomogeneousSpace(S5, S4)`` for sets of five points. A field type says what the
+    channels are: ``Grid2d("D4").field("irrep1")`` for wind or flow, ``Point("SO(3)").field("irrep1")`` for vectors.
+
+    Elements of a finite group of at most 64 elements are all applied; of others, ``samples`` random ones. Elements that
+    do not map the samples to themselves (turns by 45°, say) resample, and estimates then have a ``floor``.
 
     Args:
-        name: what to call it.
-        group: the abstract group.
-        maps: one map for each element, ``maps[0]`` the identity.
-        channels: of the random input on which the law is checked.
-        sizes: of its other axes.
+        input: what goes in.
+        output: what comes out, where it moves: a field type, or the name of a representation, which is one of fields
+            for outputs with spatial axes and one of vectors for outputs ``(n, k)``. If not given, outputs
+            ``(n, k)`` are invariant and outputs with spatial axes scalars.
+        name: for tables.
+        samples: how many random elements to take of an infinite or large group.
+        seed: of these.
 
-    Maps that only move pixels of the square grid (flips, turns) and rearrange color channels can also be
-    carried over to the filters of a network, see :func:`transform_network`; others can only be applied to images.
-
-    >>> swap = Symmetry("swap colors", Cyclic(2), [lambda x: x, lambda x: x.flip(1)])
-    >>> swap.order, swap.channel_order(1, 3)
-    (2, (2, 1, 0))
-    >>> Symmetry("reversed signals", Cyclic(2), [lambda x: x, lambda x: x.flip(-1)], channels=1, sizes=(16,)).rank
-    3
+    >>> from intertwine.spaces import Grid2d
+    >>> Symmetry("hflip")
+    Symmetry(hflip: scalars on Grid2d(D1))
+    >>> plane = Grid2d("D4")
+    >>> Symmetry(plane, output="irrep1")
+    Symmetry(Grid2d(D4): scalars on Grid2d(D4) to irrep1)
+    >>> Symmetry(plane.field("irrep1"), output=plane.field("trivial")).order
+    8
     """
 
-    name: str
-    group: FiniteGroup
-    maps: Sequence[ImageMap]
-    channels: Positive = 3
-    sizes: tuple[int, ...] = (5, 5)
-    how_to_make = 'Give a name such as "hflip" or "c4", or an intertwine.measure.Symmetry.'
+    how_to_make = 'Give a name such as "hflip" or "D4", a space such as Grid2d("D4"), a field type, or a Symmetry.'
 
-    def __post_init__(self) -> None:
-        if len(self.maps) != self.group.order:
-            raise InputError(
-                f"Symmetry {self.name!r}",
-                expected=f"{self.group.order} maps, one for each element of {self.group.name}",
-                got=str(len(self.maps)),
-                fix="Give the maps in the order of the elements; element 0 is the identity.",
-            )
-        self._require_law()
+    @checked
+    def __init__(
+        self,
+        input: str | Space | FieldType,
+        *,
+        output: Output | None = None,
+        name: str | None = None,
+        samples: Positive = 8,
+        seed: int = 0,
+    ) -> None:
+        kind = input if isinstance(input, FieldType) else None
+        space = parse_space(input) if isinstance(input, str) else input.space if isinstance(input, FieldType) else input
+        usual = input.strip() if isinstance(input, str) else space.name
+        self._set(name or usual, FieldAction(space, kind), output, samples, seed)
 
-    def _require_law(self) -> None:
-        shape = 2, self.channels, *self.sizes
-        x = torch.rand(shape, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-        try:
-            images = [m(x) for m in self.maps]
-        except (RuntimeError, IndexError, TypeError, AttributeError) as error:  # whatever somebody's map raises
+    @staticmethod
+    @checked
+    def from_maps(
+        group: FiniteGroup,
+        maps: Sequence[TensorMap],
+        *,
+        name: str,
+        channels: Positive = 3,
+        sizes: tuple[int, ...] = (5, 5),
+        output: Output | None = None,
+    ) -> Symmetry:
+        """A finite group given by maps τ_g of batches, with τ_gh = τ_g τ_h; the output moves by the same maps.
+
+        Maps that exchange and reverse axes and rearrange channels can also be carried over to the filters of a network,
+        see :func:`transform_network`; others can only be applied to its input.
+
+        Args:
+            group: the abstract group.
+            maps: one for each element, the identity first.
+            name: for tables.
+            channels: of the random tensor on which the law is checked.
+            sizes: of its axes behind the channels.
+            output: what comes out, if it moves otherwise.
+
+        >>> from intertwine.groups import Cyclic
+        >>> swap = Symmetry.from_maps(Cyclic(2), [lambda x: x, lambda x: x.flip(1)], name="swap colors")
+        >>> swap.order, swap.channel_order(1, 3)
+        (2, (2, 1, 0))
+        """
+        symmetry = Symmetry.__new__(Symmetry)
+        symmetry._set(name, MapAction(name, group, maps, channels, sizes), output, 1, 0)
+        return symmetry
+
+    def _set(self, name: str, action: FieldAction | MapAction, output: Output | None, samples: int, seed: int) -> None:
+        self.name, self.action, self.output, self._samples, self._seed = name, action, output, samples, seed
+        if action.moves_nothing or self.order == 1:
             raise InputError(
-                f"Symmetry {self.name!r}", expected=f"maps of a tensor of shape {shape}", got=str(error)
-            ) from error
-        if not torch.equal(images[0], x):
-            raise GroupLawError(
-                f"Symmetry {self.name!r}", expected="the identity first", got="another map", fix="Reorder the maps."
+                f"Symmetry {name!r}",
+                expected="a group that moves something",
+                got=repr(action),
+                fix='Say what the channels are, as in Point("SO(3)").field("irrep1").',
             )
-        for a in range(self.order):
-            for b in range(self.order):
-                product = int(self.group.compose(a, b))
-                if not torch.allclose(self.maps[a](images[b]), images[product], atol=1e-9, rtol=0):
-                    raise GroupLawError(
-                        f"Symmetry {self.name!r}",
-                        expected=f"map {a} after map {b} to be map {product}",
-                        got="another image",
-                        fix="The maps must multiply as the elements of the group do.",
-                    )
+        if isinstance(output, FieldType) and output.space.compact_group != self.group:
+            raise TypeMismatchError(
+                f"Symmetry {name!r}",
+                expected=f"an output type of the group {self.group.name}",
+                got=f"{output} of {output.space.compact_group.name}",
+            )
+        if isinstance(output, str) and isinstance(action, FieldAction) and action.space.stabilizer == self.group:
+            self._output_type(2)  # a wrong name is told at once
+
+    @property
+    def digest(self) -> str:
+        """Identifies what is applied; maps of the user's own count by their name."""
+        out = self.output.digest if isinstance(self.output, FieldType) else self.output
+        return content_digest("symmetry", self.name, self.action.digest, out or "", self._samples, self._seed)
+
+    # -- elements ----------------------------------------------------------------------------------------------
+
+    @property
+    def group(self) -> Group:
+        """The group that acts."""
+        return self.action.group
+
+    @cached_property
+    def elements(self) -> tuple[Any, ...]:
+        """The elements that are applied, the identity first."""
+        group = self.group
+        if isinstance(group, FiniteGroup):
+            if group.order <= _ALL or isinstance(self.action, MapAction):
+                return tuple(range(group.order))
+            others = torch.randint(1, group.order, (self._samples,), generator=self._generator())
+            return (0, *others.tolist())
+        if not isinstance(group, LieGroup):
+            raise InputError(f"Symmetry {self.name!r}", expected="a finite group or a Lie group", got=group.name)
+        return (group.identity, *group.sample(self._samples, self._generator()))
+
+    def _generator(self) -> torch.Generator:
+        return torch.Generator().manual_seed(self._seed)
 
     @property
     def order(self) -> int:
-        """Number of elements of the group."""
-        return self.group.order
+        """How many elements are applied, with the identity."""
+        return len(self.elements)
 
     @property
     def rank(self) -> int:
         """The number of axes of a batch."""
-        return 2 + len(self.sizes)
+        return self.action.rank
 
-    def apply(self, g: int, x: Tensor) -> Tensor:
-        """τ_g x."""
-        self.require_element(g, who=f"Symmetry {self.name!r}")
-        return self.maps[g](x)
+    def inverse(self, g: int) -> Any:
+        """The inverse of the element of this number."""
+        return self.group.inverse(self.elements[g])
 
+    @checked
     def require_element(self, g: int, *, who: str) -> None:
         """An error if there is no element of this number."""
         if not 0 <= g < self.order:
             raise InputError(who, expected=f"an element of {self.group.name}, 0 to {self.order - 1}", got=str(g))
 
-    @cached_property
-    def plane_maps(self) -> tuple[PlaneMap | None, ...]:
-        """How each element moves pixels; None where it is not a motion of the square grid."""
-        return tuple(self._plane_map(m) for m in self.maps)
-
-    def _plane_map(self, image_map: ImageMap) -> PlaneMap | None:
-        if len(self.sizes) != 2:
-            return None
-        probe = torch.arange(25, dtype=torch.float64).reshape(1, 1, 5, 5).expand(1, self.channels, 5, 5)
-        found = image_map(probe)
-        return next((p for p in PLANE_MAPS if torch.equal(found, p(probe))), None)
-
-    def channel_order(self, g: int, channels: int) -> tuple[int, ...] | None:
-        """The index p with (τ_g x)[:, i] = moved x[:, p[i]], or None where channels are mixed otherwise."""
-        plane = self.plane_maps[g]
-        probe = torch.arange(channels * 25, dtype=torch.float64).reshape(1, channels, 5, 5)
-        if plane is None:
-            return None
-        try:
-            found = self.maps[g](probe)
-        except (RuntimeError, IndexError):  # a map made for another number of channels
-            return None
-        moved = plane(probe)
-        order = tuple(
-            next((j for j in range(channels) if torch.equal(found[:, i], moved[:, j])), -1) for i in range(channels)
-        )
-        return order if sorted(order) == list(range(channels)) else None
-
-    def require_plane_map(self, g: int, *, who: str) -> PlaneMap:
-        """The motion of the grid that element ``g`` is, or an error."""
-        self.require_element(g, who=who)
-        plane = self.plane_maps[g]
-        if plane is None:
+    @checked
+    def require_finite(self, *, who: str) -> FiniteGroup:
+        """The group, or an error if only some of its elements are applied."""
+        if not isinstance(self.group, FiniteGroup) or self.group.order != self.order:
             raise InputError(
                 who,
-                expected="maps that move pixels of the square grid by flips and quarter turns",
+                expected=f"a finite group of at most {_ALL} elements",
+                got=f"{self.name}, of which {self.order - 1} elements are drawn",
+                fix="Use a subgroup such as C4 or D4.",
+            )
+        return self.group
+
+    # -- the input ---------------------------------------------------------------------------------------------
+
+    @checked
+    def apply(self, g: int, x: Tensor) -> Tensor:
+        """τ_g x for the element of this number."""
+        self.require_element(g, who=f"Symmetry {self.name!r}")
+        return self.action.move(self.elements[g], x)
+
+    def is_exact(self, g: int) -> bool:
+        """Whether the element of this number interpolates nothing."""
+        return self.action.is_exact(self.elements[g])
+
+    def move_features(self, g: int, x: Tensor) -> Tensor | None:
+        """A layer's output moved as the samples of the input are, each channel on its own; None if it cannot be."""
+        return self.action.move_scalars(self.elements[g], x) if self.action.fits(x) else None
+
+    def axis_move(self, g: int) -> AxisMove | None:
+        """How an element moves samples by exchanging and reversing axes; None where it does not."""
+        return self.action.axis_move(self.elements[g])
+
+    @checked
+    def channel_order(self, g: int, channels: int) -> tuple[int, ...] | None:
+        """The index p with (τ_g x)[:, i] = moved x[:, p[i]], or None where channels are mixed otherwise."""
+        return self.action.channel_order(self.elements[g], channels)
+
+    @property
+    def moves_filters(self) -> bool:
+        """Whether all elements move pixels by flips and quarter turns, which the filters of a network can follow."""
+        whole = isinstance(self.group, FiniteGroup) and self.group.order == self.order
+        return whole and self.rank == 4 and all(self.axis_move(g) is not None for g in range(self.order))
+
+    @checked
+    def require_axis_move(self, g: int, *, who: str) -> AxisMove:
+        """How an element moves pixels, or an error if filters cannot follow."""
+        self.require_element(g, who=who)
+        move = self.axis_move(g)
+        if move is None or move.dimension != 2:
+            raise InputError(
+                who,
+                expected="elements that move pixels by flips and quarter turns",
                 got=f"element {g} of {self.name}",
                 fix="Filters cannot be moved by such a map; measure the network from outside instead.",
             )
-        return plane
+        return move
+
+    # -- the output --------------------------------------------------------------------------------------------
+
+    def move_output(self, g: Any, y: Tensor, *, who: str) -> Tensor:
+        """The output moved by an element of the group."""
+        action = self.output_action(y, who=who)
+        return action.move(g, y)
+
+    def output_action(self, y: Tensor, *, who: str) -> FieldAction | MapAction:
+        """How an output of this shape moves."""
+        kind = self._output_type(y.ndim)
+        if kind is not None:
+            return FieldAction(kind.space, kind)
+        typed = self.action.type if isinstance(self.action, FieldAction) else None
+        if y.ndim != self.rank or (typed is not None and not is_trivial(typed)):
+            raise InputError(
+                who,
+                expected=_EXPECTED.get(self.rank, f"outputs with {self.rank} axes, like the input")
+                if typed is None
+                else "output=, the type of the output, where the input has one",
+                got=f"shape {tuple(y.shape)}",
+                fix="For scores of classes use invariance_error; for other outputs (n, k) give output=, their type.",
+            )
+        return self.action if isinstance(self.action, MapAction) else FieldAction(self.action.space)
+
+    def _output_type(self, ndim: int) -> FieldType | None:
+        if not isinstance(self.output, str):
+            return self.output
+        if ndim == 2 or isinstance(self.action, MapAction):
+            return Point(self.group).field(self.output)
+        return self.action.space.field(self.output)
+
+    @property
+    def judges_output(self) -> bool:
+        """Whether the output has a type of its own, so that it is to move rather than to stay."""
+        return self.output is not None
+
+    @checked
+    def require_plain_output(self, *, who: str) -> None:
+        """An error if the output is to move in another way than scalars do."""
+        kind = self._output_type(2)
+        if kind is not None and not is_trivial(kind):
+            raise InputError(
+                who,
+                expected="invariant outputs, or images of scalars",
+                got=f"output {self.output}",
+                fix="Leave output= out.",
+            )
+
+    def with_output(self, output: Output | None) -> Symmetry:
+        """The same input with this output; the same symmetry if None."""
+        if output is None:
+            return self
+        symmetry = Symmetry.__new__(Symmetry)
+        symmetry._set(self.name, self.action, output, self._samples, self._seed)
+        return symmetry
 
     def __repr__(self) -> str:
-        return f"Symmetry({self.name}, {self.group.name})"
+        kind = self.output
+        to = "" if kind is None else f" to {kind if isinstance(kind, str) else f'{kind.rho.name} on {kind.space.name}'}"
+        return f"Symmetry({self.name}: {self.action}{to})"
 
 
-SYMMETRIES = Registry[Callable[[], Symmetry]]("symmetry")
+_EXPECTED = {4: "a network whose output is images (n, c, h, w)"}
 
-
-def _hflip() -> Symmetry:
-    return Symmetry("hflip", Cyclic(2), [PlaneMap(), PlaneMap(flip=True)])
-
-
-def _vflip() -> Symmetry:
-    return Symmetry("vflip", Cyclic(2), [PlaneMap(), PlaneMap(turns=2, flip=True)])
-
-
-def _flips() -> Symmetry:
-    maps = [PlaneMap(), PlaneMap(flip=True), PlaneMap(turns=2, flip=True), PlaneMap(turns=2)]  # across, then down
-    return Symmetry("flips", direct_product(Cyclic(2), Cyclic(2)), maps)
-
-
-def _c2() -> Symmetry:
-    return Symmetry("c2", Cyclic(2), [PlaneMap(), PlaneMap(turns=2)])
-
-
-def _c4() -> Symmetry:
-    return Symmetry("c4", Cyclic(4), [PlaneMap(turns=k) for k in range(4)])
-
-
-def _d4() -> Symmetry:
-    return Symmetry("d4", Dihedral(4), [PlaneMap(turns=k, flip=f) for f in (False, True) for k in range(4)])
-
-
-for _name, _make in (
-    ("hflip", _hflip),
-    ("vflip", _vflip),
-    ("flips", _flips),
-    ("c2", _c2),
-    ("c4", _c4),
-    ("d4", _d4),
-):
-    SYMMETRIES.add(_name, _make)
+SymmetryLike: TypeAlias = str | Space | FieldType | Symmetry
+"""What a symmetry can be made from."""
 
 
 @checked
-def parse_symmetry(symmetry: str | Symmetry) -> Symmetry:
-    """The symmetry of this name: hflip (left-right), vflip (up-down), flips (both), c2, c4 (90° turns), d4 (turns and
-    flips).
+def parse_symmetry(symmetry: SymmetryLike, *, output: Output | None = None) -> Symmetry:
+    """The symmetry of a name, a space or a field type; see :func:`intertwine.spaces.parse_space` for names.
 
     >>> parse_symmetry("c4").order
     4
     >>> parse_symmetry("hflop")
     Traceback (most recent call last):
         ...
-    intertwine.errors.InputError: symmetry: expected one of hflip, vflip, flips, c2, c4, d4; got 'hflop'. ...
+    intertwine.errors.ParseError: symmetry: expected hflip, ...; got 'hflop'. Did you mean hflip?
     """
-    return symmetry if isinstance(symmetry, Symmetry) else SYMMETRIES[symmetry.strip().lower()]()
+    if isinstance(symmetry, Symmetry):
+        return symmetry.with_output(output)
+    return Symmetry(symmetry, output=output)

@@ -9,16 +9,17 @@ from torch import Tensor, nn
 
 from .._checked import checked
 from ..errors import InputError
+from ..spaces import AxisMove
 from ._axes import Axis, Label, kind_of
 from ._channel_graph import ChannelGraph, channel_graph
 from ._permute import full_state, with_state
-from ._symmetry import PlaneMap, Symmetry, parse_symmetry
+from ._symmetry import Symmetry, SymmetryLike, parse_symmetry
 
 
 @checked
 def transform_network(
     model: nn.Module,
-    symmetry: str | Symmetry,
+    symmetry: SymmetryLike,
     element: int,
     *,
     input_shape: tuple[int, ...],
@@ -32,7 +33,7 @@ def transform_network(
 
     Args:
         model: the network.
-        symmetry: a symmetry or its name.
+        symmetry: a name, a space with its group, or a :class:`Symmetry`.
         element: the element g of its group.
         input_shape: shape of one image, (C, H, W).
         graph: the network's channel graph, if it is at hand.
@@ -44,7 +45,7 @@ def transform_network(
     True
     """
     symmetry = parse_symmetry(symmetry)
-    symmetry.require_plane_map(element, who="transform_network")
+    symmetry.require_axis_move(element, who="transform_network")
     graph = graph if graph is not None else channel_graph(model, input_shape)
     return with_state(model, transformed_state(graph, full_state(model), symmetry, element, input_shape))
 
@@ -57,7 +58,7 @@ def transformed_state(
     input_shape: tuple[int, ...],
 ) -> dict[str, Tensor]:
     """Parameters and buffers moved by τ_g."""
-    plane = symmetry.require_plane_map(element, who="transform_network")
+    move = symmetry.require_axis_move(element, who="transform_network")
     order = symmetry.channel_order(element, input_shape[0])
     colors = order is None or (graph.colors_cut and order != tuple(range(input_shape[0])))
     if graph.lost or order is None or colors:
@@ -69,7 +70,7 @@ def transformed_state(
             else f"{symmetry.name}, which mixes the {input_shape[0]} input channels or moves those that are cut",
             fix="Write this part with convolutions, pooling and reshapes that keep rows and columns apart.",
         )
-    if plane.swaps and len(input_shape) == 3 and input_shape[1] != input_shape[2]:
+    if move.swaps and len(input_shape) == 3 and input_shape[1] != input_shape[2]:
         raise InputError(
             "transform_network",
             expected="square images for quarter turns",
@@ -79,15 +80,15 @@ def transformed_state(
     out = dict(state)
     for name, label in graph.axes.items():
         if name in state:
-            out[name] = _moved(name, state[name], label, plane, torch.tensor(order))
+            out[name] = _moved(name, state[name], label, move, torch.tensor(order))
     return out
 
 
-def _moved(name: str, value: Tensor, label: Label, plane: PlaneMap, order: Tensor) -> Tensor:
+def _moved(name: str, value: Tensor, label: Label, move: AxisMove, order: Tensor) -> Tensor:
     kinds = [kind_of(axis) for axis in label]
     if "h" in kinds and "w" in kinds:
         h, w = kinds.index("h"), kinds.index("w")
-        if plane.swaps and value.shape[h] != value.shape[w]:
+        if move.swaps and value.shape[h] != value.shape[w]:
             raise InputError(
                 "transform_network",
                 expected="square filters for quarter turns",
@@ -95,19 +96,19 @@ def _moved(name: str, value: Tensor, label: Label, plane: PlaneMap, order: Tenso
                 fix="Use hflip and vflip for this network.",
             )
         if value.shape[h] * value.shape[w] > 1:
-            value = plane(value.movedim((h, w), (-2, -1))).movedim((-2, -1), (h, w))
+            value = move(value.movedim((h, w), (-2, -1))).movedim((-2, -1), (h, w))
     elif "h" in kinds or "w" in kinds:
         k = kinds.index("h" if "h" in kinds else "w")
-        if plane.swaps:
+        if move.swaps:
             raise _alone(name)
-        value = value.flip(k) if (plane.mirrors_height if "h" in kinds else plane.mirrors_width) else value
+        value = value.flip(k) if move.flips[0 if "h" in kinds else 1] else value
     for k, axis in enumerate(label):
         if kinds[k] in "ci" and any(f.kind in "hwi" for segment in axis for f in segment):
-            value = value.index_select(k, _axis_index(name, axis, plane, order).to(value.device))
+            value = value.index_select(k, _axis_index(name, axis, move, order).to(value.device))
     return value.contiguous()
 
 
-def _axis_index(name: str, axis: Axis, plane: PlaneMap, order: Tensor) -> Tensor:
+def _axis_index(name: str, axis: Axis, move: AxisMove, order: Tensor) -> Tensor:
     """The order of a flattened axis after the rows and columns in its segments have moved."""
     parts, start = [], 0
     for segment in axis:
@@ -118,14 +119,14 @@ def _axis_index(name: str, axis: Axis, plane: PlaneMap, order: Tensor) -> Tensor
             index = index.index_select(kinds.index("i"), order)
         if "h" in kinds and "w" in kinds:
             h, w = kinds.index("h"), kinds.index("w")
-            if plane.swaps and sizes[h] != sizes[w]:
+            if move.swaps and sizes[h] != sizes[w]:
                 raise _alone(name)
-            index = plane(index.movedim((h, w), (-2, -1))).movedim((-2, -1), (h, w))
+            index = move(index.movedim((h, w), (-2, -1))).movedim((-2, -1), (h, w))
         elif "h" in kinds or "w" in kinds:
-            if plane.swaps:
+            if move.swaps:
                 raise _alone(name)
             high = "h" in kinds
-            if plane.mirrors_height if high else plane.mirrors_width:
+            if move.flips[0 if high else 1]:
                 index = index.flip(kinds.index("h" if high else "w"))
         parts.append(index.reshape(-1) + start)
         start += index.numel()

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from torch import Tensor
 
 from .._checked import checked
-from ._symmetry import Symmetry, parse_symmetry
+from ._symmetry import Symmetry, SymmetryLike, parse_symmetry
 
 
 @checked
@@ -45,7 +46,7 @@ class Transformation:
 
 
 @checked
-def transformations(symmetry: str | Symmetry | Transformation) -> list[Transformation]:
+def transformations(symmetry: SymmetryLike | Transformation) -> list[Transformation]:
     """The elements of a symmetry other than the identity; a single transformation stays as it is.
 
     >>> [t.name for t in transformations("c4")]
@@ -53,22 +54,28 @@ def transformations(symmetry: str | Symmetry | Transformation) -> list[Transform
     """
     if isinstance(symmetry, Transformation):
         return [symmetry]
-    group = parse_symmetry(symmetry)
-    return [_element(group, g) for g in range(1, group.order)]
+    known = parse_symmetry(symmetry)
+    return [_element(known, g) for g in range(1, known.order)]
 
 
 def _element(symmetry: Symmetry, g: int) -> Transformation:
-    inverse = int(symmetry.group.inverse(g))
     name = symmetry.name if symmetry.order == 2 else f"{symmetry.name}[{g}]"
-    exact = symmetry.plane_maps[g] is not None
-    return Transformation(name, symmetry.maps[g], symmetry.maps[inverse], exact=exact)
+    there, back = (partial(symmetry.action.move, element) for element in (symmetry.elements[g], symmetry.inverse(g)))
+    return Transformation(name, there, back, exact=symmetry.is_exact(g))
 
 
-def rank_of(symmetry: str | Symmetry | Transformation) -> int | None:
+def output_transformation(symmetry: Symmetry, g: int, y: Tensor, *, who: str) -> Transformation:
+    """How an element moves outputs like this one."""
+    action, element = symmetry.output_action(y, who=who), symmetry.elements[g]
+    there, back = (partial(action.move, each) for each in (element, symmetry.inverse(g)))
+    return Transformation(symmetry.name, there, back, exact=action.is_exact(element))
+
+
+def rank_of(symmetry: SymmetryLike | Transformation) -> int | None:
     """The number of axes of the batches that it moves; None for a transformation, which may take any."""
     return None if isinstance(symmetry, Transformation) else parse_symmetry(symmetry).rank
 
 
-def name_of(symmetry: str | Symmetry | Transformation) -> str:
+def name_of(symmetry: SymmetryLike | Transformation) -> str:
     """What tables call it."""
-    return symmetry if isinstance(symmetry, str) else symmetry.name
+    return symmetry.name if isinstance(symmetry, Transformation) else parse_symmetry(symmetry).name

@@ -1,15 +1,10 @@
-"""Smooth motions of images by a resampler that knows forward-mode derivatives.
-
-torch's ``grid_sample`` has none. This one is a sum of shifted pixels, each with a weight that is a polynomial of the
-coordinates, so that every transform of functions passes through it.
-"""
+"""Smooth motions of images, with forward-mode derivatives."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import torch
 from torch import Tensor
@@ -17,72 +12,14 @@ from torch import Tensor
 from .._checked import checked
 from .._registry import Registry
 from ..errors import InputError
+from ..spaces import Interpolation, resample
 from ._transformation import Transformation
 
-Interpolation = Literal["linear", "cubic", "quintic"]
 Flow = Callable[[Tensor, Tensor], Tensor]
 """Images and a time t, a scalar, to the images at that time; t = 0 is the identity."""
 
 FLOWS = Registry[Flow]("flow")
 """One-parameter groups of image maps by name: translations in units of the image's width, angles in radians, …"""
-
-
-_REACH = {"linear": range(2), "cubic": range(-1, 3), "quintic": range(-2, 4)}
-
-
-@checked
-def resample(x: Tensor, rows: Tensor, columns: Tensor, *, interpolation: Interpolation = "cubic") -> Tensor:
-    """x at the given coordinates, in pixels, ``(h', w')`` each; beyond the border the image is mirrored.
-
-    Cubic is the interpolation of Keys (a = −½): it meets the pixels, is once differentiable, and its slope at a pixel
-    is the central difference. Linear is the usual one, with a kink at each pixel. Quintic is the polynomial through six
-    pixels, the most accurate of the three for smooth images.
-
-    >>> x = torch.arange(4.0).view(1, 1, 1, 4)
-    >>> resample(x, torch.zeros(1, 2), torch.tensor([[1.5, 2.0]]), interpolation="linear").flatten().tolist()
-    [1.5, 2.0]
-    """
-    if x.ndim < 2 or rows.shape != columns.shape or rows.is_complex():
-        raise InputError(
-            "resample",
-            expected="images (..., h, w), and coordinates of rows and columns of one shape",
-            got=f"{tuple(x.shape)}, {tuple(rows.shape)} and {tuple(columns.shape)}",
-        )
-    first_row, first_column = rows.detach().floor(), columns.detach().floor()
-    row_weights = _weights(rows - first_row, interpolation)
-    column_weights = _weights(columns - first_column, interpolation)
-    reach = _REACH[interpolation]
-    out: Tensor | float = 0.0
-    for a, of_row in zip(reach, row_weights, strict=True):
-        at_row = _mirrored(first_row.long() + a, x.shape[-2])
-        for b, of_column in zip(reach, column_weights, strict=True):
-            at_column = _mirrored(first_column.long() + b, x.shape[-1])
-            out = out + (of_row * of_column) * x[..., at_row, at_column]
-    return torch.as_tensor(out)
-
-
-def _weights(u: Tensor, interpolation: Interpolation) -> list[Tensor]:
-    """The weights of the neighbors in reach, for a point u to the right of number 0."""
-    if interpolation == "linear":
-        return [1 - u, u]
-    if interpolation == "quintic":
-        nodes = _REACH[interpolation]
-        return [math.prod(((u - j) / (k - j) for j in nodes if j != k), start=torch.ones_like(u)) for k in nodes]
-    return [
-        -0.5 * u + u**2 - 0.5 * u**3,
-        1 - 2.5 * u**2 + 1.5 * u**3,
-        0.5 * u + 2 * u**2 - 1.5 * u**3,
-        -0.5 * u**2 + 0.5 * u**3,
-    ]
-
-
-def _mirrored(index: Tensor, size: int) -> Tensor:
-    """Indices folded back at the border pixels: −1 is 1, size is size − 2."""
-    if size == 1:
-        return torch.zeros_like(index)
-    period = 2 * (size - 1)
-    index = index % period
-    return torch.minimum(index, period - index)
 
 
 def affine(x: Tensor, matrix: Tensor, shift: Tensor, *, interpolation: Interpolation = "cubic") -> Tensor:
@@ -96,7 +33,8 @@ def affine(x: Tensor, matrix: Tensor, shift: Tensor, *, interpolation: Interpola
     y, z = y[:, None] / half, z[None] / half
     rows = matrix[0, 0] * y + matrix[0, 1] * z + shift[0]
     columns = matrix[1, 0] * y + matrix[1, 1] * z + shift[1]
-    return resample(x, half * rows + (height - 1) / 2, half * columns + (width - 1) / 2, interpolation=interpolation)
+    index = torch.stack([half * rows + (height - 1) / 2, half * columns + (width - 1) / 2], -1)
+    return resample(x, index, border="mirror", interpolation=interpolation)
 
 
 @dataclass(frozen=True)

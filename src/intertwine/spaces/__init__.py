@@ -1,14 +1,20 @@
 """Homogeneous spaces G/H, their sections and cocycles, and the fields on them."""
 
+from ._axis_move import AxisMove as AxisMove
 from ._field import FieldType as FieldType
 from ._field import Frobenius as Frobenius
 from ._field import frobenius as frobenius
 from ._grid import Grid as Grid
-from ._grid import Grid2d as Grid2d
-from ._grid import Grid3d as Grid3d
 from ._grid import Motion as Motion
+from ._grids import Grid1d as Grid1d
+from ._grids import Grid2d as Grid2d
+from ._grids import Grid3d as Grid3d
 from ._homogeneous import HomogeneousSpace as HomogeneousSpace
 from ._homogeneous import require_common_group as require_common_group
+from ._parse import parse_space as parse_space
+from ._point import Point as Point
+from ._resample import Border as Border
+from ._resample import Interpolation as Interpolation
 from ._resample import resample as resample
 from ._space import Space as Space
 from ._sphere import Sphere as Sphere

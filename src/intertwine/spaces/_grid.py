@@ -1,10 +1,10 @@
-"""The plane and 3-space as homogeneous spaces Z^d ⋊ H / H and R^d ⋊ H / H."""
+"""The line, the plane and 3-space as homogeneous spaces Z^d ⋊ H / H and R^d ⋊ H / H."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -12,12 +12,10 @@ from torch import Tensor
 from .._checked import checked, describe
 from .._numerics import LAW_TOLERANCE
 from ..errors import InputError, RepresentationError
-from ..groups import Element, FiniteGroup, Group, LieGroup, Representation, content_digest, parse
-from ._resample import resample
+from ..groups import Element, FiniteGroup, Group, LieGroup, Representation, content_digest
+from ._axis_move import AxisMove
+from ._resample import Border, resample
 from ._space import Space
-
-Lattice = Literal["square", "hexagonal"]
-_HEXAGONAL = torch.tensor([[1.0, 0.5], [0.0, 0.75**0.5]], dtype=torch.float64)
 
 
 class Motion(NamedTuple):
@@ -42,7 +40,8 @@ class Grid(Space):
 
     Args:
         stabilizer: H, a group that acts on d-dimensional space, or its name, such as ``"D4"``.
-        action: the orthogonal representation by which it acts; the group's standard one unless given.
+        action: the orthogonal representation by which it acts.
+        default: the one that is meant if none is given.
         lattice_basis: columns are the steps of the lattice along the array's coordinates.
     """
 
@@ -50,26 +49,28 @@ class Grid(Space):
 
     @checked
     def __init__(
-        self, stabilizer: Group, *, dimension: int, action: Representation | None, lattice_basis: Tensor, name: str
+        self,
+        stabilizer: Group,
+        *,
+        dimension: int,
+        action: Representation | None,
+        default: Representation | None,
+        lattice_basis: Tensor,
+        name: str,
     ) -> None:
-        standard = action if action is not None else getattr(stabilizer, "standard", None)
-        if standard is None or standard.dim != dimension or standard.group != stabilizer:
+        acting = action if action is not None else default
+        if acting is None or acting.dim != dimension or acting.group != stabilizer:
             raise RepresentationError(
                 name,
                 expected=f"a group that acts on {dimension}-dimensional space",
-                got=f"{stabilizer.name} acting by {standard if standard is not None else 'nothing'}",
+                got=f"{stabilizer.name} acting by {acting if acting is not None else 'nothing'}",
                 fix=f"Pass action=rho with rho a {dimension}-dimensional representation of {stabilizer.name}.",
             )
-        _require_orthogonal(standard, who=name)
-        self.stabilizer, self.dimension, self.action, self.lattice_basis = (
-            stabilizer,
-            dimension,
-            standard,
-            lattice_basis,
-        )
-        usual = standard == getattr(stabilizer, "standard", None)
-        self.name = name if usual else f"{name[:-1]}, {standard.name})"
-        self.digest = content_digest("grid", dimension, standard.digest, lattice_basis)
+        _require_orthogonal(acting, who=name)
+        self.stabilizer, self.dimension, self.action, self.lattice_basis = stabilizer, dimension, acting, lattice_basis
+        self.compact_group = stabilizer
+        self.name = name if acting == default else f"{name[:-1]}, {acting.name})"
+        self.digest = content_digest("grid", dimension, acting.digest, lattice_basis)
 
     # -- the space ---------------------------------------------------------------------------------------------
 
@@ -117,6 +118,10 @@ class Grid(Space):
     def from_stabilizer(self, h: Element) -> Motion:
         return Motion(torch.zeros(self.dimension, dtype=torch.float64), h)
 
+    @checked
+    def from_compact(self, g: Element) -> Motion:
+        return self.from_stabilizer(g)
+
     def _turn(self, rotation: Element, x: Tensor) -> Tensor:
         return (self.matrices(rotation) @ x[..., None])[..., 0]
 
@@ -163,16 +168,35 @@ class Grid(Space):
         return point.flip(-1)
 
     @checked
-    def transform(
-        self, rho: Representation, f: Tensor, g: Motion, *, padding: Literal["circular", "zeros"] = "circular"
-    ) -> Tensor:
+    def axis_move(self, rotation: Element) -> AxisMove | None:
+        """How an element of H moves samples by exchanging and reversing axes; None where it does more than that.
+
+        >>> from intertwine.spaces import Grid2d
+        >>> Grid2d("C8").axis_move(2), Grid2d("C8").axis_move(1)
+        (AxisMove(order=(1, 0), flips=(True, False)), None)
+        """
+        if isinstance(rotation, int) and isinstance(self.stabilizer, FiniteGroup):
+            self.stabilizer.require_element(rotation)
+            return self._axis_moves[rotation]
+        return self._axis_move(self.matrices(rotation))
+
+    @cached_property
+    def _axis_moves(self) -> tuple[AxisMove | None, ...]:
+        return tuple(self._axis_move(m) for m in self.matrices(self.stabilizer.elements))
+
+    def _axis_move(self, matrix: Tensor) -> AxisMove | None:
+        """In array coordinates, where the matrix of the points becomes that of their indices."""
+        steps = torch.eye(self.dimension, dtype=matrix.dtype)
+        return AxisMove.from_matrix(self._point_to_index(self._index_to_point(steps) @ matrix.mT).mT)
+
+    @checked
+    def transform(self, rho: Representation, f: Tensor, g: Motion, *, padding: Border = "circular") -> Tensor:
         """(π(t, r)f)(x) = ρ(r) f(r⁻¹(x - t)) on samples ``(..., channels, *sizes)``.
 
         Exact where the motion maps the lattice to itself; elsewhere by cubic interpolation. Fields are periodic unless
-        ``padding="zeros"``.
+        ``padding`` says what lies outside. Where axes change places, so do their sizes.
         """
-        g = Motion(*g)
-        sizes = f.shape[-self.dimension :]
+        g = Motion(torch.as_tensor(g.translation, dtype=torch.float64), g.rotation)
         if f.ndim <= self.dimension or f.shape[-self.dimension - 1] != rho.dim:
             raise InputError(
                 f"transform of a field on {self.name}",
@@ -180,22 +204,28 @@ class Grid(Space):
                 got=f"shape {tuple(f.shape)}",
                 fix="Channels come before the spatial axes.",
             )
-        source = self.act(
-            self.inverse(Motion(torch.as_tensor(g.translation, dtype=torch.float64), g.rotation)),
-            self.coordinates(sizes),
-        )
+        return _on_channels(rho(g.rotation), self._moved(f, g, padding), self.dimension)
+
+    def _moved(self, f: Tensor, g: Motion, padding: Border) -> Tensor:
+        """f(r⁻¹(x - t)) for each channel."""
+        move = self.axis_move(g.rotation)
+        if move is not None:
+            f, g = move(f), Motion(g.translation, self.stabilizer.identity)
+            shift = self._point_to_index(g.translation).tolist()
+            if not any(shift):
+                return f
+            if padding == "circular" and all(step == round(step) for step in shift):
+                return f.roll([round(step) for step in shift], [*range(-self.dimension, 0)])
+        sizes = f.shape[-self.dimension :]
+        source = self.act(self.inverse(g), self.coordinates(sizes))
         center = (torch.tensor(sizes, dtype=torch.float64) - 1) / 2
         index = self._point_to_index(source) + center
         nearest = index.round()
         if bool((index - nearest).abs().max() < 1e-9):
-            moved = self._gather(f, nearest.long(), sizes, padding)
-        else:
-            moved = resample(f, index, circular=padding == "circular")
-        return torch.einsum("ij,...jp->...ip", rho(g.rotation).to(f.dtype), moved.flatten(-self.dimension)).unflatten(
-            -1, sizes
-        )
+            return self._gather(f, nearest.long(), sizes, padding)
+        return resample(f, index, border=padding)
 
-    def _gather(self, f: Tensor, index: Tensor, sizes: Sequence[int], padding: str) -> Tensor:
+    def _gather(self, f: Tensor, index: Tensor, sizes: Sequence[int], padding: Border) -> Tensor:
         extent = torch.tensor(list(sizes))
         wrapped = index % extent
         inside = (index == wrapped).all(-1)
@@ -209,53 +239,17 @@ class Grid(Space):
                 got=f"sizes {tuple(sizes)}",
                 fix="Use a square array, or padding='zeros'.",
             )
-        moved = f.flatten(-self.dimension)[..., flat.flatten()].unflatten(-1, tuple(sizes))
-        return moved if padding == "circular" else moved * inside.to(f.dtype)
+        if padding == "mirror":
+            return resample(f, index.to(torch.float64), border=padding, interpolation="linear")
+        moved = f.flatten(-self.dimension)[..., flat.flatten().to(f.device)].unflatten(-1, tuple(sizes))
+        return moved if padding == "circular" else moved * inside.to(f)
 
 
-class Grid2d(Grid):
-    """The plane with the motions R² ⋊ H, H ≤ O(2), sampled on the square or the hexagonal lattice.
-
-    >>> from intertwine.groups import Cyclic
-    >>> C4 = Cyclic(4)
-    >>> plane = Grid2d(C4)
-    >>> f = torch.arange(9.0, dtype=torch.float64).reshape(1, 3, 3)
-    >>> quarter = plane.motion([0, 0], 1)
-    >>> torch.equal(plane.field(C4.trivial).transform(f, quarter), torch.rot90(f, 1, (-2, -1)))
-    True
-    """
-
-    @checked
-    def __init__(
-        self, stabilizer: Group | str, *, action: Representation | None = None, lattice: Lattice = "square"
-    ) -> None:
-        stabilizer = parse(stabilizer) if isinstance(stabilizer, str) else stabilizer
-        self.lattice = lattice
-        basis = torch.eye(2, dtype=torch.float64) if lattice == "square" else _HEXAGONAL
-        name = f"Grid2d({stabilizer.name})" if lattice == "square" else f"Grid2d({stabilizer.name}, hexagonal)"
-        super().__init__(stabilizer, dimension=2, action=action, lattice_basis=basis, name=name)
-
-
-class Grid3d(Grid):
-    """3-space with the motions R³ ⋊ H, H ≤ O(3), sampled on the cubic lattice.
-
-    Groups of the plane act about an axis:
-
-    >>> from intertwine.groups import SO2
-    >>> Grid3d(SO2(), action=SO2().about_axis("z"))
-    Grid3d(SO(2), about z)
-    """
-
-    @checked
-    def __init__(self, stabilizer: Group | str, *, action: Representation | None = None) -> None:
-        stabilizer = parse(stabilizer) if isinstance(stabilizer, str) else stabilizer
-        super().__init__(
-            stabilizer,
-            dimension=3,
-            action=action,
-            lattice_basis=torch.eye(3, dtype=torch.float64),
-            name=f"Grid3d({stabilizer.name})",
-        )
+def _on_channels(matrix: Tensor, f: Tensor, dimension: int) -> Tensor:
+    """A matrix times the channels of ``(..., channels, *sizes)``; nothing to do for scalars."""
+    if torch.equal(matrix, torch.eye(len(matrix), dtype=matrix.dtype)):
+        return f
+    return torch.einsum("ij,...jp->...ip", matrix.to(f), f.flatten(-dimension)).unflatten(-1, f.shape[-dimension:])
 
 
 def _require_orthogonal(action: Representation, *, who: str) -> None:

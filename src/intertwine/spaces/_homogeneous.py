@@ -36,7 +36,7 @@ class HomogeneousSpace(Space):
             )
         h = group.require_subgroup(stabilizer, who="HomogeneousSpace")
         self.group, self.stabilizer, self.subgroup = group, h, h
-        self.points = h.index
+        self.compact_group, self.points = group, h.index
         self.name = f"{group.name}/{h.name}"
         self.digest = content_digest("cosets", h.digest)
 
@@ -69,6 +69,10 @@ class HomogeneousSpace(Space):
     @checked
     def from_stabilizer(self, h: Element) -> Element:
         return self.group.embed(self.subgroup, h)
+
+    @checked
+    def from_compact(self, g: Element) -> Element:
+        return g
 
     @property
     def action(self) -> Tensor:
@@ -106,10 +110,8 @@ class HomogeneousSpace(Space):
                 fix="Put the channels before the points.",
             )
         # (π(g)f)(gx) = rho(h(x, g)) f(x), which is the definition with x and g⁻¹x exchanged.
-        turned = torch.einsum("xij,...jx->...ix", rho(self.cocycle_table[g]).to(f.dtype), f)
-        out = torch.empty_like(turned)
-        out[..., self.action[g]] = turned
-        return out
+        turned = torch.einsum("xij,...jx->...ix", rho(self.cocycle_table[g]).to(f), f)
+        return turned[..., self.action[self.group.inverse(g)].to(f.device)]
 
 
 def _like(value: Tensor, *arguments: Element) -> Element:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import Tensor
 
-from .._checked import checked
+from .._checked import Positive, checked
 from .._devices import OnCPU
-from ..errors import RepresentationError
-from ..groups import FiniteGroup, Group, Representation, Subgroup, parse_representation
+from ..errors import InputError, RepresentationError
+from ..groups import FiniteGroup, Group, LieGroup, Representation, Subgroup, parse_representation
 
 if TYPE_CHECKING:
     from ._field import FieldType
@@ -25,11 +26,13 @@ class Space(OnCPU, ABC):
     Attributes:
         name: what people call it.
         stabilizer: the group H, of which fields carry a representation.
+        compact_group: the elements that can be drawn at random: G itself, or H where G has translations.
         digest: identifies the space's content.
     """
 
     name: str
     stabilizer: Group
+    compact_group: Group
     digest: str
     how_to_make = 'Make one from a group, as in intertwine.spaces.Grid2d("C4").'
 
@@ -62,8 +65,30 @@ class Space(OnCPU, ABC):
         """An element of H as an element of G."""
 
     @abstractmethod
+    def from_compact(self, g: Any) -> Any:
+        """An element of ``compact_group`` as an element of G."""
+
+    @abstractmethod
     def transform(self, rho: Representation, f: Tensor, g: Any) -> Tensor:
         """The induced representation on a sampled field; see :meth:`FieldType.transform`."""
+
+    @checked
+    def sample(self, n: Positive, generator: torch.Generator) -> list[Any]:
+        """Random elements of ``compact_group``, each as likely as any other, as elements of G.
+
+        >>> from intertwine.spaces import Point
+        >>> drawn = Point("D4").sample(100, torch.Generator().manual_seed(0))
+        >>> len(drawn), sorted(set(drawn))
+        (100, [0, 1, 2, 3, 4, 5, 6, 7])
+        """
+        group = self.compact_group
+        if isinstance(group, FiniteGroup):
+            drawn: list[Any] = torch.randint(group.order, (n,), generator=generator).tolist()
+        elif isinstance(group, LieGroup):
+            drawn = list(group.sample(n, generator))
+        else:
+            raise InputError(f"{self.name}.sample", expected="a finite group or a Lie group", got=group.name)
+        return [self.from_compact(g) for g in drawn]
 
     def cocycle(self, x: Any, g: Any) -> Any:
         """h(x, g) = s(gx)⁻¹ g s(x), an element of the stabilizer."""

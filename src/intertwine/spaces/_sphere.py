@@ -41,6 +41,7 @@ class Sphere(Space):
 
     def __init__(self) -> None:
         self.group, self.stabilizer = SO3(), SO2()
+        self.compact_group = self.group
         self.name = "Sphere"
         self.digest = "sphere SO(3)/SO(2)"
 
@@ -84,6 +85,10 @@ class Sphere(Space):
     @checked
     def from_stabilizer(self, h: Tensor) -> Tensor:
         return self.group.embed(self.stabilizer, h)
+
+    @checked
+    def from_compact(self, g: Tensor) -> Tensor:
+        return g
 
     # -- samples -----------------------------------------------------------------------------------------------
 

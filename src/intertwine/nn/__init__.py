@@ -53,4 +53,5 @@ from ._sequential import Sequential as Sequential
 from ._sphere_conv import SphereConv as SphereConv
 from ._tensor_product import TensorProduct as TensorProduct
 from ._tensor_product import TensorSquare as TensorSquare
+from ._typed import typed as typed
 from ._upsample import Upsample as Upsample

@@ -8,7 +8,6 @@ import torch
 from intertwine.data import load, random_flip
 from intertwine.groups import O2, Cyclic, Dihedral
 from intertwine.measure import parse_symmetry
-from intertwine.models._vgg import MirrorConv2d
 from intertwine.nn import Conv2d
 from intertwine.spaces import Grid2d
 
@@ -83,8 +82,6 @@ def test_layers_follow(photo):
     there, back = layer(photo.flip(-1)), layer(photo).flip(-1)
     assert (there - back[:, [1, 0, 3, 2]]).abs().max() < 1e-12
     assert (layer(photo.flip(-2)) - layer(photo).flip(-2)[:, [1, 0, 3, 2]]).abs().max() > 1e-3
-    pair = MirrorConv2d(1, 4, lifting=True).double()
-    assert (pair(photo.flip(-1)) - pair(photo).flip(-1)[:, [2, 3, 0, 1]]).abs().max() < 1e-12
 
 
 def test_half_turns_are_no_mirrors(photo):

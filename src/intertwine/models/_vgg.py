@@ -6,95 +6,23 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import conv2d, linear
 
 from .._checked import Floats, Positive, checked
 from ..errors import InputError
+from ..groups import Dihedral
+from ..nn import Conv2d, Linear, MaxPool2d, ReLU
+from ..spaces import FieldType, Grid2d
 
 WIDTHS = (64, 128, 256, 256, 512, 512, 512, 512)
 POOLED = (0, 1, 3, 5, 7)
 """The layers that are followed by a maximum over 2 x 2 pixels."""
 
-
-class MirrorConv2d(nn.Module):
-    """A 3 x 3 convolution that commutes with the mirror along the width, with half the filters of a plain one.
-
-    The channels of a regular field come in mirrored pairs, the first halves before the second. From an image
-    (``lifting``) the filters are [K; τK]; between regular fields [[A, B], [τB, τA]], stored as K = [A | B]. The bias is
-    shared within a pair.
-
-    Equivariance: with J the exchange of the two halves, conv(τx) = τ J conv(x) for an image x, and
-    conv(τJx) = τJ conv(x) for a regular field x. Exact.
-
-    Args:
-        in_channels: of the image, or of the regular field (twice its pairs).
-        out_channels: twice the pairs.
-        lifting: whether the input is an image.
-
-    Shapes: ``(batch, in_channels, height, width)`` to ``(batch, out_channels, height, width)``.
-
-    >>> layer = MirrorConv2d(3, 8, lifting=True)
-    >>> x = torch.randn(1, 3, 6, 6)
-    >>> torch.allclose(layer(x.flip(3)), layer(x).flip(3).roll(4, 1), atol=1e-6)
-    True
-    """
-
-    def __init__(self, in_channels: int, out_channels: int, *, lifting: bool) -> None:
-        super().__init__()
-        _require_even("MirrorConv2d", out_channels if lifting else in_channels, out_channels)
-        self.lifting = lifting
-        self.weight = nn.Parameter(torch.empty(out_channels // 2, in_channels, 3, 3))
-        self.bias = nn.Parameter(torch.empty(out_channels // 2))
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """As a plain convolution with the same fan-in begins."""
-        nn.init.kaiming_uniform_(self.weight, a=5**0.5)
-        bound = self.weight[0].numel() ** -0.5
-        nn.init.uniform_(self.bias, -bound, bound)
-
-    def full_weight(self) -> Tensor:
-        """All filters, ``(out_channels, in_channels, 3, 3)``."""
-        mirrored = self.weight.flip(3)
-        if not self.lifting:
-            mirrored = mirrored.roll(self.weight.shape[1] // 2, 1)
-        return torch.cat([self.weight, mirrored])
-
-    def full_bias(self) -> Tensor:
-        """The bias of every channel."""
-        return torch.cat([self.bias, self.bias])
-
-    def forward(self, x: Tensor) -> Tensor:
-        """The convolution, padded by one pixel."""
-        return conv2d(x, self.full_weight(), self.full_bias(), padding=1)
-
-
-class MirrorHead(nn.Module):
-    """A linear map that sees the sum of the two channels of every pair: its output is invariant."""
-
-    def __init__(self, in_features: int, classes: Positive) -> None:
-        super().__init__()
-        _require_even("MirrorHead", in_features, in_features)
-        self.weight = nn.Parameter(torch.empty(classes, in_features // 2))
-        self.bias = nn.Parameter(torch.empty(classes))
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """As the plain network, which sees twice as many numbers, begins."""
-        bound = (2 * self.weight.shape[1]) ** -0.5
-        for values in (self.weight, self.bias):
-            nn.init.uniform_(values, -bound, bound)
-
-    def full_weight(self) -> Tensor:
-        """The tied weights, ``(classes, in_features)``."""
-        return torch.cat([self.weight, self.weight], 1)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Scores of the classes."""
-        return linear(x, self.full_weight(), self.bias)
+MIRROR = Dihedral(1)
+PLANE = Grid2d(MIRROR)
 
 
 class VGG11(nn.Module):
@@ -129,6 +57,9 @@ class VGG11(nn.Module):
 class GVGG11(nn.Module):
     """VGG11 with the mirror built into its first layers: into all of them (GCNN) or the first two (PGCNN).
 
+    These layers are :mod:`intertwine.nn` layers between regular fields of D1, the group of the left-right mirror: their
+    channels come in mirrored pairs, and the weights of a pair are tied.
+
     Args:
         channels: of the image.
         classes: their number.
@@ -136,7 +67,8 @@ class GVGG11(nn.Module):
         mirrored: how many of the eight convolutions commute with the mirror; 8 also ties the classifier, and then the
             output is exactly invariant.
 
-    Shapes: ``(batch, channels, height, width)``, multiples of 32 for exact symmetry, to ``(batch, classes)``.
+    Shapes: ``(batch, channels, height, width)`` to ``(batch, classes)``. Sizes are at least 32, and the width is such
+    that the pools among the mirrored layers fit: a multiple of 32 for ``mirrored=8``.
 
     >>> [sum(p.numel() for p in GVGG11(mirrored=k).parameters()) for k in (8, 2)]
     [4612810, 9187786]
@@ -152,8 +84,19 @@ class GVGG11(nn.Module):
         self.channels, self.classes, self.width = channels, classes, width
         self.features = nn.Sequential(*_layers(channels, width, mirrored))
         last = _widths(width)[-1]
+        scores = PLANE.field(classes * MIRROR.trivial)
         whole = mirrored == len(WIDTHS)
-        self.classifier: nn.Module = MirrorHead(last, classes) if whole else nn.Linear(last, classes)
+        self.classifier: nn.Module = Linear(_pairs(last), scores) if whole else nn.Linear(last, classes)
+        self.reset_parameters()
+        self.register_load_state_dict_pre_hook(_refuse_old_names)  # type: ignore[no-untyped-call]
+
+    def reset_parameters(self) -> None:
+        """Every layer as a plain one with the same fan-in begins; so did the networks of the paper."""
+        for layer in [*self.features, self.classifier]:
+            if isinstance(layer, Conv2d | Linear):
+                _reset_as_plain(layer)
+            elif isinstance(layer, nn.Conv2d | nn.Linear):
+                layer.reset_parameters()
 
     @checked
     def forward(self, x: Floats) -> Tensor:
@@ -169,22 +112,22 @@ class GVGG11(nn.Module):
         True
         """
         plain = VGG11(self.channels, self.classes, width=self.width)
-        own, others = [*self.features, self.classifier], [*plain.features, plain.classifier]
-        for old, new in zip(own, others, strict=True):
-            if isinstance(old, MirrorConv2d):
-                state = {"weight": old.full_weight(), "bias": old.full_bias()}
-            elif isinstance(old, MirrorHead):
-                state = {"weight": old.full_weight(), "bias": old.bias}
-            else:
-                state = old.state_dict()
-            new.load_state_dict(state)
+        ours, others = [*self.features, self.classifier], [*plain.features, plain.classifier]
+        with torch.no_grad():
+            for old, new in zip(ours, others, strict=True):
+                if isinstance(old, Conv2d | Linear):
+                    weight, bias = old.expand()
+                    state = {"weight": weight.view(new.weight.shape), "bias": bias}
+                else:
+                    state = old.state_dict()
+                new.load_state_dict(state)
         example = next(self.parameters())
         return plain.to(example.device, example.dtype).train(self.training)
 
     def partners(self) -> list[Tensor]:
         """For each mirrored convolution, the channel that the mirror exchanges each output channel with."""
-        pairs = [len(m.weight) for m in self.features if isinstance(m, MirrorConv2d)]
-        return [torch.arange(2 * n).roll(n) for n in pairs]
+        sizes = [layer.out_type.dim for layer in self.features if isinstance(layer, Conv2d)]
+        return [torch.arange(n).view(-1, 2).flip(1).flatten() for n in sizes]
 
 
 def _widths(width: float) -> list[int]:
@@ -193,14 +136,44 @@ def _widths(width: float) -> list[int]:
     return [max(2, 2 * round(w * width / 2)) for w in WIDTHS]
 
 
+def _pairs(channels: int) -> FieldType:
+    return PLANE.field(channels // 2 * MIRROR.regular)
+
+
 def _layers(channels: Positive, width: float, mirrored: int) -> list[nn.Module]:
     layers: list[nn.Module] = []
-    before = channels
+    before, field = channels, PLANE.field(channels * MIRROR.trivial)
     for k, after in enumerate(_widths(width)):
-        layer = MirrorConv2d(before, after, lifting=k == 0) if k < mirrored else nn.Conv2d(before, after, 3, padding=1)
-        layers += [layer, nn.ReLU(), *([nn.MaxPool2d(2)] if k in POOLED else [])]
+        pooled = k in POOLED
+        if k < mirrored:
+            layers += [Conv2d(field, _pairs(after), 3, padding=1), ReLU(_pairs(after))]
+            layers += [MaxPool2d(_pairs(after), 2)] if pooled else []
+            field = _pairs(after)
+        else:
+            layers += [nn.Conv2d(before, after, 3, padding=1), nn.ReLU(), *([nn.MaxPool2d(2)] if pooled else [])]
         before = after
     return layers
+
+
+def _reset_as_plain(layer: Conv2d | Linear) -> None:
+    """Weights and biases uniform within 1/√fan-in, as in the plain modules of torch.
+
+    The weights of a layer between permutation fields are entries of its filter, so that each entry is drawn so.
+    """
+    taps = math.prod(layer.expansion.kernel_size)
+    bound = (layer.in_type.dim * taps) ** -0.5
+    for values in layer.parameters():
+        nn.init.uniform_(values, -bound, bound)
+
+
+def _refuse_old_names(module: nn.Module, state: Mapping[str, Tensor], prefix: str, *_: object) -> None:
+    if f"{prefix}features.0.weight" in state:
+        raise InputError(
+            "GVGG11",
+            expected="a checkpoint with weights of intertwine.nn layers (features.0.weights.0)",
+            got="one of version 0.1 or of a plain VGG11 (features.0.weight)",
+            fix="Load it into a VGG11 if it is plain; train a GVGG11 of version 0.1 again.",
+        )
 
 
 def _features(layers: nn.Sequential, x: Tensor) -> Tensor:
@@ -212,8 +185,3 @@ def _features(layers: nn.Sequential, x: Tensor) -> Tensor:
             fix="Pad or resize the images.",
         )
     return layers(x).amax((2, 3))
-
-
-def _require_even(who: str, *sizes: int) -> None:
-    if any(n % 2 for n in sizes):
-        raise InputError(who, expected="even numbers of channels, for pairs", got=str(sizes), fix="Round them to even.")

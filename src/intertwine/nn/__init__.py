@@ -2,6 +2,8 @@
 
 from ._blur_pool import BlurPool2d as BlurPool2d
 from ._blur_pool import BlurPool3d as BlurPool3d
+from ._branches import Concat as Concat
+from ._branches import Residual as Residual
 from ._conv2d import Conv2d as Conv2d
 from ._conv3d import Conv3d as Conv3d
 from ._conv_transpose import ConvTranspose2d as ConvTranspose2d
@@ -18,6 +20,7 @@ from ._fourier import FourierNonlinearity as FourierNonlinearity
 from ._fourier import band_limited_quotient as band_limited_quotient
 from ._fourier import band_limited_regular as band_limited_regular
 from ._gated import Gated as Gated
+from ._identity import Identity as Identity
 from ._layer import LAYERS as LAYERS
 from ._layer import Approximate as Approximate
 from ._layer import Claim as Claim
@@ -31,11 +34,13 @@ from ._layer_norm import GroupNorm as GroupNorm
 from ._layer_norm import InstanceNorm as InstanceNorm
 from ._layer_norm import LayerNorm as LayerNorm
 from ._linear import Linear as Linear
+from ._mask import Mask as Mask
 from ._nonlinearity import ELU as ELU
 from ._nonlinearity import NormNonlinearity as NormNonlinearity
 from ._nonlinearity import Pointwise as Pointwise
 from ._nonlinearity import ReLU as ReLU
 from ._norm import BatchNorm as BatchNorm
+from ._plain import Plain as Plain
 from ._pool import AvgPool2d as AvgPool2d
 from ._pool import AvgPool3d as AvgPool3d
 from ._pool import GlobalPool as GlobalPool
@@ -49,4 +54,5 @@ from ._sphere_conv import SphereConv as SphereConv
 from ._tensor_product import TensorProduct as TensorProduct
 from ._tensor_product import TensorSquare as TensorSquare
 from ._traced import TracedLayer as TracedLayer
+from ._typed import typed as typed
 from ._upsample import Upsample as Upsample

@@ -96,6 +96,10 @@ class Conv(FilterLayer):
         """The stride, on a periodic field that it divides."""
         return self.stencil.shift_step(sizes, periodic=self.padding_mode == "circular")
 
+    def interior(self, sizes: Sequence[int]) -> tuple[int, int] | None:
+        """Where windows meet no padding; None for circular padding, which :meth:`shift_step` describes."""
+        return None if self.padding_mode == "circular" else self.stencil.interior()
+
     def to_plain(self) -> torch_nn.Module:
         """A convolution of torch with this filter."""
         with torch.no_grad():

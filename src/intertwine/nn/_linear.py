@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -73,6 +73,10 @@ class Linear(FilterLayer):
             return self.point(x, *self.point.kept(list(self.weights), self.bias, self.invariants))
         matrix, bias = self.filter_and_bias()
         return linear(x.movedim(1, -1), matrix.flatten(1), bias).movedim(-1, 1)
+
+    def interior(self, sizes: Sequence[int]) -> tuple[int, int] | None:
+        """Every sample."""
+        return 1, 0
 
     def to_plain(self) -> torch_nn.Module:
         """A graph around a ``torch.nn.Linear`` with this matrix, for inputs with and without space."""

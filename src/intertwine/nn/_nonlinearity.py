@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
 
 import torch
@@ -62,6 +62,10 @@ class Pointwise(Layer):
     def forward(self, x: Tensor) -> Tensor:
         self.check_input(x)
         return self.function(x)
+
+    def interior(self, sizes: Sequence[int]) -> tuple[int, int] | None:
+        """Every sample."""
+        return 1, 0
 
     def to_plain(self) -> torch_nn.Module:
         """A copy of the function."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -106,6 +106,10 @@ class BatchNorm(Layer):
             shift = shift + self.invariants(self.bias)
         shape = -1, *(1,) * (x.ndim - 2)
         return (x * scale.view(shape) + shift.view(shape)).to(x.dtype)
+
+    def interior(self, sizes: Sequence[int]) -> tuple[int, int] | None:
+        """Every sample in evaluation; in training the statistics see the border."""
+        return None if self.training else (1, 0)
 
     def to_plain(self) -> torch_nn.Module:
         """The ``torch.nn.BatchNorm`` of the dimension, in evaluation, with the running statistics of each channel."""

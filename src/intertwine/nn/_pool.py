@@ -191,6 +191,10 @@ class _WindowPool(Layer):
         """The stride, on a periodic field that it divides."""
         return self.stencil.shift_step(sizes, periodic=False)
 
+    def interior(self, sizes: Sequence[int]) -> tuple[int, int] | None:
+        """Where windows meet no padding."""
+        return self.stencil.interior()
+
     def extra_repr(self) -> str:
         """The type and the window."""
         s = self.stencil

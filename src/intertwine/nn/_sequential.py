@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from math import ceil
 
 from torch import Tensor
 from torch import nn as torch_nn
@@ -43,7 +44,7 @@ class Sequential(Layer):
                 "Sequential",
                 expected="layers with field types",
                 got=type(wrong[0]).__name__ if wrong else "nothing",
-                fix="Put untyped modules beside it in a torch.nn.Sequential.",
+                fix="Wrap a module of your own in intertwine.nn.Plain.",
             )
         for number, (first, second) in enumerate(pairwise(layers)):
             names = f"layer {number + 1} ({type(second).__name__})", f"layer {number} ({type(first).__name__})"
@@ -64,6 +65,7 @@ class Sequential(Layer):
         super().__init__(layers[0].in_type, layers[-1].out_type, Exact())
         self.needs_space = any(layer.needs_space for layer in layers)
         self.keeps_space = all(layer.keeps_space for layer in layers)
+        self.fixed_sizes = layers[0].fixed_sizes
         for number, layer in enumerate(layers):
             self.add_module(str(number), layer)
 
@@ -76,7 +78,8 @@ class Sequential(Layer):
         yield cls(
             *conv, Conv2d(hidden, hidden, 3, padding=1), GroupPool(hidden), GlobalPool(plane.field(2 * C4.trivial))
         )
-        yield cls(Conv2d(hidden, hidden, 3, padding=1, padding_mode="circular"), ReLU(hidden), AvgPool2d(hidden, 2))
+        periodic = Conv2d(hidden, hidden, 3, padding=1, padding_mode="circular")
+        yield cls(cls(periodic, ReLU(hidden)), AvgPool2d(hidden, 2))
 
     @property
     def claim(self) -> Claim:
@@ -112,6 +115,17 @@ class Sequential(Layer):
                 return None
             whole, sizes = whole * step, layer.output_sizes(sizes)
         return whole
+
+    def interior(self, sizes: Sequence[int]) -> tuple[int, int] | None:
+        """The product of the layers' steps; what is wrong near a border spreads inwards through the next layers."""
+        step, margin = 1, 0
+        for layer in self:
+            interior = layer.interior(sizes)
+            if interior is None:
+                return None
+            step, margin = step * interior[0], ceil(margin / interior[0]) + interior[1]
+            sizes = layer.output_sizes(sizes)
+        return step, margin
 
     def to_plain(self) -> torch_nn.Sequential:
         """A ``torch.nn.Sequential`` of plain layers."""

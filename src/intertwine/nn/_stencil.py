@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from math import ceil
 
 import torch
 from torch import Tensor
@@ -96,6 +97,12 @@ class Stencil:
         out = self.output_sizes(sizes)
         whole = all(m * s == n for m, s, n in zip(out, self.stride, sizes, strict=True))
         return self.stride[0] if whole else None
+
+    def interior(self) -> tuple[int, int] | None:
+        """The stride, and how many outputs from the border on a window meets no padding; None for several strides."""
+        if len(set(self.stride)) > 1:
+            return None
+        return self.stride[0], max(ceil(p / s) for p, s in zip(self.padding, self.stride, strict=True))
 
     def uneven(self, pairs: Sequence[tuple[int, int]]) -> list[str]:
         """The options that differ along two axes which the group turns into each other; see :func:`mixed_axes`."""

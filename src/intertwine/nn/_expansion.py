@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from copy import deepcopy
 from itertools import product
 from math import sqrt
 
@@ -21,6 +22,8 @@ from ._harmonic_block import HarmonicBlock, harmonic_table, harmonic_values
 from ._natural import channel_correlation
 from ._summands import is_trivial, summands
 from ._tables import TableModule
+
+_MOST_STEPS = 500
 
 
 class FilterExpansion(TableModule):
@@ -119,6 +122,47 @@ class FilterExpansion(TableModule):
                 if block.weights:
                     weights.append(gain * std * torch.randn(*block.copies, block.weights, generator=generator))
         return weights
+
+    def coordinates(self, filters: Tensor) -> list[Tensor]:
+        """The weights whose filter is closest to ``filters`` ``(d2, d1, *kernel_size)``: those of its projection.
+
+        Least squares by conjugate gradients, in float64; the kernels are close to orthogonal, so a few steps do.
+        """
+        if tuple(filters.shape) != (*self.dims, *self.kernel_size):
+            raise InputError(
+                "FilterExpansion.coordinates",
+                expected=f"filters of shape {(*self.dims, *self.kernel_size)}",
+                got=describe(filters),
+            )
+        exact = deepcopy(self).to(device=filters.device, dtype=torch.float64)
+        target = filters.detach().double()
+        with torch.enable_grad():
+            free = [torch.zeros(s, dtype=torch.float64, device=filters.device).requires_grad_() for s in self.shapes]
+
+            def onto(kernel: Tensor) -> Tensor:
+                """⟨κ_k, kernel⟩ for every weight, flat."""
+                return flat(torch.autograd.grad((exact(free) * kernel).sum(), free))
+
+        def flat(parts: Iterable[Tensor]) -> Tensor:
+            return torch.cat([part.flatten() for part in parts])
+
+        def parts(whole: Tensor) -> list[Tensor]:
+            sizes = [torch.Size(shape).numel() for shape in self.shapes]
+            return [part.view(shape) for part, shape in zip(whole.split(sizes), self.shapes, strict=True)]
+
+        with torch.enable_grad():
+            weights, residual = torch.zeros_like(flat(free)).detach(), onto(target).detach()
+            direction, norm = residual.clone(), residual.dot(residual)
+            enough = 1e-30 * float(norm)
+            for _ in range(_MOST_STEPS):
+                if float(norm) <= enough:
+                    break
+                image = onto(exact(parts(direction)).detach()).detach()
+                step = norm / direction.dot(image)
+                weights, residual = weights + step * direction, residual - step * image
+                before, norm = norm, residual.dot(residual)
+                direction = residual + norm / before * direction
+        return [part.to(filters.dtype) for part in parts(weights)]
 
     def extra_repr(self) -> str:
         """How each block is made."""

@@ -68,7 +68,7 @@ class RelaxedLayer(TracedLayer):
 
     @abstractmethod
     def penalty(self) -> Tensor:
-        """The method's own penalty, as published: 0 at the equivariant point, growing away from it, differentiable."""
+        """The method's own penalty, as published: differentiable, growing with the freedom to leave the symmetry."""
 
     @abstractmethod
     def to_equivariant_(self) -> Self:

@@ -1,0 +1,229 @@
+"""A strict convolution with a free kernel beside it, which starts at 0."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
+from typing import Self
+
+import torch
+from torch import Tensor, nn
+
+from .._checked import checked
+from .._numerics import require_memory
+from ..errors import InputError
+from ..groups import FiniteGroup
+from ..nn import Conv2d, Layer, TracedLayer, register_layer
+from ..nn import to_plain as plain_twin
+from ..spaces import Grid2d
+from ._kernel_shares import TRANSLATION, LocalKernels, kernel_shares, share
+from ._local_window import add_noise_
+from ._position_conv import input_sizes
+from ._relaxed_layer import RelaxedLayer
+from ._strict_conv import (
+    Geometry,
+    StrictConv,
+    bias_of,
+    claim_of,
+    filters_of,
+    full_filters,
+    geometry_of,
+    require_strict_conv,
+    types_of,
+    weights_of,
+)
+
+
+@register_layer
+class ResidualConv(RelaxedLayer):
+    """(Φf)(x) = ((κ + φ) ⋆ f)(x) + b: the strict kernel κ, and a free kernel φ that starts at 0.
+
+    Without ``input_size`` φ is a filter without constraints: translations stay exact, the stabilizer is relaxed. With
+    it φ is another one at every position, φ(x, y): translations are relaxed, and the stabilizer with them. The strict
+    part needs no such freedom as long as φ is held near 0 by a prior, see :meth:`penalty`.
+
+    Shapes: those of ``conv``. Equivariance: as that of ``conv`` where φ = 0.
+
+    Args:
+        conv: where to start, :class:`intertwine.nn.Conv2d` or ``Conv3d``, or a ``torch.nn`` convolution.
+        input_size: spatial sizes of the input, for a kernel at every position; None for one filter.
+
+    References: Finzi, Benton, Wilson, *Residual pathway priors for soft equivariance constraints*, 2021.
+
+    >>> plane = Grid2d("D4")
+    >>> conv = Conv2d(plane.field("3*trivial"), plane.field("2*regular"), 3)
+    >>> layer = ResidualConv(conv)
+    >>> x = torch.randn(2, 3, 8, 8)
+    >>> torch.equal(layer(x), conv(x)), layer.claim
+    (True, Relaxed(D4=0.0))
+    """
+
+    needs_space = True
+
+    @checked
+    def __init__(self, conv: nn.Module, *, input_size: int | Sequence[int] | None = None) -> None:
+        who = type(self).__name__
+        strict = require_strict_conv(who, conv)
+        super().__init__(*types_of(strict), claim_of(strict))
+        self.geometry = geometry_of(strict)
+        self.strict: nn.Module = deepcopy(strict)
+        shape = tuple(filters_of(strict).shape)
+        if input_size is None:
+            group = self.in_type.space.stabilizer
+            if not isinstance(group, FiniteGroup) or group.order == 1:
+                raise InputError(
+                    who,
+                    expected="input_size=, for a kernel at every position: "
+                    "one filter has nothing to free in a layer whose group is trivial or infinite",
+                    got=str(self.in_type.space),
+                )
+        else:
+            self.fixed_sizes = input_sizes(who, strict, input_size)
+            shape = (*self.output_sizes(self.fixed_sizes), *shape)
+            require_memory(
+                torch.Size(shape).numel(),
+                who=who,
+                what=f"a free kernel at every position, {' x '.join(map(str, shape))}",
+                fix="Relax it by low rank or softly.",
+                itemsize=4,
+            )
+        example = weights_of(strict)[0]
+        self.free = nn.Parameter(torch.zeros(shape, dtype=example.dtype, device=example.device))
+
+    def reset_parameters(self) -> None:
+        """No free part."""
+        nn.init.zeros_(self.free)
+
+    @property
+    def _conv(self) -> StrictConv:
+        return require_strict_conv(type(self).__name__, self.strict)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Φ(x)."""
+        self.check_input(x)
+        self.output_sizes(x.shape[2:])
+        if self.fixed_sizes is None:  # one convolution for both parts
+            return self._with_bias(self.geometry.convolve(self.geometry.padded(x), filters_of(self._conv) + self.free))
+        y: Tensor = self.strict(x)
+        return y + apply_local(self.geometry, self.geometry.padded(x), self.free)
+
+    def compute(self, x: Tensor) -> Tensor:
+        """The map itself, of torch functions alone."""
+        padded = self.geometry.padded(x)
+        filters = filters_of(self._conv)
+        if self.fixed_sizes is None:
+            return self._with_bias(self.geometry.convolve(padded, filters + self.free))
+        return self._with_bias(self.geometry.convolve(padded, filters)) + apply_local(self.geometry, padded, self.free)
+
+    def _with_bias(self, y: Tensor) -> Tensor:
+        bias = bias_of(self._conv)
+        return y if bias is None else y + bias.to(y.dtype).reshape(-1, *[1] * self.geometry.dimension)
+
+    def to_plain(self) -> nn.Module:
+        """A graph of torch functions."""
+        frozen = deepcopy(self)
+        frozen.strict = plain_twin(self.strict)
+        return TracedLayer.to_plain(frozen)
+
+    def output_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
+        """Sizes of the output."""
+        if self.fixed_sizes is not None and tuple(sizes) != self.fixed_sizes:
+            raise InputError(
+                type(self).__name__,
+                expected=f"inputs of {self.fixed_sizes}, for which it has weights",
+                got=str(tuple(sizes)),
+            )
+        strict = self.strict
+        return strict.output_sizes(sizes) if isinstance(strict, Layer) else self.geometry.output_sizes(sizes)
+
+    def interior(self, sizes: Sequence[int]) -> tuple[int, int] | None:
+        """A shift by one stride, away from what stands around."""
+        return self.geometry.interior(sizes)
+
+    # -- how far it is from strict -----------------------------------------------------------------------------
+
+    def squared_shares(self) -> Mapping[str, Tensor]:
+        """Of the free part outside the strict kernels; κ itself lies inside."""
+        groups, bias = self.geometry.groups, bias_of(self._conv)
+        strict = full_filters(filters_of(self._conv), groups)
+        d = self.geometry.dimension
+        if self.fixed_sizes is None:
+            free = full_filters(self.free, groups)[(None,) * d]  # one position
+        else:
+            free = torch.stack([full_filters(f, groups) for f in self.free.flatten(0, d - 1)])
+            free = free.unflatten(0, self.free.shape[:d])
+        positions = free.shape[:d].numel()
+        whole = (free + strict).square().sum() + (positions * bias.square().sum() if bias is not None else 0)
+        own = kernel_shares(LocalKernels(free), self.in_type, self.out_type)  # relative to φ
+        size = free.square().sum()
+        shares = {name: share(value * size, whole) for name, value in own.items()}
+        if self.fixed_sizes is None:
+            del shares[TRANSLATION]
+        return shares
+
+    def local_kernels(self, sizes: Sequence[int]) -> LocalKernels:
+        """κ + φ at every position."""
+        out, groups, bias = self.output_sizes(sizes), self.geometry.groups, bias_of(self._conv)
+        strict = filters_of(self._conv)
+        each = (strict + self.free).expand(*out, *strict.shape)
+        weight = torch.stack([full_filters(f, groups) for f in each.flatten(0, len(out) - 1)]).unflatten(0, out)
+        return LocalKernels(weight, None if bias is None else bias.expand(*out, -1))
+
+    def penalty(self) -> Tensor:
+        """‖φ‖²: with the weight 1/2σ² a Gaussian prior of variance σ² on the free kernel."""
+        return self.free.square().sum()
+
+    @torch.no_grad()
+    def dial(self) -> Mapping[str, float]:
+        """‖φ‖."""
+        return {"free kernel": float(self.penalty().sqrt())}
+
+    @torch.no_grad()
+    def to_equivariant_(self) -> Self:
+        """κ takes over the strict part of φ, the rest becomes 0."""
+        positions = tuple(range(self.geometry.dimension)) if self.fixed_sizes is not None else ()
+        mean = self.free.mean(positions) if positions else self.free
+        conv = self._conv
+        added = conv.expansion.coordinates(mean) if isinstance(conv, Layer) else [mean]
+        for weight, value in zip(weights_of(conv), added, strict=True):
+            weight.add_(value)
+        self.free.zero_()
+        return self
+
+    def perturb_(self, scale: float, generator: torch.Generator | None = None) -> Self:
+        """Noise on the free kernel, in the scale of the strict one."""
+        size = float(filters_of(self._conv).detach().square().mean().sqrt())
+        add_noise_(self.free, scale * (size or 1.0), generator)
+        return self
+
+    def extra_repr(self) -> str:
+        """Types, geometry and dial."""
+        return f"{self.in_type.rho} → {self.out_type.rho.name}, free kernel {self.dial()['free kernel']:.3g}"
+
+    @classmethod
+    def examples(cls) -> Iterator[RelaxedLayer]:
+        """A free filter between regular fields, scalars and vectors; a free kernel at every position."""
+        D4 = Grid2d("D4")
+        scalars, regular = D4.field("2*trivial"), D4.field("regular")
+        yield cls(Conv2d(scalars, regular, 3, padding=1))
+        yield cls(Conv2d(regular, D4.field("irrep1"), 3, bias=False, padding=1, padding_mode="circular"))
+        yield cls(Conv2d(regular, regular, 3, padding=1), input_size=5)
+        yield cls(nn.Conv2d(4, 6, 3, stride=2, padding=1, groups=2), input_size=(9, 8))
+        yield cls(nn.Conv1d(2, 3, 3, dilation=2), input_size=9)
+        yield cls(nn.Conv3d(1, 2, 2), input_size=5)
+
+
+def apply_local(geometry: Geometry, padded: Tensor, kernels: Tensor) -> Tensor:
+    """A kernel at every position: ``(*positions, out, in / groups, *kernel_size)`` on an input that was padded."""
+    d, groups = geometry.dimension, geometry.groups
+    windows = padded
+    for axis in range(d):
+        windows = windows.unfold(2 + axis, geometry.reach[axis], geometry.stride[axis])
+    for axis, step in enumerate(geometry.dilation):
+        if step > 1:
+            windows = windows[(..., *[slice(None, None, step) if a == axis else slice(None) for a in range(d)])]
+    positions, taps = kernels.shape[:d], kernels.shape[d + 2 :].numel()
+    out = kernels.shape[d] // groups
+    seen = windows.flatten(2 + d).flatten(2, 1 + d).unflatten(1, (groups, -1))  # batch, group, channel, place, tap
+    weights = kernels.reshape(positions.numel(), groups, out, -1, taps)
+    return torch.einsum("ngcpt,pgoct->ngop", seen, weights).flatten(1, 2).unflatten(-1, positions)

@@ -81,7 +81,7 @@ def test_shares_are_those_of_every_kernel_written_out(name: str, number: int) ->
     fast = layer.squared_shares()
     assert fast
     for subgroup, share in fast.items():
-        if subgroup in slow:  # C8 has no permutation of the pixels
+        if subgroup == "translation" or layer.in_type.space.exact:  # of C8, the slow way sees quarter turns only
             assert float(share.detach()) == pytest.approx(float(slow[subgroup].detach()), rel=1e-9, abs=1e-12), subgroup
 
 

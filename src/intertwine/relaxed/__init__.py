@@ -22,6 +22,9 @@ from ._orientations import Orientations as Orientations
 from ._partial import PartialGroupConv2d as PartialGroupConv2d
 from ._partial import extent_penalty as extent_penalty
 from ._position_conv import LowRankConv as LowRankConv
+from ._relax import RelaxedRow as RelaxedRow
+from ._relax import RelaxReport as RelaxReport
+from ._relax import relax as relax
 from ._relaxed_layer import RelaxationTable as RelaxationTable
 from ._relaxed_layer import RelaxedLayer as RelaxedLayer
 from ._relaxed_layer import relaxation_penalty as relaxation_penalty

@@ -11,11 +11,11 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import InputError
-from ..groups import FiniteGroup
+from ..groups import Element, FiniteGroup
 from ..nn import Layer, TracedLayer
 from ..nn import to_plain as plain_twin
 from ..spaces import AxisMove, Grid
-from ._kernel_shares import TRANSLATION, LocalKernels, share
+from ._kernel_shares import TRANSLATION, LocalKernels, lattice_elements, share
 from ._relaxed_layer import RelaxedLayer
 from ._strict_conv import (
     StrictConv,
@@ -146,31 +146,34 @@ class BankedConv(RelaxedLayer):
         """Can c differ between positions or channels that the stabilizer exchanges?"""
         return len(self._elements()) > 1
 
-    def _elements(self) -> list[tuple[int, AxisMove | None]]:
+    def _elements(self) -> list[Element]:
         """The elements of the stabilizer that c can follow: all of them if it does not depend on the position."""
-        group = self.in_type.space.stabilizer
-        if self.fixed_sizes is None:
-            return [(h, None) for h in range(group.order)] if isinstance(group, FiniteGroup) else []
-        return list(self.lattice_moves)
+        space = self.in_type.space
+        if self.fixed_sizes is None and isinstance(space.stabilizer, FiniteGroup):
+            return list(range(space.stabilizer.order))
+        return lattice_elements(space) if isinstance(space, Grid) and self.fixed_sizes is not None else []
 
     @cached_property
-    def lattice_moves(self) -> list[tuple[int, AxisMove]]:
-        """The elements of a finite stabilizer that map the pixel grid to itself, and how they move an array."""
+    def axis_moves(self) -> list[AxisMove]:
+        """How the elements of the stabilizer move an array, as far as they exchange and reverse axes."""
         space = self.in_type.space
-        if not isinstance(space, Grid) or not isinstance(space.stabilizer, FiniteGroup):
+        if not isinstance(space, Grid):
             return []
-        moves = [(h, space.axis_move(h)) for h in range(space.stabilizer.order)]
-        return [(h, move) for h, move in moves if move is not None]
+        moves = [space.axis_move(h) for h in lattice_elements(space)]
+        return [move for move in moves if move is not None]
 
     def _stabilizer_mean(self, c: Tensor) -> Tensor:
         """The mean of π2(h) c over the stabilizer: positions move, and channels of permuted fields with them."""
-        elements, total = self._elements(), torch.zeros_like(c)
-        for h, move in elements:
-            moved = c if move is None else move_positions(c, move)
+        elements, space, total = self._elements(), self.in_type.space, torch.zeros_like(c)
+        for h in elements:
+            moved = c
+            if self.fixed_sizes is not None:  # positions as scalars
+                scalars = c.reshape(-1, 1, *c.shape[2:])
+                moved = space.field("trivial").transform(scalars, space.from_stabilizer(h)).reshape(c.shape)
             total = total + (moved if c.shape[1] == 1 else moved[:, self._channels_before(h)])
         return total / len(elements)
 
-    def _channels_before(self, h: int) -> list[int]:
+    def _channels_before(self, h: Element) -> list[int]:
         """For each channel o of the output, the channel h⁻¹o that ρ2(h) sends there."""
         return self.out_type.rho(h).abs().argmax(1).tolist()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,7 +10,7 @@ import torch
 from torch import Tensor
 
 from .._checked import checked
-from ..groups import FiniteGroup
+from ..groups import Element, FiniteGroup, LieGroup, Octahedral
 from ..spaces import FieldType, Grid
 
 TRANSLATION = "translation"
@@ -46,7 +47,7 @@ def kernel_shares(kernels: LocalKernels, in_type: FieldType, out_type: FieldType
     counts as the weight of one more input that is 1 everywhere. This is the slow, obvious way, in time and memory of
     every kernel; layers compute the same from less.
 
-    H must be finite and map the pixel grid to itself; otherwise only the translations are there.
+    Of H those elements count that map the pixel grid to itself: quarter turns and mirrors of C8 or O(2), say.
 
     >>> from intertwine.spaces import Grid2d
     >>> one = Grid2d("C1").field("1*trivial")
@@ -58,12 +59,32 @@ def kernel_shares(kernels: LocalKernels, in_type: FieldType, out_type: FieldType
     positions = tuple(range(d))
     shares = {TRANSLATION: _share([(part, part.mean(positions, keepdim=True)) for part in kernels.parts()])}
     space = in_type.space
-    group = space.stabilizer
-    if isinstance(space, Grid) and isinstance(group, FiniteGroup) and group.order > 1 and space.exact:
-        moved = [_moved(kernels, in_type, out_type, space, h) for h in range(group.order)]
+    elements = lattice_elements(space) if isinstance(space, Grid) else []
+    if isinstance(space, Grid) and len(elements) > 1:
+        moved = [_moved(kernels, in_type, out_type, space, h) for h in elements]
         means = [torch.stack([each.parts()[k] for each in moved]).mean(0) for k in range(len(kernels.parts()))]
-        shares[group.name] = _share(list(zip(kernels.parts(), means, strict=True)))
+        shares[space.stabilizer.name] = _share(list(zip(kernels.parts(), means, strict=True)))
     return shares
+
+
+def lattice_elements(space: Grid) -> list[Element]:
+    """The elements of the stabilizer that map the pixel grid to itself; of a Lie group, turns of the square or cube."""
+    group = space.stabilizer
+    if isinstance(group, FiniteGroup):
+        candidates: list[Element] = list(range(group.order))
+    elif isinstance(group, LieGroup):
+        candidates = [turn @ part for turn in _turns(group) for part in group.component_representatives]
+    else:
+        return []
+    matrices = [space.matrices(h) for h in candidates]
+    return [h for h, m in zip(candidates, matrices, strict=True) if torch.equal(m, m.round())]
+
+
+def _turns(group: LieGroup) -> list[Tensor]:
+    if group.matrix_dim == 2:
+        return list(group.exp(torch.arange(4, dtype=torch.float64)[:, None] * (math.pi / 2)))
+    cube = Octahedral().standard
+    return list(cube.matrices) if cube is not None and group.matrix_dim == 3 else []
 
 
 def _share(pairs: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
@@ -78,7 +99,7 @@ def share(outside: Tensor, whole: Tensor) -> Tensor:
     return outside / whole.clamp_min(torch.finfo(whole.dtype).tiny)
 
 
-def _moved(kernels: LocalKernels, in_type: FieldType, out_type: FieldType, space: Grid, h: int) -> LocalKernels:
+def _moved(kernels: LocalKernels, in_type: FieldType, out_type: FieldType, space: Grid, h: Element) -> LocalKernels:
     """The kernels of π2(h) Φ π1(h)⁻¹."""
     motion = space.from_stabilizer(h)
     d = kernels.dimension

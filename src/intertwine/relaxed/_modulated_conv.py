@@ -78,8 +78,9 @@ class ModulatedConv(BankedConv):
         super().__init__(strict, banks, sizes if TRANSLATION in start else None)
         self.frequencies, self._waves, self._start = frequencies, waves, start
         self.keep = require_kept(self, keep)
-        self.softness = nn.Parameter(torch.empty(len(sizes))) if TRANSLATION in start else None
-        self.turn_softness = nn.Parameter(torch.empty(())) if waves else None
+        like = weights_of(strict)[0].detach()
+        self.softness = nn.Parameter(like.new_empty(len(sizes))) if TRANSLATION in start else None
+        self.turn_softness = nn.Parameter(like.new_empty(())) if waves else None
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -128,7 +129,7 @@ class ModulatedConv(BankedConv):
             return functions
         kept = []
         for function in functions:
-            moved = [move_positions(function, move) for _, move in self.lattice_moves]
+            moved = [move_positions(function, move) for move in self.axis_moves]
             kept.append(sum(moved[1:], moved[0]) / len(moved))
         return kept
 

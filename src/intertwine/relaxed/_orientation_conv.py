@@ -17,7 +17,7 @@ from ._banked_conv import BankedConv
 from ._local_window import add_noise_
 from ._position_conv import spread_banks
 from ._relaxed_layer import RelaxedLayer
-from ._strict_conv import require_strict_conv, types_of
+from ._strict_conv import require_strict_conv, types_of, weights_of
 
 
 @register_layer
@@ -61,7 +61,8 @@ class OrientationConv(BankedConv):
                 got=str(out_type),
             )
         super().__init__(strict, spread_banks(type(self).__name__, strict, rank, spread), None)
-        self.logits = nn.ParameterList([nn.Parameter(torch.zeros(rank, kind.dim)) for kind in kinds])
+        like = weights_of(strict)[0].detach()
+        self.logits = nn.ParameterList([nn.Parameter(like.new_zeros(rank, kind.dim)) for kind in kinds])
         self._columns = _columns(out_type, kinds)
 
     def reset_parameters(self) -> None:

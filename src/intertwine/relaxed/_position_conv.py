@@ -70,7 +70,8 @@ class LowRankConv(BankedConv):
         super().__init__(strict, spread_banks(type(self).__name__, strict, rank, spread), sizes)
         self.keep = require_kept(self, keep)
         out = self.output_sizes(sizes)
-        self.logits = nn.ParameterList([nn.Parameter(torch.zeros(rank, n)) for n in out])
+        like = weights_of(strict)[0].detach()
+        self.logits = nn.ParameterList([nn.Parameter(like.new_zeros(rank, n)) for n in out])
 
     def reset_parameters(self) -> None:
         """Equal combining weights."""
@@ -92,13 +93,13 @@ class LowRankConv(BankedConv):
             raise InputError(type(self).__name__, expected="spatial axes", got="none")
         if not self.keep:
             return total
-        moved = [move_positions(total, move) for _, move in self.lattice_moves]
+        moved = [move_positions(total, move) for move in self.axis_moves]
         return sum(moved[1:], moved[0]) / len(moved)
 
     @property
     def relaxes_stabilizer(self) -> bool:
         """Not if it is kept."""
-        return not self.keep and len(self.lattice_moves) > 1
+        return not self.keep and len(self._elements()) > 1
 
     def penalty(self) -> Tensor:
         """The mean over positions of Σ_k (c_k − mean c_k)²."""
@@ -169,7 +170,7 @@ def require_kept(layer: BankedConv, keep: str | None) -> bool:
     if keep is None:
         return False
     group = layer.in_type.space.stabilizer
-    whole = getattr(group, "order", 0) == len(layer.lattice_moves) > 1
+    whole = getattr(group, "order", 0) == len(layer.axis_moves) > 1
     if keep != group.name or not whole:
         raise InputError(
             type(layer).__name__,
@@ -177,6 +178,6 @@ def require_kept(layer: BankedConv, keep: str | None) -> bool:
             got=f"keep={keep!r} for a layer on {layer.in_type.space.name}",
         )
     out = layer.output_sizes(layer.fixed_sizes or ())
-    if any(move.swaps for _, move in layer.lattice_moves) and len(set(out)) > 1:
+    if any(move.swaps for move in layer.axis_moves) and len(set(out)) > 1:
         raise InputError(type(layer).__name__, expected="a square output, to keep the stabilizer", got=str(out))
     return True

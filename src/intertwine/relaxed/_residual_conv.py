@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from .._checked import checked
 from .._numerics import require_memory
 from ..errors import InputError
-from ..groups import FiniteGroup
 from ..nn import Conv2d, Layer, TracedLayer, register_layer
 from ..nn import to_plain as plain_twin
 from ..spaces import Grid2d
@@ -69,12 +68,10 @@ class ResidualConv(RelaxedLayer):
         self.strict: nn.Module = deepcopy(strict)
         shape = tuple(filters_of(strict).shape)
         if input_size is None:
-            group = self.in_type.space.stabilizer
-            if not isinstance(group, FiniteGroup) or group.order == 1:
+            if getattr(self.in_type.space.stabilizer, "order", 2) == 1:
                 raise InputError(
                     who,
-                    expected="input_size=, for a kernel at every position: "
-                    "one filter has nothing to free in a layer whose group is trivial or infinite",
+                    expected="input_size=, for a kernel at every position: one filter is free already",
                     got=str(self.in_type.space),
                 )
         else:

@@ -54,10 +54,10 @@ class SoftConv2d(SoftLayer):
     >>> layer = SoftConv2d(3, 8, kernel_size=7, softness=0.5, learn=True)
     >>> layer(torch.randn(2, 3, 16, 16)).shape
     torch.Size([2, 8, 16, 16])
-    >>> layer.relaxation()
-    {'translation': 0.707...}
-    >>> layer.to_equivariant_().relaxation()
-    {'translation': 0.0}
+    >>> layer.dial(), 0 < layer.relaxation()["translation"] < 1
+    ({'translation': 0.707...}, True)
+    >>> layer.to_equivariant_().claim
+    Relaxed(translation=0.0)
     """
 
     translation_softness: Tensor

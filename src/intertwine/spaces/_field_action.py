@@ -18,6 +18,8 @@ from ._parse import parse_space
 from ._point import Point
 from ._resample import Border
 from ._space import Space
+from ._sphere import Sphere
+from ._sphere_grid import SphereGrid
 
 
 @checked
@@ -44,12 +46,6 @@ class FieldAction:
     padding: Border = "mirror"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.space, Grid | HomogeneousSpace | Point):
-            raise InputError(
-                "FieldAction",
-                expected="a grid, a finite space or a point, whose fields are plain tensors",
-                got=self.space.name,
-            )
         if self.type is not None and self.type.space != self.space:
             raise InputError("FieldAction", expected=f"a type of fields on {self.space}", got=str(self.type))
 
@@ -76,7 +72,7 @@ class FieldAction:
         """The number of axes of a batch."""
         if isinstance(self.space, Grid):
             return 2 + self.space.dimension
-        return 3 if isinstance(self.space, HomogeneousSpace) else 2
+        return next(n for n, kind in ((4, Sphere), (3, HomogeneousSpace), (2, Space)) if isinstance(self.space, kind))
 
     @cached_property
     def moves_nothing(self) -> bool:
@@ -85,7 +81,7 @@ class FieldAction:
             return False
         if isinstance(self.space, Grid):
             return leaves_all(self.space.action)
-        return not isinstance(self.space, HomogeneousSpace) or self.space.points == 1
+        return isinstance(self.space, Point) or (isinstance(self.space, HomogeneousSpace) and self.space.points == 1)
 
     @checked
     def move(self, g: Element, x: Tensor) -> Tensor:
@@ -117,6 +113,8 @@ class FieldAction:
         """Whether a batch can be taken as scalar fields on this space."""
         if isinstance(self.space, HomogeneousSpace):
             return x.ndim == 3 and x.shape[2] == self.space.points
+        if isinstance(self.space, Sphere):
+            return x.ndim == 4 and SphereGrid.of_shape(*x.shape[2:]) is not None
         return isinstance(self.space, Grid) and x.ndim == self.rank and max(x.shape[2:]) > 1
 
     @checked
@@ -126,14 +124,18 @@ class FieldAction:
 
     @checked
     def is_exact(self, g: Element) -> bool:
-        """Whether nothing is interpolated."""
-        return not isinstance(self.space, Grid) or self.axis_move(g) is not None
+        """Whether nothing is interpolated, and no degree above the band limit of a sphere's grid is lost."""
+        if isinstance(self.space, Grid):
+            return self.axis_move(g) is not None
+        return not isinstance(self.space, Sphere)
 
     @checked
     def channel_order(self, g: Element, channels: int) -> tuple[int, ...] | None:
         """The index p with (τ_g x)[:, i] = moved x[:, p[i]], or None where channels are mixed otherwise."""
         if self.type is None:
             return tuple(range(channels))
+        if not isinstance(self.space, Grid):  # elsewhere the matrix of an element depends on the place
+            return None
         matrix = self.type.rho(g)
         move = AxisMove.from_matrix(matrix)
         return None if move is None or any(move.flips) or len(matrix) != channels else move.order

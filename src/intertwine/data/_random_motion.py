@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from .._checked import checked, describe
 from ..errors import InputError
-from ..groups import FiniteGroup
-from ..spaces import Border, FieldAction, FieldType, Motion, Space
+from ..groups import Element, FiniteGroup
+from ..spaces import Border, FieldAction, FieldType, Space
 
 
 @checked
@@ -57,15 +56,11 @@ class RandomMotion:
                 got=describe(images),
             )
         batch = images if images.ndim == rank else images[None]
-        return self._moved(batch, self._drawn(len(batch), generator)).reshape(images.shape)
+        if not len(batch):
+            return images
+        return self._moved(batch, self._action.space.sample(len(batch), generator)).reshape(images.shape)
 
-    def _drawn(self, n: int, generator: torch.Generator) -> list[Any]:
-        elements = self._action.space.sample(n, generator) if n else []
-        return [g.rotation if isinstance(g, Motion) else g for g in elements]
-
-    def _moved(self, batch: Tensor, elements: list[Any]) -> Tensor:
-        if not elements:
-            return batch
+    def _moved(self, batch: Tensor, elements: list[Element]) -> Tensor:
         if isinstance(self._action.group, FiniteGroup):
             out = torch.empty_like(batch)
             drawn = torch.tensor(elements)

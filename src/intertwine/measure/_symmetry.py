@@ -30,7 +30,8 @@ class Symmetry:
     channels are: ``Grid2d("D4").field("irrep1")`` for wind or flow, ``Point("SO(3)").field("irrep1")`` for vectors.
 
     Elements of a finite group of at most 64 elements are all applied; of others, ``samples`` random ones. Elements that
-    do not map the samples to themselves (turns by 45°, say) resample, and estimates then have a ``floor``.
+    do not map the samples to themselves (turns by 45°, say) resample the image, which is mirrored at its border, and
+    estimates then have a ``floor``.
 
     Args:
         input: what goes in.

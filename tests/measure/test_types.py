@@ -323,3 +323,17 @@ class TestResampled:
         found = audit(net, images(), "C8")
         assert not [r for r in found.readings if r.metric == "matched_correlation"]
         assert found.reading("invariance_error").floor is not None
+
+
+@pytest.mark.parametrize("name", ["D4", "C8", "SO(2)"])
+def test_another_default_device(name):
+    """Tables stay on the CPU, and data where they are."""
+    x = images()
+    expected = Symmetry(name).apply(1, x), tw.data.RandomMotion(name)(x, torch.Generator().manual_seed(0))
+    with torch.device("meta"):
+        symmetry, augment = Symmetry(Grid2d(name)), tw.data.RandomMotion(Grid2d(name))
+        moved = symmetry.apply(1, x), augment(x, torch.Generator().manual_seed(0))
+        on_device = symmetry.apply(1, x.to("meta"))
+    assert all(torch.equal(*pair) for pair in zip(moved, expected, strict=True))
+    assert on_device.device.type == "meta"
+    assert on_device.shape == x.shape

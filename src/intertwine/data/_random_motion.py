@@ -63,7 +63,7 @@ class RandomMotion:
     def _moved(self, batch: Tensor, elements: list[Element]) -> Tensor:
         if isinstance(self._action.group, FiniteGroup):
             out = torch.empty_like(batch)
-            drawn = torch.tensor(elements)
+            drawn = torch.tensor(elements, device="cpu")  # whatever the default device is
             for g in drawn.unique().tolist():
                 out[drawn == g] = self._checked_shape(self._action.move(g, batch[drawn == g]), batch)
             return out

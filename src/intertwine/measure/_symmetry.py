@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from .._checked import Positive, checked, describe
+from .._devices import OnCPU
 from ..errors import InputError, TypeMismatchError
 from ..groups import FiniteGroup, Group, LieGroup, content_digest
 from ..spaces import AxisMove, FieldAction, FieldType, Point, Space
@@ -21,7 +22,7 @@ Output: TypeAlias = str | FieldType
 _ALL = 64  # the largest group all of whose elements are applied
 
 
-class Symmetry:
+class Symmetry(OnCPU):
     """A group that moves the input of a network, and its output if that moves too: a pair of field types.
 
     Every function of this room takes one, or what one can be made from: a space with its group, a field type, or a

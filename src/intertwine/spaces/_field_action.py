@@ -8,6 +8,7 @@ from functools import cached_property
 from torch import Tensor
 
 from .._checked import checked, describe
+from .._devices import OnCPU
 from ..errors import InputError
 from ..groups import Element, Group
 from ._axis_move import AxisMove
@@ -24,7 +25,7 @@ from ._sphere_grid import SphereGrid
 
 @checked
 @dataclass(frozen=True)
-class FieldAction:
+class FieldAction(OnCPU):
     """The compact group of a space acting on batches ``(n, channels, ...)``, or on single fields ``(channels, ...)``.
 
     Measurements and augmentations move data with it. All of it is :meth:`FieldType.transform`; what is added here is

@@ -96,6 +96,7 @@ def instances() -> list[Any]:
         so2.irrep(1) @ so2.irrep(1),
         PLANE, tw.spaces.Grid3d(groups.Octahedral()), tw.spaces.Sphere(), coset, *types, tw.spaces.Grid1d("D1"),
         tw.spaces.Point("D4"), PLANE.axis_move(1), tw.measure.Symmetry("D4"),
+        tw.spaces.FieldAction.of(FIELD), tw.data.RandomMotion("D4"),
         tw.kernels.solve(FIELD, FIELD, kernel_size=3), tw.kernels.solve(types[2], types[2]),
     ]  # fmt: skip
 

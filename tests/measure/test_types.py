@@ -256,9 +256,26 @@ class TestInputs:
         with pytest.raises(InputError, match="a group that moves something"):
             invariance_error(nn.Flatten(), images(), still)
 
-    def test_the_sphere_has_to_wait(self):
-        with pytest.raises(InputError, match="whose fields are plain tensors"):
-            Symmetry(tw.spaces.Sphere())
+    def test_the_sphere(self):
+        sphere = tw.spaces.Sphere()
+        grid = sphere.grid("gauss-legendre", band_limit=5)
+        waves = torch.randn(4, 1, 36, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+        x = tw.spaces.SpinTransform(grid, tw.groups.SO2().trivial).synthesis(waves)
+        integral = Net(lambda f: (f.square() * grid.weights).sum((-2, -1)))
+        assert invariance_error(integral, x, sphere).mean < 1e-12
+        assert equivariance_error(Net(lambda f: 3 * f), x, "sphere").mean < 1e-12
+        north = Net(lambda f: f * grid.points[..., 2])
+        assert equivariance_error(north, x, sphere).mean > 0.1
+        assert equivariance_error(north, x, sphere).floor.mean > 0, "degree 6 does not fit the grid"
+        wind = sphere.field("irrep1")
+        y = tw.spaces.SpinTransform(grid, wind.rho).synthesis(torch.randn(4, 2, 36, dtype=torch.float64))
+        assert equivariance_error(Net(lambda f: -f), y, wind, output=wind).mean < 1e-12
+        assert (
+            equivariance_error(
+                Net(lambda f: f * torch.tensor([1.0, 0.0])[:, None, None]), y, wind, output="irrep1"
+            ).mean
+            > 0.1
+        )
 
 
 class TestResampled:
@@ -306,3 +323,17 @@ class TestResampled:
         found = audit(net, images(), "C8")
         assert not [r for r in found.readings if r.metric == "matched_correlation"]
         assert found.reading("invariance_error").floor is not None
+
+
+@pytest.mark.parametrize("name", ["D4", "C8", "SO(2)"])
+def test_another_default_device(name):
+    """Tables stay on the CPU, and data where they are."""
+    x = images()
+    expected = Symmetry(name).apply(1, x), tw.data.RandomMotion(name)(x, torch.Generator().manual_seed(0))
+    with torch.device("meta"):
+        symmetry, augment = Symmetry(Grid2d(name)), tw.data.RandomMotion(Grid2d(name))
+        moved = symmetry.apply(1, x), augment(x, torch.Generator().manual_seed(0))
+        on_device = symmetry.apply(1, x.to("meta"))
+    assert all(torch.equal(*pair) for pair in zip(moved, expected, strict=True))
+    assert on_device.device.type == "meta"
+    assert on_device.shape == x.shape

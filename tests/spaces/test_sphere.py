@@ -378,8 +378,10 @@ class TestInducedRepresentation:
     def test_errors(self):
         field, grid = SPHERE.field(H.irrep(1)), SPHERE.grid(band_limit=3)
         g = torch.eye(3)
-        with pytest.raises(InputError, match=r"expected the grid.*got none.*transform\(f, g, grid="):
-            field.transform(torch.zeros(2, 4, 7), g)
+        f = torch.randn(2, 4, 7, dtype=torch.float64)
+        assert torch.equal(field.transform(f, g), field.transform(f, g, grid=grid)), "the sizes tell the grid"
+        with pytest.raises(InputError, match=r"on a grid of the sphere; got shape \(2, 4, 8\)"):
+            field.transform(torch.zeros(2, 4, 8), g)
         with pytest.raises(InputError, match=r"2 channels, 4, 7\).*got shape \(1, 4, 7\)"):
             field.transform(torch.zeros(1, 4, 7), g, grid=grid)
         with pytest.raises(InputError, match=r"elements of SO\(3\); got matrices that are not orthogonal"):

@@ -8,6 +8,7 @@ from ._image_data import Skipped as Skipped
 from ._load import load as load
 from ._locate import data_folder as data_folder
 from ._normalization import Normalization as Normalization
+from ._random_motion import RandomMotion as RandomMotion
 from ._registry import Registered as Registered
 from ._registry import describe as describe
 from ._registry import names as names

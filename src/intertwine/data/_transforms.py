@@ -24,6 +24,7 @@ from torch import Tensor
 from .._checked import checked, describe
 from ..errors import InputError
 from ..spaces import resample
+from ._random_motion import RandomMotion
 
 Transform = Callable[[Tensor, torch.Generator], Tensor]
 """An augmentation: image and generator to image."""
@@ -92,9 +93,7 @@ def random_rotation90(images: Tensor, generator: torch.Generator) -> Tensor:
             got=f"{batch.shape[-2]} x {batch.shape[-1]}",
             fix="Resize or crop them to a square first.",
         )
-    turns = torch.randint(4, (len(batch),), generator=generator)
-    turned = torch.stack([batch.rot90(k, (-2, -1)) for k in range(4)])
-    return turned[turns, torch.arange(len(batch))].reshape(images.shape)
+    return RandomMotion("C4")(images, generator)
 
 
 @checked

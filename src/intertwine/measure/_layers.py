@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -144,18 +145,20 @@ def _compared(
     symmetry: Symmetry, parts: tuple[Tensor, ...], permutations: Tensor | None
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
     still, moved, floors = [], [], []
+    action = symmetry.action
     maps = [_feature_maps(symmetry, part) for part in parts]
     for g in range(1, symmetry.order):
         still.append(relative_difference(parts[0], parts[g]))
         base, other = maps[0], maps[g]
-        here = None if base is None else symmetry.move_features(g, base)
+        here = action.move_scalars(symmetry.element(g), base) if base is not None and action.fits(base) else None
         if base is None or other is None or here is None:
             continue
         if permutations is not None:
             other = other[:, permutations[g].to(other.device)]
         moved.append(relative_difference(here, other))
         if not symmetry.is_exact(g):
-            back = symmetry.action.move_scalars(symmetry.inverse(g), here)
+            inverse: Any = symmetry.group.inverse(symmetry.element(g))
+            back = action.move_scalars(inverse, here)
             floors += [] if back is None else [relative_difference(back, base)]
     complete = len(moved) == symmetry.order - 1
     return (

@@ -10,6 +10,7 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
+from .._devices import OnCPU
 from ..errors import GroupLawError, InputError
 from ..groups import FiniteGroup
 from ..spaces import AxisMove
@@ -18,7 +19,7 @@ TensorMap: TypeAlias = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True, eq=False)
-class MapAction:
+class MapAction(OnCPU):
     """Maps τ_g of batches ``(n, channels, *sizes)`` with τ_gh = τ_g τ_h, which is checked on random tensors.
 
     Attributes:

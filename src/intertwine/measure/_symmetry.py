@@ -9,11 +9,11 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-from .._checked import Positive, checked
+from .._checked import Positive, checked, describe
+from .._devices import OnCPU
 from ..errors import InputError, TypeMismatchError
 from ..groups import FiniteGroup, Group, LieGroup, content_digest
-from ..spaces import AxisMove, FieldType, Point, Space, parse_space
-from ._field_action import FieldAction, is_trivial
+from ..spaces import AxisMove, FieldAction, FieldType, Point, Space
 from ._map_action import MapAction, TensorMap
 
 Output: TypeAlias = str | FieldType
@@ -22,7 +22,7 @@ Output: TypeAlias = str | FieldType
 _ALL = 64  # the largest group all of whose elements are applied
 
 
-class Symmetry:
+class Symmetry(OnCPU):
     """A group that moves the input of a network, and its output if that moves too: a pair of field types.
 
     Every function of this room takes one, or what one can be made from: a space with its group, a field type, or a
@@ -31,7 +31,8 @@ class Symmetry:
     channels are: ``Grid2d("D4").field("irrep1")`` for wind or flow, ``Point("SO(3)").field("irrep1")`` for vectors.
 
     Elements of a finite group of at most 64 elements are all applied; of others, ``samples`` random ones. Elements that
-    do not map the samples to themselves (turns by 45°, say) resample, and estimates then have a ``floor``.
+    do not map the samples to themselves (turns by 45°, say) resample the image, which is mirrored at its border, and
+    estimates then have a ``floor``.
 
     Args:
         input: what goes in.
@@ -64,10 +65,9 @@ class Symmetry:
         samples: Positive = 8,
         seed: int = 0,
     ) -> None:
-        kind = input if isinstance(input, FieldType) else None
-        space = parse_space(input) if isinstance(input, str) else input.space if isinstance(input, FieldType) else input
-        usual = input.strip() if isinstance(input, str) else space.name
-        self._set(name or usual, FieldAction(space, kind), output, samples, seed)
+        action = FieldAction.of(input)
+        usual = input.strip() if isinstance(input, str) else action.space.name
+        self._set(name or usual, action, output, samples, seed)
 
     @staticmethod
     @checked
@@ -159,15 +159,16 @@ class Symmetry:
         """The number of axes of a batch."""
         return self.action.rank
 
-    def inverse(self, g: int) -> Any:
-        """The inverse of the element of this number."""
-        return self.group.inverse(self.elements[g])
-
     @checked
-    def require_element(self, g: int, *, who: str) -> None:
-        """An error if there is no element of this number."""
+    def element(self, g: int) -> Any:
+        """The element of this number, as its group has it."""
         if not 0 <= g < self.order:
-            raise InputError(who, expected=f"an element of {self.group.name}, 0 to {self.order - 1}", got=str(g))
+            raise InputError(
+                f"Symmetry {self.name!r}",
+                expected=f"an element of {self.group.name}, 0 to {self.order - 1}",
+                got=str(g),
+            )
+        return self.elements[g]
 
     @checked
     def require_finite(self, *, who: str) -> FiniteGroup:
@@ -186,25 +187,26 @@ class Symmetry:
     @checked
     def apply(self, g: int, x: Tensor) -> Tensor:
         """τ_g x for the element of this number."""
-        self.require_element(g, who=f"Symmetry {self.name!r}")
-        return self.action.move(self.elements[g], x)
+        if x.ndim != self.rank or x.is_complex():
+            raise InputError(
+                f"Symmetry {self.name!r}", expected=f"a batch of real numbers with {self.rank} axes", got=describe(x)
+            )
+        return self.action.move(self.element(g), x)
 
+    @checked
     def is_exact(self, g: int) -> bool:
         """Whether the element of this number interpolates nothing."""
-        return self.action.is_exact(self.elements[g])
+        return self.action.is_exact(self.element(g))
 
-    def move_features(self, g: int, x: Tensor) -> Tensor | None:
-        """A layer's output moved as the samples of the input are, each channel on its own; None if it cannot be."""
-        return self.action.move_scalars(self.elements[g], x) if self.action.fits(x) else None
-
+    @checked
     def axis_move(self, g: int) -> AxisMove | None:
         """How an element moves samples by exchanging and reversing axes; None where it does not."""
-        return self.action.axis_move(self.elements[g])
+        return self.action.axis_move(self.element(g))
 
     @checked
     def channel_order(self, g: int, channels: int) -> tuple[int, ...] | None:
         """The index p with (τ_g x)[:, i] = moved x[:, p[i]], or None where channels are mixed otherwise."""
-        return self.action.channel_order(self.elements[g], channels)
+        return self.action.channel_order(self.element(g), channels)
 
     @property
     def moves_filters(self) -> bool:
@@ -215,7 +217,6 @@ class Symmetry:
     @checked
     def require_axis_move(self, g: int, *, who: str) -> AxisMove:
         """How an element moves pixels, or an error if filters cannot follow."""
-        self.require_element(g, who=who)
         move = self.axis_move(g)
         if move is None or move.dimension != 2:
             raise InputError(
@@ -228,18 +229,14 @@ class Symmetry:
 
     # -- the output --------------------------------------------------------------------------------------------
 
-    def move_output(self, g: Any, y: Tensor, *, who: str) -> Tensor:
-        """The output moved by an element of the group."""
-        action = self.output_action(y, who=who)
-        return action.move(g, y)
-
+    @checked
     def output_action(self, y: Tensor, *, who: str) -> FieldAction | MapAction:
         """How an output of this shape moves."""
         kind = self._output_type(y.ndim)
         if kind is not None:
             return FieldAction(kind.space, kind)
         typed = self.action.type if isinstance(self.action, FieldAction) else None
-        if y.ndim != self.rank or (typed is not None and not is_trivial(typed)):
+        if y.ndim != self.rank or (typed is not None and not typed.is_trivial):
             raise InputError(
                 who,
                 expected=_EXPECTED.get(self.rank, f"outputs with {self.rank} axes, like the input")
@@ -266,7 +263,7 @@ class Symmetry:
     def require_plain_output(self, *, who: str) -> None:
         """An error if the output is to move in another way than scalars do."""
         kind = self._output_type(2)
-        if kind is not None and not is_trivial(kind):
+        if kind is not None and not kind.is_trivial:
             raise InputError(
                 who,
                 expected="invariant outputs, or images of scalars",
@@ -274,6 +271,7 @@ class Symmetry:
                 fix="Leave output= out.",
             )
 
+    @checked
     def with_output(self, output: Output | None) -> Symmetry:
         """The same input with this output; the same symmetry if None."""
         if output is None:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from torch import Tensor
 
 from .._checked import checked
+from ..spaces import FieldAction
+from ._map_action import MapAction
 from ._symmetry import Symmetry, SymmetryLike, parse_symmetry
 
 
@@ -60,15 +63,20 @@ def transformations(symmetry: SymmetryLike | Transformation) -> list[Transformat
 
 def _element(symmetry: Symmetry, g: int) -> Transformation:
     name = symmetry.name if symmetry.order == 2 else f"{symmetry.name}[{g}]"
-    there, back = (partial(symmetry.action.move, element) for element in (symmetry.elements[g], symmetry.inverse(g)))
-    return Transformation(name, there, back, exact=symmetry.is_exact(g))
+    return _applied(name, symmetry, symmetry.action, g)
 
 
 def output_transformation(symmetry: Symmetry, g: int, y: Tensor, *, who: str) -> Transformation:
     """How an element moves outputs like this one."""
-    action, element = symmetry.output_action(y, who=who), symmetry.elements[g]
-    there, back = (partial(action.move, each) for each in (element, symmetry.inverse(g)))
-    return Transformation(symmetry.name, there, back, exact=action.is_exact(element))
+    return _applied(symmetry.name, symmetry, symmetry.output_action(y, who=who), g)
+
+
+def _applied(name: str, symmetry: Symmetry, action: FieldAction | MapAction, g: int) -> Transformation:
+    element = symmetry.element(g)
+    back: Any = symmetry.group.inverse(element)
+    return Transformation(
+        name, partial(action.move, element), partial(action.move, back), exact=action.is_exact(element)
+    )
 
 
 def rank_of(symmetry: SymmetryLike | Transformation) -> int | None:

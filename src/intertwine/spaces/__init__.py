@@ -4,6 +4,7 @@ from ._axis_move import AxisMove as AxisMove
 from ._field import FieldType as FieldType
 from ._field import Frobenius as Frobenius
 from ._field import frobenius as frobenius
+from ._field_action import FieldAction as FieldAction
 from ._grid import Grid as Grid
 from ._grid import Motion as Motion
 from ._grids import Grid1d as Grid1d

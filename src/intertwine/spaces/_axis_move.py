@@ -9,7 +9,8 @@ from itertools import permutations, product
 import torch
 from torch import Tensor
 
-from .._checked import Positive, checked
+from .._checked import Matrix, Positive, checked, describe
+from ..errors import InputError
 
 
 @checked
@@ -31,9 +32,11 @@ class AxisMove:
 
     @staticmethod
     @checked
-    def from_matrix(matrix: Tensor) -> AxisMove | None:
+    def from_matrix(matrix: Matrix) -> AxisMove | None:
         """The move that takes the sample at index i, counted from the center, to ``matrix`` @ i; None if it is none."""
         size = matrix.abs()
+        if size.shape[0] != size.shape[1] or not size.numel():
+            return None
         if not (
             bool(((size == 0) | (size == 1)).all()) and bool((size.sum(0) == 1).all() and (size.sum(1) == 1).all())
         ):
@@ -68,6 +71,8 @@ class AxisMove:
     @checked
     def __call__(self, x: Tensor) -> Tensor:
         """The moved tensor; sizes change places with the axes."""
+        if x.ndim < self.dimension:
+            raise InputError("AxisMove", expected=f"a tensor with {self.dimension} axes or more", got=describe(x))
         if self.swaps:
             lead = x.ndim - self.dimension
             x = x.permute(*range(lead), *(lead + axis for axis in self.order))

@@ -13,7 +13,7 @@ from torch import Tensor
 from .._checked import checked
 from .._devices import OnCPU
 from ..errors import InputError, TypeMismatchError
-from ..groups import Representation, content_digest, intertwiners
+from ..groups import LieGroup, Representation, content_digest, intertwiners
 from ._homogeneous import HomogeneousSpace
 from ._space import Space
 
@@ -50,6 +50,11 @@ class FieldType(OnCPU):
     def total_dim(self) -> int:
         """The dimension of the induced representation, [G:H]·dim rho."""
         return self._finite("total_dim").points * self.dim
+
+    @cached_property
+    def is_trivial(self) -> bool:
+        """Whether all channels are scalars, which no element of the stabilizer changes."""
+        return leaves_all(self.rho)
 
     @cached_property
     def digest(self) -> str:
@@ -137,6 +142,13 @@ class FieldType(OnCPU):
                 fix="Pass a function of points (or of group elements) instead of samples.",
             )
         return self.space
+
+
+def leaves_all(rho: Representation) -> bool:
+    """Whether every matrix of a representation is the identity; of a Lie group at elements that generate it."""
+    group = rho.group
+    elements = group.probes if isinstance(group, LieGroup) else group.elements
+    return all(bool((atom(elements) == torch.eye(atom.dim, dtype=torch.float64)).all()) for atom in set(rho.atoms))
 
 
 def _apply(matrix: Tensor, vector: Tensor) -> Tensor:

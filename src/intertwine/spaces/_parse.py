@@ -16,6 +16,7 @@ from ._grids import Grid1d, Grid2d, Grid3d
 from ._homogeneous import HomogeneousSpace
 from ._point import Point
 from ._space import Space
+from ._sphere import Sphere
 
 
 def _upside_down() -> Grid2d:
@@ -27,6 +28,7 @@ NAMED: dict[str, Callable[[], Space]] = {
     "hflip": lambda: Grid2d("D1"),
     "vflip": _upside_down,
     "flips": lambda: Grid2d("D2"),
+    "sphere": Sphere,
 }
 """Spaces that have a name beside that of their group."""
 
@@ -43,6 +45,7 @@ def parse_space(name: str) -> Space:
     ``C4``, ``D4``, ``C8``, ``SO(2)``, ...    images under turns, and with ``D`` and ``O(2)`` mirrors
     ``O``, ``Oh``, ``SO(3)``, ...             volumes
     ``S5``                                    sets of 5 points
+    ``sphere``                                fields on the sphere under SO(3)
     ``Grid1d(D1)``, ``Grid3d(Oh)``, ...       the space as it is printed
     ========================================  ==================================================================
 
@@ -53,7 +56,7 @@ def parse_space(name: str) -> Space:
     >>> parse_space("hflop")
     Traceback (most recent call last):
         ...
-    intertwine.errors.ParseError: symmetry: expected hflip, vflip, flips, ...; got 'hflop'. Did you mean hflip?
+    intertwine.errors.ParseError: symmetry: expected hflip, vflip, flips, sphere, ...; got 'hflop'. Did you mean hflip?
     """
     return _parse_space(name)
 

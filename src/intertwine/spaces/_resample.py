@@ -1,7 +1,7 @@
 """Interpolation between samples: the one resampler of the package.
 
 It gathers and adds, so every kind of derivative exists, in any number of dimensions. torch's ``grid_sample`` has no
-forward-mode derivative and no second one, but it is three to seven times faster. It is used where both give the same
+forward-mode derivative and no second one, but it is three to five times faster. It is used where both give the same
 and no derivative is needed, as in data augmentation.
 """
 
@@ -138,10 +138,10 @@ def _mirrored(index: Tensor, size: int) -> Tensor:
 
 def _gathered(flat: Tensor, place: Tensor, *, per_item: bool) -> Tensor:
     """``(..., n)`` at places ``(*out)``, or ``(batch, *out)`` with a row of places for each item."""
-    if not per_item:
-        return flat.index_select(-1, place.flatten()).unflatten(-1, place.shape)
-    rows = place.flatten(1).view(len(place), *[1] * (flat.ndim - 2), -1).expand(*flat.shape[:-1], -1)
-    return flat.gather(-1, rows).unflatten(-1, place.shape[1:])
+    rows = place.flatten(1).view(len(place), *[1] * (flat.ndim - 2), -1) if per_item else place.flatten()
+    # gather is several times faster than index_select and than indexing, although it repeats the places.
+    values = flat.gather(-1, rows.expand(*flat.shape[:-1], -1))
+    return values.unflatten(-1, place.shape[1:] if per_item else place.shape)
 
 
 def _beside(weight: Tensor, axes: int, *, per_item: bool) -> Tensor:

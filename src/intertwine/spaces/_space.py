@@ -11,7 +11,7 @@ from torch import Tensor
 from .._checked import Positive, checked
 from .._devices import OnCPU
 from ..errors import InputError, RepresentationError
-from ..groups import FiniteGroup, Group, LieGroup, Representation, Subgroup, parse_representation
+from ..groups import Element, FiniteGroup, Group, LieGroup, Representation, Subgroup, parse_representation
 
 if TYPE_CHECKING:
     from ._field import FieldType
@@ -73,8 +73,8 @@ class Space(OnCPU, ABC):
         """The induced representation on a sampled field; see :meth:`FieldType.transform`."""
 
     @checked
-    def sample(self, n: Positive, generator: torch.Generator) -> list[Any]:
-        """Random elements of ``compact_group``, each as likely as any other, as elements of G.
+    def sample(self, n: Positive, generator: torch.Generator) -> list[Element]:
+        """Random elements of ``compact_group``, each as likely as any other.
 
         >>> from intertwine.spaces import Point
         >>> drawn = Point("D4").sample(100, torch.Generator().manual_seed(0))
@@ -83,12 +83,10 @@ class Space(OnCPU, ABC):
         """
         group = self.compact_group
         if isinstance(group, FiniteGroup):
-            drawn: list[Any] = torch.randint(group.order, (n,), generator=generator).tolist()
-        elif isinstance(group, LieGroup):
-            drawn = list(group.sample(n, generator))
-        else:
-            raise InputError(f"{self.name}.sample", expected="a finite group or a Lie group", got=group.name)
-        return [self.from_compact(g) for g in drawn]
+            return torch.randint(group.order, (n,), generator=generator).tolist()
+        if isinstance(group, LieGroup):
+            return list(group.sample(n, generator))
+        raise InputError(f"{self.name}.sample", expected="a finite group or a Lie group", got=group.name)
 
     def cocycle(self, x: Any, g: Any) -> Any:
         """h(x, g) = s(gx)⁻¹ g s(x), an element of the stabilizer."""

@@ -106,7 +106,7 @@ class Sphere(Space):
         """(π(g)f)(x) = ρ(h(x, g⁻¹))⁻¹ f(g⁻¹x) on samples ``(..., dim, n_beta, n_alpha)`` of a grid.
 
         By way of the coefficients, which the Wigner matrices of g multiply: exact for fields of degree at most the band
-        limit of the grid; of others only that part is kept.
+        limit of the grid; of others only that part is kept. Without ``grid`` the sizes of the array tell which it is.
 
         >>> grid = Sphere().grid("gauss-legendre", band_limit=2)
         >>> scalars = Sphere().field(SO2().trivial)
@@ -115,12 +115,14 @@ class Sphere(Space):
         >>> torch.allclose(scalars.transform(height, half_turn, grid=grid), -height)
         True
         """
-        if not isinstance(grid, SphereGrid):
+        if grid is None and f.ndim > 2:
+            grid = SphereGrid.of_shape(*f.shape[-2:])
+        if grid is None:
             raise InputError(
                 "transform of a field on Sphere",
-                expected="the grid on which the field is sampled, grid=SphereGrid",
-                got="none" if grid is None else repr(grid),
-                fix="transform(f, g, grid=sphere.grid('gauss-legendre', band_limit=L)); or pass f as a function.",
+                expected="samples (..., channels, n_beta, n_alpha) on a grid of the sphere",
+                got=f"shape {tuple(f.shape)}",
+                fix="Sample it on sphere.grid('gauss-legendre', band_limit=L), or pass f as a function.",
             )
         spin = SpinTransform(grid, rho)
         return spin.synthesis(spin.rotate(spin.analysis(f), g))

@@ -47,6 +47,18 @@ class SphereGrid:
     def __post_init__(self) -> None:
         require_band_limit(self.band_limit, who="Sphere.grid")
 
+    @staticmethod
+    @checked
+    def of_shape(n_beta: int, n_alpha: int) -> SphereGrid | None:
+        """The grid with so many rings and points on each; None if there is none. No two grids have the same shape.
+
+        >>> SphereGrid.of_shape(8, 8), SphereGrid.of_shape(8, 9)
+        (SphereGrid(kind='equiangular', band_limit=3), None)
+        """
+        grids = [SphereGrid("gauss-legendre", n_beta - 1)] if n_beta > 0 else []
+        grids += [SphereGrid("equiangular", n_beta // 2 - 1)] if n_beta > 1 else []
+        return next((grid for grid in grids if grid.shape == (n_beta, n_alpha)), None)
+
     @property
     def shape(self) -> tuple[int, int]:
         """(n_beta, n_alpha)."""

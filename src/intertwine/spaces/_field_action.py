@@ -1,0 +1,145 @@
+"""How the elements of a group move batches of tensors: by a field type, or as scalars on a space."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from torch import Tensor
+
+from .._checked import checked, describe
+from .._devices import OnCPU
+from ..errors import InputError
+from ..groups import Element, Group
+from ._axis_move import AxisMove
+from ._field import FieldType, leaves_all
+from ._grid import Grid
+from ._homogeneous import HomogeneousSpace
+from ._parse import parse_space
+from ._point import Point
+from ._resample import Border
+from ._space import Space
+from ._sphere import Sphere
+from ._sphere_grid import SphereGrid
+
+
+@checked
+@dataclass(frozen=True)
+class FieldAction(OnCPU):
+    """The compact group of a space acting on batches ``(n, channels, ...)``, or on single fields ``(channels, ...)``.
+
+    Measurements and augmentations move data with it. All of it is :meth:`FieldType.transform`; what is added here is
+    that any number of channels counts as so many scalars where no type is given.
+
+    Attributes:
+        space: where the samples lie.
+        type: what the channels are; None for scalars, however many there are.
+        padding: what lies outside of an array where an element has to resample it.
+
+    >>> import torch
+    >>> quarter = FieldAction.of("C4")
+    >>> quarter.move(1, torch.arange(4.0).reshape(1, 1, 2, 2)).tolist()
+    [[[[1.0, 3.0], [0.0, 2.0]]]]
+    """
+
+    space: Space
+    type: FieldType | None = None
+    padding: Border = "mirror"
+
+    def __post_init__(self) -> None:
+        if self.type is not None and self.type.space != self.space:
+            raise InputError("FieldAction", expected=f"a type of fields on {self.space}", got=str(self.type))
+
+    @staticmethod
+    @checked
+    def of(moved: str | Space | FieldType, *, padding: Border = "mirror") -> FieldAction:
+        """The action on fields of a type, on scalars on a space, or on scalars on the space of a name."""
+        if isinstance(moved, FieldType):
+            return FieldAction(moved.space, moved, padding)
+        return FieldAction(parse_space(moved) if isinstance(moved, str) else moved, None, padding)
+
+    @property
+    def group(self) -> Group:
+        """The group that acts."""
+        return self.space.compact_group
+
+    @property
+    def digest(self) -> str:
+        """Identifies the space and the type."""
+        return self.space.digest if self.type is None else self.type.digest
+
+    @property
+    def rank(self) -> int:
+        """The number of axes of a batch."""
+        if isinstance(self.space, Grid):
+            return 2 + self.space.dimension
+        return next(n for n, kind in ((4, Sphere), (3, HomogeneousSpace), (2, Space)) if isinstance(self.space, kind))
+
+    @cached_property
+    def moves_nothing(self) -> bool:
+        """Whether no element changes anything."""
+        if self.type is not None and not self.type.is_trivial:
+            return False
+        if isinstance(self.space, Grid):
+            return leaves_all(self.space.action)
+        return isinstance(self.space, Point) or (isinstance(self.space, HomogeneousSpace) and self.space.points == 1)
+
+    @checked
+    def move(self, g: Element, x: Tensor) -> Tensor:
+        """τ_g x."""
+        return self.move_scalars(g, x) if self.type is None else self._transform(self.type, g, self._required(x))
+
+    @checked
+    def move_scalars(self, g: Element, x: Tensor) -> Tensor:
+        """Every channel on its own, as a scalar field."""
+        one = 1 - self.rank  # a channel axis of size 1 behind the channels, which become part of the batch
+        return self._transform(self._scalar, g, self._required(x).unsqueeze(one)).squeeze(one)
+
+    def _transform(self, kind: FieldType, g: Element, x: Tensor) -> Tensor:
+        options = {"padding": self.padding} if isinstance(self.space, Grid) else {}
+        moved: Tensor = kind.transform(x, self.space.from_compact(g), **options)
+        return moved
+
+    def _required(self, x: Tensor) -> Tensor:
+        if x.ndim not in (self.rank - 1, self.rank) or x.is_complex():
+            raise InputError(f"action on {self}", expected=f"real numbers with {self.rank} axes", got=describe(x))
+        return x
+
+    @cached_property
+    def _scalar(self) -> FieldType:
+        return self.space.field(self.space.stabilizer.trivial)
+
+    @checked
+    def fits(self, x: Tensor) -> bool:
+        """Whether a batch can be taken as scalar fields on this space."""
+        if isinstance(self.space, HomogeneousSpace):
+            return x.ndim == 3 and x.shape[2] == self.space.points
+        if isinstance(self.space, Sphere):
+            return x.ndim == 4 and SphereGrid.of_shape(*x.shape[2:]) is not None
+        return isinstance(self.space, Grid) and x.ndim == self.rank and max(x.shape[2:]) > 1
+
+    @checked
+    def axis_move(self, g: Element) -> AxisMove | None:
+        """How g moves the samples of a grid, if it exchanges and reverses axes; None otherwise."""
+        return self.space.axis_move(g) if isinstance(self.space, Grid) else None
+
+    @checked
+    def is_exact(self, g: Element) -> bool:
+        """Whether nothing is interpolated, and no degree above the band limit of a sphere's grid is lost."""
+        if isinstance(self.space, Grid):
+            return self.axis_move(g) is not None
+        return not isinstance(self.space, Sphere)
+
+    @checked
+    def channel_order(self, g: Element, channels: int) -> tuple[int, ...] | None:
+        """The index p with (τ_g x)[:, i] = moved x[:, p[i]], or None where channels are mixed otherwise."""
+        if self.type is None:
+            return tuple(range(channels))
+        if not isinstance(self.space, Grid):  # elsewhere the matrix of an element depends on the place
+            return None
+        matrix = self.type.rho(g)
+        move = AxisMove.from_matrix(matrix)
+        return None if move is None or any(move.flips) or len(matrix) != channels else move.order
+
+    def __repr__(self) -> str:
+        return f"scalars on {self.space.name}" if self.type is None else f"{self.type.rho.name} on {self.space.name}"

@@ -13,7 +13,7 @@ from torch import nn as torch_nn
 from .._checked import checked
 from ..errors import InputError
 from ..groups import Dihedral, Representation, direct_sum
-from ..measure import ChannelGraph, Symmetrized, Symmetry, channel_graph, permute, tie
+from ..measure import ChannelGraph, OrbitAverage, Symmetrized, Symmetry, channel_graph, permute, tie
 from ..spaces import Grid2d
 from ._dataflow import Weights
 from ._orbit_types import finite, orbit_type
@@ -67,13 +67,14 @@ def typed(twin: Symmetrized, *, allow_asymmetric: bool = False) -> Sequential:
             got=str(twin.strides),
             fix="Symmetrize at another input size, or pass allow_asymmetric=True.",
         )
+    if any(isinstance(module, OrbitAverage) for module in model.modules()):
+        raise InputError("typed", expected="a twin without stencils", got="one made with stencils=True")
     graph = channel_graph(model, matching.input_shape)
     if graph.groups != matching.graph.groups:
         raise InputError(
             "typed",
             expected="a twin with the channels of the network that was matched",
             got="another network",
-            fix="Symmetrize without stencils, which replace strided layers.",
         )
     plane = _plane(symmetry)
     types: dict[str, Representation] = {}

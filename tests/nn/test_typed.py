@@ -211,6 +211,19 @@ def test_a_symmetry_that_permutes_colors():
     torch.testing.assert_close(net(swap(x)), net(x), atol=1e-5, rtol=1e-5)
 
 
+def test_biases_that_repair_added_count_as_weights():
+    """Without batch norms the statistics are restored by biases, which the network did not have."""
+    torch.manual_seed(0)
+    net = nn.Sequential(conv(3, 8, bias=False), nn.ReLU(), conv(8, 8, bias=False), nn.ReLU(), *head(8))
+    x = torch.randn(40, 3, 8, 8).cumsum(2).cumsum(3) / 8
+    twin = symmetrize(net, x, "d4")
+    assert twin.model[0].bias is not None
+    network = tnn.typed(twin)
+    assert sum(p.numel() for p in network.parameters()) == twin.free_parameters
+    assert assert_equivariant(network, size=8) < 1e-10
+    torch.testing.assert_close(network(x), twin.model(x), atol=1e-5, rtol=1e-5)
+
+
 def test_weights_that_are_shared_stay_shared():
     net = tnn.typed(made("twice", "hflip")[0])
     convs = [layer for layer in net if isinstance(layer, tnn.Conv2d)]

@@ -13,7 +13,7 @@ import intertwine as tw
 from intertwine import nn as tnn
 from intertwine.errors import InputError
 from intertwine.groups import Cyclic, Dihedral
-from intertwine.measure import PlaneMap, Symmetrized, Symmetry, symmetrize
+from intertwine.measure import Symmetrized, Symmetry, symmetrize
 from intertwine.nn._orbit_types import orbit_type
 from intertwine.testing import assert_equivariant
 
@@ -201,7 +201,7 @@ def test_export_compile_and_copies():
 
 def test_a_symmetry_that_permutes_colors():
     def swap(x):
-        return PlaneMap(flip=True)(x)[:, [2, 1, 0]]
+        return x.flip(-1)[:, [2, 1, 0]]
 
     symmetry = Symmetry("mirror and colors", Cyclic(2), [lambda x: x, swap])
     twin, x = made("grown", symmetry)

@@ -128,8 +128,9 @@ class SideBySide(torch.nn.Module):
 def layer_input(layer: Layer) -> torch.Tensor:
     space = layer.in_type.space
     if isinstance(space, Grid):
-        sizes = next(n for n in range(6, 20) if accepts(layer, (n,) * space.dimension))
-        return torch.randn(2, layer.in_type.dim, *(sizes,) * space.dimension)
+        candidates = ((n,) * space.dimension for n in range(6, 20))
+        sizes = layer.fixed_sizes or next(each for each in candidates if accepts(layer, each))
+        return torch.randn(2, layer.in_type.dim, *sizes)
     if isinstance(space, HomogeneousSpace):
         return torch.randn(2, layer.in_type.dim, space.points)
     return torch.randn(2, layer.in_type.dim, *getattr(layer, "in_grid", SphereGrid("gauss-legendre", 4)).shape)

@@ -201,7 +201,7 @@ class TestSequential:
             Sequential(net, AvgPool2d(net.out_type, 2))
 
     def test_layers_only(self):
-        with pytest.raises(InputError, match=r"got Linear.*torch\.nn\.Sequential"):
+        with pytest.raises(InputError, match=r"got Linear.*intertwine\.nn\.Plain"):
             Sequential(ReLU(REGULAR), torch.nn.Linear(3, 3))
         with pytest.raises(InputError, match="got nothing"):
             Sequential()

@@ -149,9 +149,9 @@ def symmetrize(
         else:
             ends = [model] + [moved_and_matched(model, found, g) for g in range(1, symmetry.order)]
             out = projected(repaired(out, ends, data, batch_size=batch_size, most=most), found)
+    free = sum(int(orbits.max()) + 1 for orbits in parameter_orbits(out, found).values())  # with biases of REPAIR
     if stencils and strides:
         _with_stencils(out, strides, symmetry)
-    free = sum(int(orbits.max()) + 1 for orbits in parameter_orbits(model, found).values())
     return Symmetrized(out, field_types(found), strides, distance, free, found)
 
 

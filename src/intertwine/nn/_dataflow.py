@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -57,14 +57,7 @@ class Dataflow:
 
     def between(self, source: Node, target: Node) -> set[Node]:
         """The tensors that ``target`` needs besides ``source``."""
-        needed: set[Node] = set()
-        rest = [target]
-        while rest:
-            node = rest.pop()
-            if node is not source and node not in needed:
-                needed.add(node)
-                rest += self.sources[node]
-        return needed
+        return _ancestors(source, target, self.sources.__getitem__)
 
     def users(self, node: Node) -> list[Node]:
         """The operations that take this tensor as data."""
@@ -141,14 +134,20 @@ def region(flow: Dataflow, source: Node, target: Node, weights: Weights, *, ente
 
 def _needed(flow: Dataflow, inside: set[Node], source: Node, target: Node) -> list[Node]:
     """All nodes that ``target`` needs besides ``source``, in the order of the program."""
-    needed: set[Node] = set()
+    needed = _ancestors(source, target, lambda node: [] if _outer_size(node, inside) else node.all_input_nodes)
+    return [node for node in flow.program.graph.nodes if node in needed]
+
+
+def _ancestors(source: Node, target: Node, parents: Callable[[Node], list[Node]]) -> set[Node]:
+    """The target and what it is made from, back to ``source``."""
+    found: set[Node] = set()
     rest = [target]
     while rest:
         node = rest.pop()
-        if node is not source and node not in needed:
-            needed.add(node)
-            rest += [] if _outer_size(node, inside) else node.all_input_nodes
-    return [node for node in flow.program.graph.nodes if node in needed]
+        if node is not source and node not in found:
+            found.add(node)
+            rest += parents(node)
+    return found
 
 
 def _outer_size(node: Node, inside: set[Node]) -> bool:

@@ -13,8 +13,8 @@ from ._norm import BatchNorm
 def fit_filter_(layer: FilterLayer, filters: Tensor, bias: Tensor | None, *, tolerance: float, name: str) -> None:
     """Set the weights of a layer between permutation fields of a group that maps the lattice to itself.
 
-    Each weight then stands for the entries of one orbit, and the least squares solution is their mean. Works in
-    float64; the layer keeps its dtype.
+    Each weight then stands for the entries of one orbit, and the least squares solution is their mean. The layer is in
+    float64 afterwards.
 
     Args:
         layer: the layer.
@@ -23,7 +23,6 @@ def fit_filter_(layer: FilterLayer, filters: Tensor, bias: Tensor | None, *, tol
         tolerance: the largest difference, relative to the largest entry, that the layer's filter may have from these.
         name: what to call the filter in an error.
     """
-    dtype = layer.weights[0].dtype
     layer.double()
     filters = filters.double()
     with torch.enable_grad():
@@ -42,7 +41,6 @@ def fit_filter_(layer: FilterLayer, filters: Tensor, bias: Tensor | None, *, tol
         _require_close(fitted, filters, tolerance, name)
         if bias is not None and shift is not None:
             _require_close(shift, bias.double(), tolerance, name)
-    layer.to(dtype)
 
 
 def fit_norm_(
@@ -55,8 +53,7 @@ def fit_norm_(
     tolerance: float,
     name: str,
 ) -> None:
-    """Set the statistics, the scale and the shift of a batch norm from those of each channel."""
-    dtype = layer.running_mean.dtype
+    """Set the statistics, the scale and the shift of a batch norm, in float64, from those of each channel."""
     layer.double()
     scalars = [(layer.running_var, var), (layer.weight, weight)]
     vectors = [(layer.running_mean, mean), (layer.bias, bias)]
@@ -69,7 +66,6 @@ def fit_norm_(
             if target is not None and values is not None:
                 target.copy_(layer.invariants.coordinates(values.double()))
                 _require_close(layer.invariants(target), values.double(), tolerance, name)
-    layer.to(dtype)
 
 
 def _require_close(fitted: Tensor, given: Tensor, tolerance: float, name: str) -> None:

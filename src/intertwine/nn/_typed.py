@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any
@@ -13,7 +14,7 @@ from torch import nn as torch_nn
 from .._checked import checked
 from ..errors import InputError
 from ..groups import Representation, direct_sum
-from ..measure import ChannelGraph, Symmetrized, Symmetry, channel_graph, permute, tie
+from ..measure import ChannelGraph, OrbitAverage, Symmetrized, Symmetry, channel_graph, permute, tie
 from ..spaces import Grid2d
 from ._dataflow import Weights
 from ._orbit_types import finite, orbit_type
@@ -36,7 +37,8 @@ def typed(twin: Symmetrized, *, allow_asymmetric: bool = False) -> Sequential:
     check that it commutes.
 
     The network computes what the twin computes, on channels in another order. Its weights are the twin's free
-    parameters, about 1/|G| of all, so training keeps it equivariant. Dropout drops whole fields.
+    parameters, about 1/|G| of all, so training keeps it equivariant. Dropout drops whole fields. Where the twin has a
+    linear map of a flattened map, the network also takes larger images, and averages over the places of the filter.
 
     Args:
         twin: a symmetrized network.
@@ -67,23 +69,24 @@ def typed(twin: Symmetrized, *, allow_asymmetric: bool = False) -> Sequential:
             got=str(twin.strides),
             fix="Symmetrize at another input size, or pass allow_asymmetric=True.",
         )
+    if any(isinstance(module, OrbitAverage) for module in model.modules()):
+        raise InputError("typed", expected="a twin without stencils", got="one made with stencils=True")
     graph = channel_graph(model, matching.input_shape)
     if graph.groups != matching.graph.groups:
         raise InputError(
             "typed",
             expected="a twin with the channels of the network that was matched",
             got="another network",
-            fix="Symmetrize without stencils, which replace strided layers.",
         )
     plane = _plane(symmetry)
     types: dict[str, Representation] = {}
     orders: dict[str, Tensor] = {}
     for group in graph.groups:
         # h(τ_g x)_i = τ_g h(x)_{p[i]}, so element g sends channel p[i] to i.
-        table = torch.stack([matching.permutations[g][group.name].argsort() for g in range(symmetry.order)])
+        table = torch.stack([matching.permutations[g][group.name].cpu().argsort() for g in range(symmetry.order)])
         orders[group.name], types[group.name] = orbit_type(finite(plane), table)
-    ordered = permute(model, orders, graph=graph)
-    example = next(iter(ordered.parameters()))
+    ordered = permute(model, orders, graph=graph).cpu()
+    example = next(iter(model.parameters()))
     tolerance = TOLERANCES.get(example.dtype, 1e-3)
     with torch.random.fork_rng(devices=[]):  # layers draw first weights, which are replaced
         network = Translator(
@@ -103,7 +106,7 @@ def _weights(model: torch_nn.Module, twin: Symmetrized, graph: ChannelGraph, ord
     """The state of the network with ordered channels, and the orbits of its entries."""
     matching = twin.matching
     permutations = {
-        g: {name: orders[name].argsort()[p[orders[name]]] for name, p in every.items()}
+        g: {name: orders[name].argsort()[p.cpu()[orders[name]]] for name, p in every.items()}
         for g, every in matching.permutations.items()
     }
     tied = tie(model, replace(matching, graph=graph, permutations=permutations))
@@ -113,7 +116,11 @@ def _weights(model: torch_nn.Module, twin: Symmetrized, graph: ChannelGraph, ord
         part: Any = tied.get_submodule(path).parametrizations
         orbits[name] = part[attribute].original.detach(), part[attribute][0].index
     state = dict([*model.named_parameters(remove_duplicate=False), *model.named_buffers(remove_duplicate=False)])
-    return Weights({**{n: v.detach() for n, v in state.items()}, **graph.constants}, orbits)
+    return Weights({**{n: v.detach() for n, v in state.items()}, **_on_cpu(graph.constants)}, orbits)
+
+
+def _on_cpu(constants: Mapping[str, Any]) -> dict[str, Tensor]:
+    return {name: value.cpu() for name, value in constants.items() if isinstance(value, Tensor)}
 
 
 def _plane(symmetry: Symmetry) -> Grid2d:

@@ -9,6 +9,7 @@ from ._grid import Grid3d as Grid3d
 from ._grid import Motion as Motion
 from ._homogeneous import HomogeneousSpace as HomogeneousSpace
 from ._homogeneous import require_common_group as require_common_group
+from ._point import Point as Point
 from ._resample import resample as resample
 from ._space import Space as Space
 from ._sphere import Sphere as Sphere

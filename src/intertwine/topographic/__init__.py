@@ -1,5 +1,6 @@
 """Latent variables with a topography: which of them share their variance, within a capsule and over time."""
 
+from ._cayley import CayleyTopology as CayleyTopology
 from ._latent import sample_topographic as sample_topographic
 from ._latent import topographic as topographic
 from ._topology import AdjacencyTopology as AdjacencyTopology

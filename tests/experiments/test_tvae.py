@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 import torch
 
@@ -14,8 +16,10 @@ from intertwine.experiments import (
     finished_runs,
     load_arrays,
 )
-from intertwine.experiments._tvae import held_out, prior_sampler, topology_of
+from intertwine.experiments._tvae import group_of, held_out, prior_sampler, topology_of
 from intertwine.experiments.tvae import _sprites
+from intertwine.experiments.tvae_mnist import _motions
+from intertwine.groups import parse_finite
 from intertwine.models import TopographicVAE
 from intertwine.report import experiment_page
 
@@ -49,6 +53,43 @@ class TestEveryRow:
         found = compare(experiment, {row: [runs[0].metrics]} | {r.name: [] for r in experiment.rows if r.name != row})
         page = experiment_page(experiment, found, runs, scale="smoke")
         assert "rolling the capsules" in page
+
+
+def test_turn_and_hue_have_a_cycle_each(tmp_path):
+    """Learned one at a time, each by its generator; tested together as well, by the product of the two."""
+    experiment = experiment_named("tvae-mnist")
+    settings = experiment.settings("product", "smoke")
+    learned, tested, moving = _motions(settings)
+    assert group_of(settings) == parse_finite("C6 x C6")
+    seen = {"learned": set(), "tested": set()}
+    for name, motion in (("learned", learned), ("tested", tested)):
+        for seed in range(40):
+            frames, labels = motion(torch.rand(1, 8, 8), torch.Generator().manual_seed(seed))
+            turns, hues = ((labels[1, k] - labels[0, k]) % 6 for k in (1, 3))
+            assert labels[0, 2] == labels[1, 2], "the scale stays"
+            element = int(moving(labels[None]))
+            assert element == 6 * turns + hues, "rows are turns, columns hues"
+            seen[name].add(element)
+            assert frames.shape == (6, 3, 8, 8)
+    assert seen == {"learned": {6, 1}, "tested": {6, 1, 7}}
+
+    done = execute(JobSpec("tvae-mnist", "product", "smoke", 0, str(tmp_path)))
+    assert done.state == "finished", done.error
+    assert "traversal_gap_turn_and_hue" in done.metrics
+    assert "traversal_gap_turn_and_hue_untrained" in done.metrics
+    run = finished_runs(experiment, "smoke", results=tmp_path)[0]
+    losses = [json.loads(line)["loss"] for line in (run.folder / "fit" / "metrics.jsonl").read_text().splitlines()]
+    assert losses, "it trained"
+    arrays = load_arrays(run.folder)
+    assert arrays["turn and hue/traversal"].shape == arrays["turn and hue/input"].shape
+
+
+def test_rows_keep_their_settings():
+    """A setting more would void the records of earlier runs."""
+    for name in ("tvae", "tvae-mnist"):
+        experiment = experiment_named(name)
+        for row in experiment.rows:
+            assert ("axes" in experiment.settings(row.name, "small")) == (row.name == "product")
 
 
 def test_the_published_part_of_dsprites():

@@ -261,3 +261,16 @@ class TestSubgroups:
     def test_too_large_to_list(self):
         with pytest.raises(InputError, match="order at most 120; got order 720"):
             Symmetric(6).subgroup_classes()
+
+
+@pytest.mark.parametrize("name", ["C1", "C6", "C3 x C5", "S4", "D4", "Q8"])
+def test_cycles(name):
+    group = parse(name)
+    for g in range(group.order):
+        cycles = group.cycles(g)
+        assert sorted(cycles.flatten().tolist()) == list(range(group.order))
+        assert cycles.shape[1] == group.element_orders[g]
+        assert cycles[0, 0] == 0
+        assert torch.equal(group.table[g][cycles], cycles.roll(-1, 1))
+    with pytest.raises(InputError):
+        group.cycles(group.order)

@@ -190,6 +190,9 @@ def test_several_axes_each_roll_by_themselves():
     expected = (first.sqrt() + second.sqrt()).square().flatten(3)
     torch.testing.assert_close(both.sums(squares), expected, rtol=1e-12, atol=0)
     assert both.reach(12) == parts[1].reach(12)
+    flat = ProductTopology((1, 6), (stationary(3), shifting(6)))
+    one = stationary(3).sums(squares[..., :6]).sqrt() + shifting(6).sums(squares[..., :6]).sqrt()
+    torch.testing.assert_close(flat.sums(squares[..., :6]), one.square(), rtol=1e-12, atol=0)
     with pytest.raises(InputError, match="4 x 6"):
         both.sums(squares[..., :23])
     with pytest.raises(InputError, match="a topology for each axis"):

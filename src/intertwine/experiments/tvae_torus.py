@@ -58,7 +58,7 @@ def run(job: Job) -> Mapping[str, float]:
 
 def _build(wanted: Mapping[str, Any], image: tuple[int, int, int]) -> VAE | TopographicVAE:
     side = wanted["side"]
-    options: dict[str, Any] = {"capsules": 1, "length": side * side}
+    options: dict[str, Any] = {"capsules": 1, "group": f"C{side} x C{side}"}  # its elements move along the torus
     if wanted["kind"] == "vae":
         return VAE(image, **options)
     topology = TorusTopology(side, side, wanted["width"])

@@ -193,6 +193,29 @@ class FiniteGroup(Group):
         """The order of each element."""
         return torch.from_numpy(_tables.element_orders(self._t))
 
+    @checked
+    def cycles(self, g: int) -> Tensor:
+        """Where multiplication by g leads: rows x, g·x, g²·x, …, each element once, ``(n / k, k)`` for g of order k.
+
+        The first row holds the powers of g. The rows are the paths along the edges x → g·x of a Cayley graph.
+
+        >>> from intertwine.groups import parse_finite
+        >>> parse_finite("C2 x C3").cycles(1)
+        tensor([[0, 1, 2],
+                [3, 4, 5]])
+        """
+        self.require_element(g)
+        rows: list[list[int]] = []
+        rest = dict.fromkeys(range(self.order))
+        while rest:
+            row = [next(iter(rest))]
+            while (following := int(self._t[g, row[-1]])) != row[0]:
+                row.append(following)
+            rows.append(row)
+            for x in row:
+                del rest[x]
+        return torch.from_numpy(np.array(rows, np.int64))
+
     @cached_property
     def class_of(self) -> Tensor:
         """The number of each element's conjugacy class."""

@@ -1,8 +1,11 @@
-"""Do capsules roll as their input moves? Measures of latent sequences ``(sequences, time, capsules, length)``.
+"""Do capsules move with their input? Measures of latent sequences ``(sequences, time, capsules, length)``.
 
-A capsule is equivariant if a step of the transformation rolls it by one place: Roll_δ(t_l) ≈ t_{l+δ}. Each measure has
-a null, the same measure on latents that learned nothing: see :func:`capsule_null`. Much of what such measures show is
-there without any learning, by the way in which neighbors share their variance.
+The places of a capsule are the elements of a group, and a step of time multiplies it by rho(s), rho the regular
+representation. Capsules are equivariant if rho(s)^δ t_l ≈ t_{l+δ}. For a cyclic group, which is meant unless another is
+given, rho(1) is the roll by one place.
+
+Each measure has a null, the same measure on latents that learned nothing: see :func:`capsule_null`. Much of what such
+measures show is there without any learning, by the way in which neighbors share their variance.
 """
 
 from __future__ import annotations
@@ -15,15 +18,17 @@ from torch import Tensor
 
 from .._checked import checked, describe
 from ..errors import InputError
+from ..groups import FiniteGroup
+from ._capsule_motion import CapsuleMotion, capsule_group, only_generator
 from ._estimate import Estimate
 from ._metrics import define
 
 define(
     "capsule_equivariance_error",
-    "Σ_{l<l'} Σ_capsules ‖Roll_{l'−l}(t_l/‖t_l‖) − t_l'/‖t_l'‖‖₁",
+    "Σ_{l<l'} Σ_capsules ‖rho(s)^(l'−l) t_l/‖t_l‖ − t_l'/‖t_l'‖‖₁",
     "",
     "lower",
-    "how far capsules are from rolling with time; each capsule of each frame has norm 1",
+    "how far capsules are from moving with time; each capsule of each frame has norm 1",
 )
 define(
     "capsule_correlation",
@@ -35,44 +40,61 @@ define(
 
 
 @checked
-def capsule_equivariance_error(t: Tensor, *, centered: bool = False) -> Estimate:
-    """E = Σ_{l<l'} Σ_c ‖Roll_{l'−l}(t̂_{l,c}) − t̂_{l',c}‖₁ for each sequence, t̂ with norm 1 in each capsule and frame.
+def capsule_equivariance_error(
+    t: Tensor,
+    *,
+    centered: bool = False,
+    group: FiniteGroup | str | None = None,
+    moving: int | Tensor | None = None,
+) -> Estimate:
+    """E = Σ_{l<l'} Σ_c ‖rho(s)^(l'−l) t̂_{l,c} − t̂_{l',c}‖₁ for each sequence, t̂ with norm 1 in each capsule and frame.
 
     Args:
         t: ``(sequences, time, capsules, length)``.
         centered: take the mean off each capsule first. A large common value makes all capsules alike, and the error
             small whatever they do.
+        group: the group whose elements are the places of a capsule, or its name; the cyclic one unless given.
+        moving: s, the element by which a step of time moves capsules, for all sequences or one for each; the
+            generator unless given, if there is only one.
 
     For independent normal t and 15 frames, capsules and positions it is about 6936.
 
     >>> roll = torch.eye(5).view(1, 5, 1, 5)  # frame l has its one at position l
     >>> float(capsule_equivariance_error(roll))
     0.0
+    >>> still = torch.eye(6).view(1, 6, 1, 6)[:, :3]  # in C2 x C3 the element 1 goes round 0, 1, 2
+    >>> float(capsule_equivariance_error(still, group="C2 x C3", moving=1))
+    0.0
     """
     unit = _unit(t, centered)
-    time, length = unit.shape[1], unit.shape[3]
+    motion = CapsuleMotion.of("capsule_equivariance_error", unit, group, moving)
     total = unit.new_zeros(len(unit))
-    if time == length:
-        # Pairs that are d apart, and pairs time − d apart the other way round, are the same set of differences.
-        for d in range(1, time):
-            moved = unit.roll((d, d), (1, 3))
-            total += 0.5 * (moved - unit).abs().flatten(1).sum(1)
-    else:
-        for d in range(1, time):
-            total += (unit[:, : time - d].roll(d, 3) - unit[:, d:]).abs().flatten(1).sum(1)
+    for d in range(1, unit.shape[1]):
+        total += (motion.moved(unit[:, :-d], d) - unit[:, d:]).abs().flatten(1).sum(1)
     return Estimate("capsule_equivariance_error", total.cpu())
 
 
 @checked
-def capsule_equivariance_error_by_pairs(t: Tensor, *, centered: bool = False) -> Estimate:
-    """The same, pair by pair as it is written."""
+def capsule_equivariance_error_by_pairs(
+    t: Tensor,
+    *,
+    centered: bool = False,
+    group: FiniteGroup | str | None = None,
+    moving: int | Tensor | None = None,
+) -> Estimate:
+    """The same, pair by pair as it is written, step by step through the group's table."""
     unit = _unit(t, centered)
-    total = unit.new_zeros(len(unit))
-    for first in range(unit.shape[1]):
-        for second in range(first + 1, unit.shape[1]):
-            moved = unit[:, first].roll(second - first, -1)
-            total += (moved - unit[:, second]).abs().flatten(1).sum(1)
-    return Estimate("capsule_equivariance_error", total.cpu())
+    motion = CapsuleMotion.of("capsule_equivariance_error", unit, group, moving)
+    totals = []
+    for sequence, s in zip(unit, motion.moving.tolist(), strict=True):
+        total = unit.new_zeros(())
+        for first in range(len(sequence)):
+            moved = sequence[first]
+            for second in range(first + 1, len(sequence)):
+                moved = torch.empty_like(moved).index_copy_(-1, motion.group.table[s].to(moved.device), moved)
+                total += (moved - sequence[second]).abs().sum()
+        totals.append(total)
+    return Estimate("capsule_equivariance_error", torch.stack(totals).cpu())
 
 
 def _unit(t: Tensor, centered: bool) -> Tensor:
@@ -97,8 +119,16 @@ Choice = Literal["published", "circular", "disjoint"]
 
 
 @checked
-def observed_roll(first: Tensor, second: Tensor) -> Tensor:
-    """For each capsule the r with first ≈ Roll_r(second): the place of the largest circular correlation.
+def observed_roll(
+    first: Tensor, second: Tensor, *, group: FiniteGroup | str | None = None, moving: int | None = None
+) -> Tensor:
+    """For each capsule the element g with first ≈ rho(g) second: that of the largest product of the two.
+
+    Args:
+        first: ``(..., length)``.
+        second: of the same shape.
+        group: the group whose elements are the places, or its name; the cyclic one unless given, whose rho rolls.
+        moving: s, to look only among its powers; the result is then the k with first ≈ rho(s)^k second.
 
     >>> x = torch.rand(1, 7)
     >>> observed_roll(x.roll(3, -1), x)
@@ -110,27 +140,48 @@ def observed_roll(first: Tensor, second: Tensor) -> Tensor:
             expected="two real tensors of one shape (..., length)",
             got=f"{describe(first)}, {describe(second)}",
         )
-    a, b = torch.fft.rfft(first.double()), torch.fft.rfft(second.double())
-    return torch.fft.irfft(a * b.conj(), n=first.shape[-1]).argmax(-1)
+    a, b = first.double(), second.double()
+    own = capsule_group("observed_roll", a.shape[-1], group)
+    if moving is not None:
+        return _observed_power(a, b, own.cycles(moving))
+    if len(own.generators) < 2:
+        cycles = own.cycles(only_generator("observed_roll", own))
+        return cycles[0].to(a.device)[_observed_power(a, b, cycles)]
+    return torch.einsum("...gx,...x->...g", a[..., own.table.to(a.device)], b).argmax(-1)
+
+
+def _observed_power(first: Tensor, second: Tensor, cycles: Tensor) -> Tensor:
+    """Along each cycle it is a circular correlation; the cycles of a capsule add up."""
+    a, b = (torch.fft.rfft(x[..., cycles.to(x.device)]) for x in (first, second))
+    return torch.fft.irfft((a * b.conj()).sum(-2), n=cycles.shape[1]).argmax(-1)
 
 
 @checked
 def capsule_correlation(
-    t: Tensor, factor: Tensor, *, variant: Choice = "published", shared: Callable[[int, int], bool] | None = None
+    t: Tensor,
+    factor: Tensor,
+    *,
+    variant: Choice = "published",
+    shared: Callable[[int, int], bool] | None = None,
+    group: FiniteGroup | str | None = None,
+    moving: int | Tensor | None = None,
 ) -> float:
     """CapCorr: does the roll between the first frame and the frame at which a factor is 0 tell the factor?
 
-    For each sequence the capsules vote on the roll r between frame 0 and the frames where the moving factor is zero;
-    the most frequent vote is the candidate, of several frames the candidate nearest to the truth is kept. The result is
-    the correlation of candidates and true values over sequences.
+    For each sequence the capsules vote on the power r with t_0 ≈ rho(s)^r t_l for the frames l where the moving factor
+    is zero; the most frequent vote is the candidate, of several frames the candidate nearest to the truth is kept. The
+    result is the correlation of candidates and true values over sequences.
 
     Args:
         t: ``(sequences, time, capsules, length)``.
         factor: ``(sequences, time)``, the moving factor's value as an integer, 0, 1, …, in each frame.
         variant: ``published`` as in the paper, with Pearson's correlation; ``circular`` with the correlation of angles
-            2πr/length, which knows that the last place is beside the first; ``disjoint`` the published one on the
-            sequences for which the two frames share no latent variable, so that nothing is compared with itself.
+            2πr/n, n the order of s, which knows that the last place is beside the first; ``disjoint`` the published one
+            on the sequences for which the two frames share no latent variable, so that nothing is compared with itself.
         shared: for ``disjoint``: whether two frames (l, l') have variables in common.
+        group: the group whose elements are the places of a capsule, or its name; the cyclic one unless given.
+        moving: s, the element by which a step of the factor moves capsules, for all sequences or one for each; the
+            generator unless given, if there is only one. The elements must have one order for ``circular``.
 
     References: Keller, Welling, *Topographic VAEs learn equivariant capsules*, 2021.
     """
@@ -140,8 +191,9 @@ def capsule_correlation(
             expected="latents (sequences, time, capsules, length) and a factor (sequences, time)",
             got=f"{tuple(t.shape)} and {tuple(factor.shape)}",
         )
+    motion = CapsuleMotion.of("capsule_correlation", t, group, moving)
     candidates, truths = [], []
-    for latents, values in zip(t, factor, strict=True):
+    for latents, values, s in zip(t, factor, motion.moving.tolist(), strict=True):
         frames = [int(frame) for frame in (values == 0).nonzero()]
         if variant == "disjoint":
             if shared is None:
@@ -154,13 +206,26 @@ def capsule_correlation(
             frames = [frame for frame in frames if frame and not shared(0, frame)]
         if frames:
             start = int(values[0])
-            votes = [int(observed_roll(latents[0], latents[frame]).mode().values) for frame in frames]
+            rolls = [observed_roll(latents[0], latents[frame], group=motion.group, moving=s) for frame in frames]
+            votes = [int(roll.mode().values) for roll in rolls]
             candidates.append(min(votes, key=lambda vote: abs(vote - start)))
             truths.append(start)
-    found, true = torch.tensor(candidates).double(), torch.tensor(truths).double()
-    if len(found) < 2:
+    matching, true = torch.tensor(candidates).double(), torch.tensor(truths).double()
+    if len(matching) < 2:
         return float("nan")
-    return _circular(found, true, t.shape[3]) if variant == "circular" else _pearson(found, true)
+    return _circular(matching, true, _common_order(motion)) if variant == "circular" else _pearson(matching, true)
+
+
+def _common_order(motion: CapsuleMotion) -> int:
+    orders = motion.group.element_orders[motion.moving].unique().tolist()
+    if len(orders) > 1:
+        raise InputError(
+            "capsule_correlation",
+            expected="elements of one order for the correlation of angles",
+            got=f"orders {', '.join(map(str, orders))}",
+            fix="Measure the sequences of each element by themselves.",
+        )
+    return int(orders[0])
 
 
 def _pearson(a: Tensor, b: Tensor) -> float:

@@ -1,4 +1,4 @@
-"""Does rolling a capsule show what comes next? Errors of images decoded from rolled latents."""
+"""Does moving a capsule show what comes next? Errors of images decoded from moved latents."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from torch import Tensor
 
 from .._checked import checked
 from ..errors import InputError
+from ..groups import FiniteGroup
+from ._capsule_motion import CapsuleMotion
 from ._estimate import Estimate
 from ._metrics import define
 
@@ -21,10 +23,10 @@ define(
 )
 define(
     "traversal_error",
-    "−log p(x_δ | Roll_δ(t_0)), mean over frames δ",
+    "−log p(x_δ | rho(s)^δ t_0), mean over frames δ",
     "nats",
     "lower",
-    "how badly later frames are described by the latents of the first, rolled as far as time went on",
+    "how badly later frames are described by the latents of the first, moved as far as time went on",
 )
 
 LogLikelihood = Callable[[Tensor, Tensor], Tensor]
@@ -40,9 +42,15 @@ def reconstruction_error(log_likelihood: LogLikelihood, frames: Tensor, t: Tenso
 
 @checked
 def traversal_error(
-    log_likelihood: LogLikelihood, frames: Tensor, t: Tensor, *, only: Iterable[int] | None = None
+    log_likelihood: LogLikelihood,
+    frames: Tensor,
+    t: Tensor,
+    *,
+    only: Iterable[int] | None = None,
+    group: FiniteGroup | str | None = None,
+    moving: int | Tensor | None = None,
 ) -> Estimate:
-    """−log p(x_δ | Roll_δ(t_0)), the mean over the frames δ of each sequence.
+    """−log p(x_δ | rho(s)^δ t_0), the mean over the frames δ of each sequence.
 
     The frames that had no share in t_0, ``only=held_out``, are the test: the others t_0 has seen.
 
@@ -51,6 +59,10 @@ def traversal_error(
         frames: ``(batch, time, ...)``.
         t: their latents ``(batch, time, capsules, length)``; only the first frame's are used.
         only: which frames δ to look at; all unless given.
+        group: the group whose elements are the places of a capsule, or its name; the cyclic one unless given, whose
+            rho rolls.
+        moving: s, the element by which a step of time moves capsules, for all sequences or one for each; the
+            generator unless given, if there is only one.
 
     >>> x = torch.eye(4).view(1, 4, 4)  # frame δ has its one at place δ
     >>> t = x.view(1, 4, 1, 4)
@@ -74,6 +86,7 @@ def traversal_error(
             got=str(chosen) if chosen else "none",
             fix="A window as long as the sequence leaves no frame out.",
         )
-    rolled = torch.stack([t[:, 0].roll(k, -1) for k in chosen], 1)
+    motion = CapsuleMotion.of("traversal_error", t, group, moving)
+    moved = torch.stack([motion.moved(t[:, 0], k) for k in chosen], 1)
     with torch.no_grad():
-        return Estimate("traversal_error", -log_likelihood(frames[:, chosen], rolled).double().mean(1).cpu())
+        return Estimate("traversal_error", -log_likelihood(frames[:, chosen], moved).double().mean(1).cpu())

@@ -8,10 +8,10 @@ from ._group_cnn import plain_cnn as plain_cnn
 from ._simple_net import SimpleNet as SimpleNet
 from ._soft_resnet import SOFT_RESNETS as SOFT_RESNETS
 from ._soft_resnet import SoftResNet as SoftResNet
+from ._topographic_vae import BubbleVAE as BubbleVAE
+from ._topographic_vae import NotCyclicWarning as NotCyclicWarning
+from ._topographic_vae import TopographicVAE as TopographicVAE
 from ._vae import VAE as VAE
-from ._vae import BubbleVAE as BubbleVAE
-from ._vae import NotCyclicWarning as NotCyclicWarning
-from ._vae import TopographicVAE as TopographicVAE
 from ._vae import VAEOutput as VAEOutput
 from ._vae import topographic_pool as topographic_pool
 from ._vgg import GVGG11 as GVGG11

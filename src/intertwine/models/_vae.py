@@ -1,10 +1,10 @@
-r"""Variational autoencoders of sequences whose latent variables have a topography, and their baselines."""
+"""Variational autoencoders of sequences, their latents cut into capsules whose places are the elements of a group."""
 
 from __future__ import annotations
 
 import math
-import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -14,14 +14,11 @@ from torch.nn.functional import binary_cross_entropy_with_logits, mse_loss
 
 from .._checked import Floats, checked, describe
 from ..errors import InputError
-from ..topographic import OffsetTopology, Topology, Window, shifting, stationary, topographic
+from ..groups import Cyclic, FiniteGroup, parse_finite
+from ..spaces import Point
 from ._vae_networks import MlpDecoder, conv_decoder, conv_encoder, mlp_encoder
 
 Likelihood = Literal["bernoulli", "gaussian"]
-
-
-class NotCyclicWarning(UserWarning):
-    """Sequences whose end does not lead to their beginning meet a topology that joins the two."""
 
 
 @checked
@@ -33,13 +30,15 @@ class VAEOutput:
         t: latents ``(batch, time, capsules, length)``.
         decoded: what the decoder gives for them, ``(batch, time, *image)``: logits, or means.
         likelihood: log p(x | t).
-        kl: KL(q(z|x) ‖ p(z)) + KL(q(u|x) ‖ p(u)).
+        kl: KL(q(z|x) ‖ p(z)) + KL(q(u|x) ‖ p(u)), and a share of log k for an element found among k of them.
+        moving: the element of the group by which a step moves each sequence, ``(batch,)``; None where none was needed.
     """
 
     t: Tensor
     decoded: Tensor
     likelihood: Tensor
     kl: Tensor
+    moving: Tensor | None = None
 
     @property
     def elbo(self) -> Tensor:
@@ -48,7 +47,7 @@ class VAEOutput:
 
 
 @dataclass(frozen=True)
-class _Normal:
+class Normal:
     """A normal distribution with independent components."""
 
     mean: Tensor
@@ -68,7 +67,13 @@ class _Normal:
 
 
 class SequenceVAE(nn.Module, ABC):
-    """What the autoencoders here share: encoder, decoder, likelihoods and bounds; they differ in how t is drawn."""
+    """What the autoencoders here share: encoder, decoder, likelihoods and bounds; they differ in how t is drawn.
+
+    Attributes:
+        group: its elements are the places of a capsule.
+        generators: the elements that may move a sequence.
+        latent_type: the type of t as a vector: so many copies of the regular representation, on a point.
+    """
 
     @checked
     def __init__(
@@ -76,42 +81,70 @@ class SequenceVAE(nn.Module, ABC):
         image: tuple[int, int, int],
         *,
         capsules: int,
-        length: int,
+        length: int | None = None,
+        group: FiniteGroup | str | None = None,
+        generators: Sequence[int] | None = None,
         network: Literal["mlp", "conv"] = "mlp",
         likelihood: Likelihood = "bernoulli",
     ) -> None:
         super().__init__()
-        if capsules < 1 or length < 1:
+        who = type(self).__name__
+        if capsules < 1 or (length is not None and length < 1):
             raise InputError(
-                type(self).__name__,
+                who,
                 expected="at least one capsule of at least one variable",
-                got=f"{capsules} of {length}",
+                got=f"{capsules} of {length or group}",
             )
         if min(image) < 1:
-            raise InputError(
-                type(self).__name__, expected="image (channels, height, width) with sizes of 1 or more", got=str(image)
-            )
-        self.image, self.capsules, self.length = tuple(image), capsules, length
+            raise InputError(who, expected="image (channels, height, width) with sizes of 1 or more", got=str(image))
+        self.group = _capsule_group(who, length, group)
+        self.generators = _moving_elements(who, self.group, generators)
+        self.image, self.capsules, self.length = tuple(image), capsules, self.group.order
+        point, regular = Point(self.group), self.group.regular
+        self.latent_type, self._capsule_type = point.field(capsules * regular), point.field(regular)
         self.network, self.likelihood = network, likelihood
         self.encoder = self._encoder()
-        latent = capsules * length
+        latent = self.latent_type.dim
         self.decoder = MlpDecoder(image, latent) if network == "mlp" else conv_decoder(image, latent)
 
     def _encoder(self) -> nn.Module:
-        latent = self.capsules * self.length
+        latent = self.latent_type.dim
         return (mlp_encoder if self.network == "mlp" else conv_encoder)(self.image, latent)  # type: ignore[arg-type]
 
     @checked
-    def forward(self, sequences: Floats, *, generator: torch.Generator | None = None) -> VAEOutput:
-        self._check(sequences)
-        draws = self._draw(sequences, generator)
-        decoded = self.decode(draws.t)
-        return VAEOutput(draws.t, decoded, self.log_likelihood(sequences, decoded), draws.kl)
+    def forward(
+        self, sequences: Floats, *, moving: int | Tensor | None = None, generator: torch.Generator | None = None
+    ) -> VAEOutput:
+        """Encode, draw and decode.
 
-    def latent(self, sequences: Tensor, *, generator: torch.Generator | None = None) -> Tensor:
+        Args:
+            sequences: ``(batch, time, *image)``.
+            moving: the element of the group by which a step of time moves each sequence, one for all or ``(batch,)``;
+                see the class for what happens if it is left out.
+            generator: of the draws.
+        """
+        draws = self._drawn(sequences, moving, generator)
+        decoded = self.decode(draws.t)
+        return VAEOutput(draws.t, decoded, self.log_likelihood(sequences, decoded), draws.kl, draws.moving)
+
+    @checked
+    def latent(
+        self, sequences: Tensor, *, moving: int | Tensor | None = None, generator: torch.Generator | None = None
+    ) -> Tensor:
         """t, drawn once, ``(batch, time, capsules, length)``."""
+        return self._drawn(sequences, moving, generator).t
+
+    def _drawn(self, sequences: Tensor, moving: int | Tensor | None, generator: torch.Generator | None) -> Draws:
         self._check(sequences)
-        return self._draw(sequences, generator).t
+        if moving is not None:
+            self.group.require_element(moving)
+        if isinstance(moving, Tensor) and moving.shape != sequences.shape[:1]:
+            raise InputError(
+                type(self).__name__,
+                expected=f"moving= as one element, or {len(sequences)}, one for each sequence",
+                got=f"shape {tuple(moving.shape)}",
+            )
+        return self._draw(sequences, moving, generator)
 
     def decode(self, t: Tensor) -> Tensor:
         """What the decoder gives for latents ``(..., capsules, length)``: ``(..., *image)``, logits or means."""
@@ -123,13 +156,35 @@ class SequenceVAE(nn.Module, ABC):
         decoded = self.decode(t)
         return decoded.sigmoid() if self.likelihood == "bernoulli" else decoded
 
-    def traverse(self, t: Tensor, steps: int | None = None) -> Tensor:
-        """Images of a latent frame ``(batch, capsules, length)`` rolled by 0, 1, …, all capsules together.
+    @checked
+    def moved(self, t: Tensor, g: int) -> Tensor:
+        """rho(g) t for latents ``(..., capsules, length)``: a roll by g places if the group is cyclic."""
+        moved: Tensor = self._capsule_type.transform(t, g)
+        return moved
 
-        Returns ``(batch, steps, *image)``, by default as many as a capsule is long.
+    @checked
+    def traverse(self, t: Tensor, steps: int | None = None, *, moving: int | None = None) -> Tensor:
+        """Images of a latent frame moved by 1, s, s², …, all capsules together: ``(batch, steps, *image)``.
+
+        Args:
+            t: ``(batch, capsules, length)``.
+            steps: how many; as many as s has powers unless given.
+            moving: the element s; the generator, if there is only one.
         """
-        count = self.length if steps is None else steps
-        return self.pictures(torch.stack([t.roll(k, -1) for k in range(count)], 1))
+        powers = self.group.cycles(self._only_generator() if moving is None else moving)[0].tolist()
+        count = len(powers) if steps is None else steps
+        return self.pictures(torch.stack([self.moved(t, powers[k % len(powers)]) for k in range(count)], 1))
+
+    def _only_generator(self) -> int:
+        if len(self.generators) > 1:
+            options = ", ".join(f"{s} = {self.group.label(s)}" for s in self.generators)
+            raise InputError(
+                f"{type(self).__name__}.traverse",
+                expected="moving=, an element of the group",
+                got="none",
+                fix=f"{self.group.name} has several generators: {options}.",
+            )
+        return self.generators[0]
 
     def log_likelihood(self, x: Tensor, decoded: Tensor) -> Tensor:
         """log p(x | t) of each frame."""
@@ -138,21 +193,23 @@ class SequenceVAE(nn.Module, ABC):
         squares = mse_loss(decoded, x, reduction="none").flatten(2).sum(2)
         return -0.5 * (squares + math.prod(self.image) * math.log(2 * math.pi))
 
-    def _posterior(self, encoder: nn.Module, x: Tensor) -> _Normal:
+    def _posterior(self, encoder: nn.Module, x: Tensor) -> Normal:
         mean, log_variance = encoder(x.flatten(0, 1)).unflatten(0, x.shape[:2]).chunk(2, -1)
-        return _Normal(mean, log_variance)
+        return Normal(mean, log_variance)
 
     @abstractmethod
-    def _draw(self, x: Tensor, generator: torch.Generator | None) -> _Draws:
+    def _draw(self, x: Tensor, moving: int | Tensor | None, generator: torch.Generator | None) -> Draws:
         """Draw t from the posterior of sequences."""
 
     def _shaped(self, flat: Tensor) -> Tensor:
         return flat.unflatten(-1, (self.capsules, self.length))
 
+    @checked
     def importance_bound(
         self,
         sequences: Tensor,
         *,
+        moving: int | Tensor | None = None,
         samples: int = 10,
         form: Literal["sequence", "published"] = "sequence",
         generator: torch.Generator | None = None,
@@ -165,16 +222,16 @@ class SequenceVAE(nn.Module, ABC):
 
         Args:
             sequences: ``(batch, time, *image)``.
+            moving: as in the forward pass.
             samples: n.
             form: which of the two.
             generator: of the draws.
         """
-        self._check(sequences)
         if samples < 1:
             raise InputError("importance_bound", expected="at least one sample", got=str(samples), fix="10 is usual.")
         weights = []
         for _ in range(samples):
-            draws = self._draw(sequences, generator)
+            draws = self._drawn(sequences, moving, generator)
             weights.append(self.log_likelihood(sequences, self.decode(draws.t)) + draws.log_ratio)
         w = torch.stack(weights)  # (samples, batch, time)
         if form == "published":
@@ -205,27 +262,32 @@ class SequenceVAE(nn.Module, ABC):
 
 
 @dataclass(frozen=True)
-class _Draws:
+class Draws:
     """One draw: t, the divergence of the posteriors, and log p − log q of what was drawn."""
 
     t: Tensor
     kl: Tensor
     log_ratio: Tensor
+    moving: Tensor | None = None
 
 
-def _prior(x: Tensor) -> Tensor:
+def log_prior(x: Tensor) -> Tensor:
+    """The log density of standard normal variables, summed over components."""
     return -0.5 * (x.square() + math.log(2 * math.pi)).sum(-1)
 
 
 class VAE(SequenceVAE):
     """A variational autoencoder of the frames of sequences, t = z: the baseline without a topography.
 
-    The latent is cut into capsules all the same, so that measures can be compared.
+    The latent is cut into capsules all the same, so that measures can be compared. What moves a sequence makes no
+    difference.
 
     Args:
         image: channels, height and width.
         capsules: N.
-        length: C, of a capsule; the latent has N · C variables.
+        length: C, of a capsule, for a cyclic group of C elements; the latent has N · C variables.
+        group: any finite group, or its name, instead of a length.
+        generators: the elements that may move a sequence; generators of the group unless given.
         network: ``mlp`` as published, or ``conv``.
         likelihood: ``bernoulli``, with pixels in [0, 1] as probabilities, or ``gaussian`` with unit variance.
 
@@ -236,144 +298,15 @@ class VAE(SequenceVAE):
     torch.Size([2, 5, 3, 4])
     """
 
-    def _draw(self, x: Tensor, generator: torch.Generator | None) -> _Draws:
+    def _draw(self, x: Tensor, moving: int | Tensor | None, generator: torch.Generator | None) -> Draws:
         q = self._posterior(self.encoder, x)
         z = q.draw(generator)
-        return _Draws(self._shaped(z), q.kl(), _prior(z) - q.log_density(z))
-
-
-class TopographicVAE(SequenceVAE):
-    """t = (z + shift) / √(W u² + ε): capsules that roll with the transformation, found without supervision.
-
-    W joins variables over time along the diagonal: place i now with place i + 1 in the next frame. What the encoder
-    must do to explain a sequence is then to let its capsules roll, t_{l+1} ≈ Roll_1(t_l).
-
-    Args:
-        image: channels, height and width.
-        capsules: N.
-        length: C, of a capsule.
-        window: frames that share variables, or a :class:`Window`.
-        band: how far neighbors within a frame reach.
-        topology: any other topology instead of window and band.
-        shift: −μ at the start; it is learned.
-        eps: under the root.
-        network: ``mlp`` as published, or ``conv``.
-        likelihood: as for :class:`VAE`.
-
-    Shapes: sequences ``(batch, time, *image)``; the window is at most as long as a sequence.
-
-    References: Keller, Welling, *Topographic VAEs learn equivariant capsules*, 2021.
-
-    >>> vae = TopographicVAE((1, 8, 8), capsules=3, length=5, window=3)
-    >>> out = vae(torch.rand(2, 5, 1, 8, 8))
-    >>> out.t.shape, out.elbo.shape
-    (torch.Size([2, 5, 3, 5]), torch.Size([]))
-    """
-
-    @checked
-    def __init__(
-        self,
-        image: tuple[int, int, int],
-        *,
-        capsules: int,
-        length: int,
-        window: int | Window = 1,
-        band: int = 0,
-        topology: Topology | None = None,
-        shift: float = 30.0,
-        eps: float = 1e-6,
-        network: Literal["mlp", "conv"] = "mlp",
-        likelihood: Likelihood = "bernoulli",
-    ) -> None:
-        super().__init__(image, capsules=capsules, length=length, network=network, likelihood=likelihood)
-        self.topology: Topology = shifting(window, band=band) if topology is None else topology
-        self.variance_encoder = self._encoder()
-        self._first_shift = float(shift)
-        self.shift = nn.Parameter(torch.tensor(float(shift)))
-        self.eps = eps
-        self._looked = False
-
-    def reset_parameters(self) -> None:
-        """The shift it was made with; the networks have methods of their own."""
-        nn.init.constant_(self.shift, self._first_shift)
-
-    def _draw(self, x: Tensor, generator: torch.Generator | None) -> _Draws:
-        self._look(x)
-        q_z, q_u = self._posterior(self.encoder, x), self._posterior(self.variance_encoder, x)
-        z, u = q_z.draw(generator), q_u.draw(generator)
-        t = topographic(self._shaped(z), self._shaped(u), self.topology, shift=self.shift, eps=self.eps)
-        ratio = _prior(z) - q_z.log_density(z) + _prior(u) - q_u.log_density(u)
-        return _Draws(t, q_z.kl() + q_u.kl(), ratio)
-
-    @torch.no_grad()
-    def _look(self, x: Tensor) -> None:
-        """Once, at the first sequences: does the end lead to the beginning where the topology joins them?"""
-        if self._looked or x.is_meta or torch.compiler.is_compiling():
-            return
-        self._looked = True
-        joined = isinstance(self.topology, OffsetTopology) and self.topology.padding == "cyclic"
-        if not joined or x.shape[1] < 3 or len(self.topology.reach(x.shape[1])) < 2:
-            return
-        steps = (x[:, 1:] - x[:, :-1]).flatten(2).norm(dim=2)
-        jump = (x[:, 0] - x[:, -1]).flatten(1).norm(dim=1)
-        share = float((jump > 2 * steps.amax(1)).double().mean())
-        if share > 0.5:
-            warnings.warn(
-                f"in {share:.0%} of the first sequences the last frame is more than twice as far from the first as any "
-                "frame from the next: the cyclic topology will tie the two ends together. For sequences that are not "
-                "closed use a topology with padding='zero' or 'replicate'.",
-                NotCyclicWarning,
-                stacklevel=4,
-            )
-
-
-class BubbleVAE(TopographicVAE):
-    """t = (z + shift) / √(W u² + ε) with neighborhoods that stay: the same places in all frames of the window.
-
-    Args:
-        image: channels, height and width.
-        capsules: N.
-        length: C, of a capsule.
-        window: frames that share variables.
-        width: neighbors within a frame.
-        shift: −μ at the start; it is learned.
-        eps: under the root.
-        network: ``mlp`` as published, or ``conv``.
-        likelihood: as for :class:`VAE`.
-
-    >>> BubbleVAE((1, 8, 8), capsules=3, length=5, window=3, width=3)(torch.rand(2, 5, 1, 8, 8)).t.shape
-    torch.Size([2, 5, 3, 5])
-    """
-
-    @checked
-    def __init__(
-        self,
-        image: tuple[int, int, int],
-        *,
-        capsules: int,
-        length: int,
-        window: int = 5,
-        width: int = 3,
-        shift: float = 30.0,
-        eps: float = 1e-6,
-        network: Literal["mlp", "conv"] = "mlp",
-        likelihood: Likelihood = "bernoulli",
-    ) -> None:
-        super().__init__(
-            image,
-            capsules=capsules,
-            length=length,
-            topology=stationary(window, width),
-            shift=shift,
-            eps=eps,
-            network=network,
-            likelihood=likelihood,
-        )
+        return Draws(self._shaped(z), q.kl(), log_prior(z) - q.log_density(z))
 
 
 @checked
 def topographic_pool(t: Tensor) -> Tensor:
-    """The norm of each capsule, ``(..., capsules)``: it does not change when a capsule rolls.
+    """The norm of each capsule, ``(..., capsules)``: no element of the group changes it, no roll for a start.
 
     >>> t = torch.rand(2, 3, 5)
     >>> torch.allclose(topographic_pool(t), topographic_pool(t.roll(2, -1)))
@@ -382,3 +315,28 @@ def topographic_pool(t: Tensor) -> Tensor:
     if not t.is_floating_point():
         raise InputError("topographic_pool", expected="a tensor of real numbers", got=describe(t))
     return t.norm(dim=-1)
+
+
+def _capsule_group(who: str, length: int | None, group: FiniteGroup | str | None) -> FiniteGroup:
+    if group is None:
+        if length is None:
+            raise InputError(who, expected="group=, or length= for a cyclic group", got="neither")
+        return Cyclic(length)
+    found = parse_finite(group) if isinstance(group, str) else group
+    if length not in (None, found.order):
+        raise InputError(
+            who,
+            expected=f"length={found.order}, the order of {found.name}, or no length",
+            got=str(length),
+        )
+    return found
+
+
+def _moving_elements(who: str, group: FiniteGroup, generators: Sequence[int] | None) -> tuple[int, ...]:
+    if generators is None:
+        return group.generators or (0,)
+    for s in generators:
+        group.require_element(s)
+    if not generators or len(set(generators)) < len(generators):
+        raise InputError(who, expected=f"generators of {group.name}, each once", got=str(list(generators)))
+    return tuple(generators)

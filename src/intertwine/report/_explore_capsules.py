@@ -158,10 +158,11 @@ def rolled(folder: Path, digit: int, number: int, capsule: int | None) -> dict[s
     first = t[:, 0]
     moved = []
     for k in range(model.length + 1):
-        here = first.roll(k, -1)
+        here = model.moved(first, k % model.length)
         if capsule is not None:
-            here = first.clone()
-            here[:, capsule] = first[:, capsule].roll(k, -1)
+            alone = first.clone()
+            alone[:, capsule] = here[:, capsule]
+            here = alone
         moved.append(model.pictures(here)[0])
     largest = float(first.abs().max())
     return {

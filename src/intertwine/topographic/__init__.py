@@ -1,10 +1,11 @@
 """Latent variables with a topography: which of them share their variance, within a capsule and over time."""
 
+from ._cayley import CayleyTopology as CayleyTopology
 from ._latent import sample_topographic as sample_topographic
 from ._latent import topographic as topographic
+from ._product import ProductTopology as ProductTopology
 from ._topology import AdjacencyTopology as AdjacencyTopology
 from ._topology import OffsetTopology as OffsetTopology
-from ._topology import ProductTopology as ProductTopology
 from ._topology import Topology as Topology
 from ._topology import TorusTopology as TorusTopology
 from ._topology import shifting as shifting

@@ -61,5 +61,5 @@ def sample_topographic(
     t = topographic(z, u, topology, shift=shift, eps=eps)
     if not standard:
         return t
-    neighbors = topology.sums(torch.ones(1, time, 1, length, dtype=t.dtype))
+    neighbors = topology.sums(torch.ones(sequences, time, 1, length, dtype=t.dtype))
     return t * neighbors.sqrt()

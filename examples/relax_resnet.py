@@ -12,14 +12,16 @@ from torch import Tensor, nn
 import intertwine as tw
 
 
+AROUND = {"padding": 1, "padding_mode": "circular"}  # no border by which a convolution could tell where it is
+
+
 class Block(nn.Module):
-    """Two convolutions beside an identity, as in every ResNet; the image is a torus, without a border to see."""
+    """Two convolutions beside an identity, as in every ResNet."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
-        options = {"padding": 1, "padding_mode": "circular", "bias": False}
-        self.conv1, self.bn1 = nn.Conv2d(width, width, 3, **options), nn.BatchNorm2d(width)
-        self.conv2, self.bn2 = nn.Conv2d(width, width, 3, **options), nn.BatchNorm2d(width)
+        self.conv1, self.bn1 = nn.Conv2d(width, width, 3, **AROUND), nn.BatchNorm2d(width)
+        self.conv2, self.bn2 = nn.Conv2d(width, width, 3, **AROUND), nn.BatchNorm2d(width)
 
     def forward(self, x: Tensor) -> Tensor:
         """The sum of both ways."""
@@ -52,7 +54,7 @@ if __name__ == "__main__":
     digits = tw.data.load("digits", size=12).normalized()
     data, test = placed(*digits.train.as_tensors()), placed(*digits.test.as_tensors())
     torch.manual_seed(options.seed)
-    stem, head = nn.Conv2d(1, 16, 3, stride=2), [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 20)]
+    stem, head = nn.Conv2d(1, 16, 3, stride=2, **AROUND), [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 20)]
     resnet = train(nn.Sequential(stem, Block(16), Block(16), *head), data, options.epochs)
     loose = tw.relaxed.relax(resnet, data[0][:2], how="low-rank", rank=2)  # the same answers, for now
     accuracies = [tw.measure.accuracy(net, test) for net in (resnet, loose)]

@@ -193,6 +193,11 @@ class TestOutputs:
 
 
 class TestInputs:
+    def test_networks_that_take_a_view(self):
+        """Moved inputs are contiguous, as those that a network was trained on."""
+        for x, group in ((images(), "D4"), (torch.rand(2, 1, 4, 4, 4), "Oh")):
+            assert invariance_error(Net(lambda x: x.view(len(x), -1)), x, group).mean > 0.1
+
     def test_signals(self):
         x = torch.randn(5, 3, 16, dtype=torch.float64)
         pooled, tilted = nn.AdaptiveAvgPool1d(1), nn.Conv1d(3, 4, 3, padding=1).double()

@@ -203,7 +203,7 @@ def test_a_symmetry_that_permutes_colors():
     def swap(x):
         return x.flip(-1)[:, [2, 1, 0]]
 
-    symmetry = Symmetry("mirror and colors", Cyclic(2), [lambda x: x, swap])
+    symmetry = Symmetry.from_maps(Cyclic(2), [lambda x: x, swap], name="mirror and colors")
     twin, x = made("grown", symmetry)
     net = tnn.typed(twin)
     assert net.in_type.rho.name == "colors"

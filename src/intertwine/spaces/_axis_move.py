@@ -73,8 +73,9 @@ class AxisMove:
         """The moved tensor; sizes change places with the axes."""
         if x.ndim < self.dimension:
             raise InputError("AxisMove", expected=f"a tensor with {self.dimension} axes or more", got=describe(x))
-        if self.swaps:
-            lead = x.ndim - self.dimension
-            x = x.permute(*range(lead), *(lead + axis for axis in self.order))
         flipped = [i - self.dimension for i, flip in enumerate(self.flips) if flip]
-        return torch.flip(x, flipped) if flipped else x
+        if not self.swaps:
+            return torch.flip(x, flipped) if flipped else x
+        lead = x.ndim - self.dimension
+        # Contiguous, because networks may take a view of their input.
+        return x.permute(*range(lead), *(lead + axis for axis in self.order)).flip(flipped).contiguous()

@@ -197,6 +197,7 @@ def test_it_learns_without_being_told_what_moves():
 
 
 @pytest.mark.parametrize("name", ["C3 x C5", "S3", "D4"])
+@torch.no_grad()
 def test_a_layer_on_top_of_capsules(name):
     """An equivariant head from the latent's type: it commutes with rho(g) for all g."""
     model, group = made(name), parse_finite(name)
@@ -213,6 +214,7 @@ def test_a_layer_on_top_of_capsules(name):
     assert float((plain(model.moved(t, 1).flatten(1)) - plain(t.flatten(1)) @ group.regular(1).T).abs().max()) > 1e-3
 
 
+@torch.no_grad()
 def test_a_linear_layer_on_top_of_capsules():
     group = Dihedral(4)
     model, plane = made("D4"), Grid2d(group)

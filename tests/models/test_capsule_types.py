@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 
+import numpy as np
 import pytest
 import torch
 
@@ -83,6 +84,11 @@ def test_the_length_is_short_for_a_cyclic_group():
     t = torch.rand(2, 3, 15)
     for g in (1, 4, 14):
         assert torch.equal(by_length.moved(t, g), t.roll(g, -1))
+
+
+def test_sizes_of_numpy():
+    model = TopographicVAE(IMAGE, capsules=np.int64(2), length=np.int64(5))
+    assert model.latent_type == Point("C5").field("2*regular")
 
 
 class TestWhichGeneratorMoves:

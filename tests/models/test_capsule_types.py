@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 
+import numpy as np
 import pytest
 import torch
 
@@ -83,6 +84,11 @@ def test_the_length_is_short_for_a_cyclic_group():
     t = torch.rand(2, 3, 15)
     for g in (1, 4, 14):
         assert torch.equal(by_length.moved(t, g), t.roll(g, -1))
+
+
+def test_sizes_of_numpy():
+    model = TopographicVAE(IMAGE, capsules=np.int64(2), length=np.int64(5))
+    assert model.latent_type == Point("C5").field("2*regular")
 
 
 class TestWhichGeneratorMoves:
@@ -197,6 +203,7 @@ def test_it_learns_without_being_told_what_moves():
 
 
 @pytest.mark.parametrize("name", ["C3 x C5", "S3", "D4"])
+@torch.no_grad()
 def test_a_layer_on_top_of_capsules(name):
     """An equivariant head from the latent's type: it commutes with rho(g) for all g."""
     model, group = made(name), parse_finite(name)
@@ -213,6 +220,7 @@ def test_a_layer_on_top_of_capsules(name):
     assert float((plain(model.moved(t, 1).flatten(1)) - plain(t.flatten(1)) @ group.regular(1).T).abs().max()) > 1e-3
 
 
+@torch.no_grad()
 def test_a_linear_layer_on_top_of_capsules():
     group = Dihedral(4)
     model, plane = made("D4"), Grid2d(group)

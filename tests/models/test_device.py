@@ -26,6 +26,7 @@ MODELS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "VAE conv": (lambda: models.VAE((1, 8, 8), capsules=3, length=4, network="conv", likelihood="gaussian"), SEQUENCES),
     "BubbleVAE": (lambda: models.BubbleVAE((1, 8, 8), capsules=3, length=4), SEQUENCES),
     "TopographicVAE": (lambda: models.TopographicVAE((1, 8, 8), capsules=3, length=4), SEQUENCES),
+    "TopographicVAE of a product": (lambda: models.TopographicVAE((1, 8, 8), capsules=3, group="C2 x C2"), SEQUENCES),
     **{
         f"SimpleNet {kind}": (
             lambda kind=kind, options=options: models.SimpleNet(1, 16, 10, layer=kind, **options),

@@ -192,6 +192,8 @@ def capsule_correlation(
             got=f"{tuple(t.shape)} and {tuple(factor.shape)}",
         )
     motion = CapsuleMotion.of("capsule_correlation", t, group, moving)
+    cycles = {s: motion.group.cycles(s) for s in motion.moving.unique().tolist()}
+    t = t.double()
     candidates, truths = [], []
     for latents, values, s in zip(t, factor, motion.moving.tolist(), strict=True):
         frames = [int(frame) for frame in (values == 0).nonzero()]
@@ -206,7 +208,7 @@ def capsule_correlation(
             frames = [frame for frame in frames if frame and not shared(0, frame)]
         if frames:
             start = int(values[0])
-            rolls = [observed_roll(latents[0], latents[frame], group=motion.group, moving=s) for frame in frames]
+            rolls = [_observed_power(latents[0], latents[frame], cycles[s]) for frame in frames]
             votes = [int(roll.mode().values) for roll in rolls]
             candidates.append(min(votes, key=lambda vote: abs(vote - start)))
             truths.append(start)

@@ -93,15 +93,15 @@ class SequenceVAE(nn.Module, ABC):
             raise InputError(
                 who,
                 expected="at least one capsule of at least one variable",
-                got=f"{capsules} of {length or group}",
+                got=f"{capsules} of {group if length is None else length}",
             )
         if min(image) < 1:
             raise InputError(who, expected="image (channels, height, width) with sizes of 1 or more", got=str(image))
         self.group = _capsule_group(who, length, group)
         self.generators = _moving_elements(who, self.group, generators)
-        self.image, self.capsules, self.length = tuple(image), capsules, self.group.order
+        self.image, self.capsules, self.length = tuple(image), int(capsules), self.group.order
         point, regular = Point(self.group), self.group.regular
-        self.latent_type, self._capsule_type = point.field(capsules * regular), point.field(regular)
+        self.latent_type, self._capsule_type = point.field(self.capsules * regular), point.field(regular)
         self.network, self.likelihood = network, likelihood
         self.encoder = self._encoder()
         latent = self.latent_type.dim
@@ -321,7 +321,7 @@ def _capsule_group(who: str, length: int | None, group: FiniteGroup | str | None
     if group is None:
         if length is None:
             raise InputError(who, expected="group=, or length= for a cyclic group", got="neither")
-        return Cyclic(length)
+        return Cyclic(int(length))
     found = parse_finite(group) if isinstance(group, str) else group
     if length not in (None, found.order):
         raise InputError(

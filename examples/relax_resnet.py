@@ -37,7 +37,7 @@ def placed(images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
 
 def train(net: nn.Module, data: tuple[Tensor, Tensor], epochs: int, penalty: float = 0.0) -> nn.Module:
     """Adam, and the penalty on what lies outside the symmetry."""
-    optimizer = torch.optim.Adam(net.train().parameters(), lr=3e-3)
+    optimizer = torch.optim.Adam(net.train().parameters(), lr=2e-3)
     for part in (part for _ in range(epochs) for part in torch.randperm(len(data[0])).split(64)):
         loss = nn.functional.cross_entropy(net(data[0][part]), data[1][part])
         optimizer.zero_grad()
@@ -48,7 +48,7 @@ def train(net: nn.Module, data: tuple[Tensor, Tensor], epochs: int, penalty: flo
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--epochs", type=int, default=6)
+    parser.add_argument("--epochs", type=int, default=8)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     digits = tw.data.load("digits", size=12).normalized()

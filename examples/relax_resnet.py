@@ -1,6 +1,6 @@
 """Relax: a trained ResNet is loosened and trained further, on images where it matters where things are.
 
-The class of an image is its digit and the half of the image in which it stands. A ResNet that commutes with translations
+The class of an image is its digit and the half in which it stands. A ResNet that commutes with translations
 cannot tell the halves apart; the same network with a dial in every convolution starts from its weights and learns to.
 """
 
@@ -10,7 +10,6 @@ import torch
 from torch import Tensor, nn
 
 import intertwine as tw
-
 
 AROUND = {"padding": 1, "padding_mode": "circular"}  # no border by which a convolution could tell where it is
 

@@ -172,4 +172,4 @@ def coordinates(x: Tensor) -> Tensor:
     """
     ones = torch.ones_like(x[:1, :1])
     counted = [ones.cumsum(axis) - 1 for axis in (2, 3)]
-    return torch.cat([2 * count / count.amax().clamp_min(1) - 1 for count in counted], 1)
+    return torch.cat([2 * count / count.amax((2, 3), keepdim=True).clamp_min(1) - 1 for count in counted], 1)

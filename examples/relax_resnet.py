@@ -1,7 +1,7 @@
 """Relax: a trained ResNet is loosened and trained further, on images where it matters where things are.
 
-The class of an image is its digit and the half in which it stands. A ResNet that commutes with translations
-cannot tell the halves apart; the same network with a dial in every convolution starts from its weights and learns to.
+The class of an image is its digit and the half in which it stands. A ResNet that commutes with translations cannot tell
+the halves apart; the same network with a dial in every convolution starts from its weights and learns to.
 """
 
 import argparse
@@ -29,25 +29,26 @@ class Block(nn.Module):
 
 def placed(images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     """Each digit in the upper and in the lower half of a taller image, as two classes."""
-    empty = images.new_full(images.shape, float(images.min()))
-    both = torch.cat([torch.cat([images, empty], 2), torch.cat([empty, images], 2)])
-    return both, torch.cat([labels, labels + 10])
+    empty = torch.full_like(images, float(images.min()))
+    return torch.cat([torch.cat([images, empty], 2), torch.cat([empty, images], 2)]), torch.cat([labels, labels + 10])
 
 
-def train(net: nn.Module, data: tuple[Tensor, Tensor], epochs: int, penalty: float = 0.0) -> nn.Module:
-    """Adam, and the penalty on what lies outside the symmetry."""
-    optimizer = torch.optim.Adam(net.train().parameters(), lr=2e-3)
-    for part in (part for _ in range(epochs) for part in torch.randperm(len(data[0])).split(64)):
+def train(net: nn.Module, data: tuple[Tensor, Tensor], epochs: int) -> nn.Module:
+    """Adam with one cycle of its step size, and a penalty on what lies outside the symmetry."""
+    parts = [part for _ in range(epochs) for part in torch.randperm(len(data[0])).split(64)]
+    optimizer = torch.optim.Adam(net.train().parameters())
+    cycle = torch.optim.lr_scheduler.OneCycleLR(optimizer, 5e-3, len(parts))
+    for part in parts:
         loss = nn.functional.cross_entropy(net(data[0][part]), data[1][part])
         optimizer.zero_grad()
-        (loss + penalty * tw.relaxed.relaxation_penalty(net, kind="share")).backward()
-        optimizer.step()
+        (loss + 0.01 * tw.relaxed.relaxation_penalty(net, kind="share")).backward()
+        optimizer.step(), cycle.step()
     return net.eval()
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--epochs", type=int, default=8)
+    parser.add_argument("--epochs", type=int, default=5)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     digits = tw.data.load("digits", size=12).normalized()
@@ -56,10 +57,9 @@ if __name__ == "__main__":
     stem, head = nn.Conv2d(1, 16, 3, stride=2, **AROUND), [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 20)]
     resnet = train(nn.Sequential(stem, Block(16), Block(16), *head), data, options.epochs)
     loose = tw.relaxed.relax(resnet, data[0][:2], how="low-rank", rank=2)  # the same answers, for now
-    accuracies = [tw.measure.accuracy(net, test) for net in (resnet, loose)]
-    loose = train(loose, data, options.epochs, penalty=0.01)
-    accuracies += [tw.measure.accuracy(net, test) for net in (train(resnet, data, options.epochs), loose)]
-    print("trained {:.1%}, loosened {:.1%}; trained further: strict {:.1%}, loosened {:.1%}".format(*accuracies))
+    begin = [tw.measure.accuracy(net, test) for net in (resnet, loose)]
+    end = [tw.measure.accuracy(train(net, data, options.epochs), test) for net in (resnet, loose)]
+    print("trained {:.1%}, loosened {:.1%}; trained further: strict {:.1%}, loosened {:.1%}".format(*begin, *end))
     print(tw.relaxed.relaxation_table(loose))
-    if accuracies[0] != accuracies[1] or accuracies[3] < accuracies[2] + 0.2:
+    if begin[0] != begin[1] or end[1] < end[0] + 0.1:
         raise SystemExit("The loosened network should begin where the ResNet stood, and go where it cannot.")

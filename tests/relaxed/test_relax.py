@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 import intertwine
+from intertwine import measure
 from intertwine import nn as tnn
 from intertwine.errors import InputError
 from intertwine.relaxed import (
@@ -327,6 +328,28 @@ def test_three_dimensions_and_infinite_groups() -> None:
     assert free.claim.shares.keys() == {"SO(2)"}
     assert equivariance_errors(free, size=9)["SO(2)"] > 1e-3
     assert equivariance_errors(free.to_equivariant_(), size=9)["SO(2)"] < 1e-10
+
+
+def test_a_symmetrized_network_can_be_loosened() -> None:
+    """From a network of torch: symmetrized, typed, loosened by mirrors alone, trained, exported, and back."""
+    torch.manual_seed(0)
+    net = nn.Sequential(
+        nn.Conv2d(1, 8, 3, padding=1), nn.ReLU(), nn.Conv2d(8, 8, 3, padding=1), nn.ReLU(), nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(), nn.Linear(8, 3),
+    )  # fmt: skip
+    x = images(16, 1, 8, 8, dtype=torch.float32)
+    typed = tnn.typed(measure.symmetrize(net, x, "hflip"))
+    free = relax(typed, x, "orientation")
+    assert torch.allclose(free(x), typed(x), atol=1e-5)
+    train(free, x, 10)
+    assert free.claim.shares["D1"] > 1e-4
+    assert equivariance_errors(free, size=8)["D1"] > 1e-6
+    plain = tnn.to_plain(free)
+    program = torch.export.export(plain, (x,))
+    with torch.no_grad():
+        assert torch.allclose(program.module()(x), free(x), atol=1e-5)
+    to_equivariant_(free)
+    assert equivariance_errors(free, size=8)["D1"] < 1e-10
 
 
 def test_float32_and_devices() -> None:

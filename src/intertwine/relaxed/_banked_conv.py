@@ -70,7 +70,7 @@ class BankedConv(RelaxedLayer):
         """Φ(x)."""
         self.check_input(x)
         self.output_sizes(x.shape[2:])
-        if torch.is_grad_enabled() or torch.compiler.is_compiling():
+        if self.fixed_sizes is None or torch.is_grad_enabled() or torch.compiler.is_compiling():
             return self.compute(x)
         # Nothing has to be remembered: no buffer for the outputs of all banks.
         x, c = self.geometry.padded(x), self.coefficients()
@@ -83,6 +83,10 @@ class BankedConv(RelaxedLayer):
 
     def compute(self, x: Tensor) -> Tensor:
         """The map itself, by one convolution for all banks."""
+        if self.fixed_sizes is None:  # the same at every position: the banks add up before they meet the input
+            c = self.coefficients().unsqueeze(2)  # banks, out, 1, ...: an axis for the channels of the input
+            combined = (self.filters() * c).sum(0)
+            return self._with_bias(self.geometry.convolve(self.geometry.padded(x), combined))
         outputs = self.geometry.convolve_all(self.geometry.padded(x), self.filters())
         return self._with_bias((outputs * self.coefficients().to(outputs.dtype)).sum(1))
 

@@ -45,7 +45,7 @@ def main(repeats: int) -> None:
             if how == "orientation" and isinstance(strict, nn.Conv2d):
                 continue  # there are no orientations
             if how == "residual" and isinstance(strict, nn.Conv2d):
-                continue  # a kernel of its own at every position: benchmarks/low_rank.py has the locally connected layer
+                continue  # a kernel at every position; benchmarks/low_rank.py has the locally connected layer
             loose = relax(strict, torch.randn(1, 64, SIZE, SIZE), how, **options)  # type: ignore[arg-type]
             for batch in BATCHES:
                 x = torch.randn(batch, 64, SIZE, SIZE)

@@ -53,6 +53,16 @@ def test_the_mathematics_adds_nothing_heavy_to_torch() -> None:
     assert [name for name in (*HEAVY, "torch._dynamo", "torch._inductor", "torch.onnx") if name in modules] == []
 
 
+@pytest.mark.parametrize(
+    "room", ["measure", "data", "nn", "relaxed", "topographic", "testing", "models", "train", "experiments", "report"]
+)
+def test_a_room_adds_nothing_heavy_to_torch(room: str) -> None:
+    """The compiler of torch alone costs two seconds of CPU time."""
+    modules = imported(f"import intertwine.{room}", after="import torch")
+    assert f"intertwine.{room}" in modules
+    assert [name for name in (*HEAVY, "torch._dynamo", "torch._inductor", "torch.onnx") if name in modules] == []
+
+
 def test_a_room_arrives_when_it_is_used() -> None:
     modules = imported("import intertwine as tw; tw.groups")
     assert "intertwine.groups" in modules

@@ -1,4 +1,4 @@
-"""One space with its group serves every verb: the layers, their relaxation, measures, surgery, augmentation and the CLI."""
+"""One space with its group serves every verb: layers, relaxation, measures, surgery, augmentation, capsules."""
 
 from __future__ import annotations
 

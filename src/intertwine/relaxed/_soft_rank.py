@@ -99,7 +99,6 @@ class _Rank(torch.autograd.Function):
         return of_x, of_table, of_flat.view(channels, hidden, out).transpose(0, 1), None
 
 
-@torch.compiler.disable  # type: ignore[untyped-decorator]
 def rank(x: Tensor, table: Tensor, mixture: Tensor, stencil: Stencil) -> Tensor:
     """The layer, with gradients of all three, in the precision of the kernel also under autocast."""
     with without_autocast(x):

@@ -137,7 +137,6 @@ def _channels_first(result: Tensor) -> Tensor:
     return result.permute(0, 4, 1, 2, 3).contiguous()
 
 
-@torch.compiler.disable  # type: ignore[untyped-decorator]
 def window(x: Tensor, table: Tensor, mixture: Tensor, stencil: Stencil) -> Tensor:
     """The layer, with gradients of all three, in the precision of the kernel also under autocast."""
     with without_autocast(x):

@@ -37,10 +37,12 @@ def test_the_page_says_the_main_thing_first():
 
 
 def test_relaxation_is_drawn_along_the_depth_beside_its_start():
-    learned = RelaxationTable((("a", "Soft", {"rotation": 0.2}), ("b", "Soft", {"rotation": 0.7})))
-    start = RelaxationTable((("a", "Soft", {"rotation": 1.0}), ("b", "Soft", {"rotation": 1.0})))
+    learned = RelaxationTable(
+        (("a", "Soft", {"C8": 0.2}, {"rotation": 1.0}), ("b", "Soft", {"C8": 0.7}, {"rotation": 1.5}))
+    )
+    start = RelaxationTable((("a", "Soft", {"C8": 0.9}, {}), ("b", "Soft", {"C8": 0.9}, {})))
     text = demo_page(Demo(networks=[PLAIN], relaxation={"soft": learned}, relaxation_before={"soft": start}))
-    for words in ("rotation in the soft network", "at the start", "learned", "0.2000", "0.7000"):
+    for words in ("C8 in the soft network", "at the start", "learned", "0.2000", "0.7000"):
         assert words.lower() in text.lower()
-    alone = RelaxationTable((("a", "LowRank", {"translation": 0.2}),))
+    alone = RelaxationTable((("a", "LowRank", {"translation": 0.2}, {}),))
     assert "translation in the" not in demo_page(Demo(networks=[PLAIN], relaxation={"low-rank": alone}))

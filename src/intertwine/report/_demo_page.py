@@ -120,7 +120,7 @@ def _relaxation(demo: Demo, *, plots: bool) -> list[Block]:
     """What was learned as a plot along the depth where there are several layers, and as tables."""
     figures: list[Figure] = []
     for name, table in demo.relaxation.items():
-        columns = list(dict.fromkeys(key for *_, values in table.rows for key in values))
+        columns = list(dict.fromkeys(key for _, _, shares, _ in table.rows for key in shares))
         before = demo.relaxation_before.get(name)
         for column in columns:
             learned, start = (_along(each, column) for each in (table, before))
@@ -130,9 +130,9 @@ def _relaxation(demo: Demo, *, plots: bool) -> list[Block]:
                     Plot(
                         f"{column} in the {name} network",
                         "layer, in the order of the network",
-                        "relaxation (0: strictly equivariant)",
+                        "share of the kernel outside the symmetry",
                         lines,
-                        "How far each layer may leave the symmetry; every layer learned it for itself.",
+                        "0 is strictly equivariant, 1 has nothing of it left; every layer learned its own.",
                     )
                 )
         rows: list[list[str | float | int | None]] = [

@@ -23,7 +23,8 @@ from intertwine._checked import checked
 from intertwine.errors import IntertwineError
 
 ROOMS = (
-    "groups", "spaces", "kernels", "nn", "relaxed", "topographic", "measure", "data", "models", "testing", "train",
+    "groups", "spaces", "kernels", "nn", "relaxed", "topographic", "measure", "measure.relu", "data", "models",
+    "testing", "train",
     "experiments", "report",
 )  # fmt: skip
 

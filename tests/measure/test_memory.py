@@ -20,14 +20,12 @@ from intertwine.measure import (
     barrier,
     channel_graph,
     equivariance_error,
-    interpolation_curve,
     invariance_error,
     layer_errors,
     lie_derivative,
     match,
     match_networks,
     repair,
-    reset_batch_norms,
     shift_consistency,
     variance_collapse,
 )
@@ -35,6 +33,8 @@ from intertwine.measure._batches import Fitting, is_memory
 from intertwine.measure.graph._permute import full_state
 from intertwine.measure.matching import _match
 from intertwine.measure.matching._match import correlate
+from intertwine.measure.surgery._barrier import interpolation_curve
+from intertwine.measure.surgery._merge import reset_batch_norms
 from intertwine.measure.surgery._repair import channel_statistics
 
 X = torch.randn(12, 3, 8, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
@@ -248,7 +248,8 @@ def test_a_process_that_may_not_have_more():
         import resource, sys, warnings
         import torch
         from torch import nn
-        from intertwine.measure import invariance_error, match, channel_graph, reset_batch_norms
+        from intertwine.measure import invariance_error, match, channel_graph
+        from intertwine.measure.surgery._merge import reset_batch_norms
 
         torch.set_num_threads(1)
         torch.manual_seed(0)

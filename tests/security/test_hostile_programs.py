@@ -22,8 +22,8 @@ from typer.testing import CliRunner
 
 from intertwine.cli import program as command_line
 from intertwine.errors import InputError, IntertwineError, SizeLimitError, UnsafeFileError
-from intertwine.measure import load_exported, load_network
-from intertwine.measure.load._exported import _rewritten
+from intertwine.measure import load_network
+from intertwine.measure.load._exported import _rewritten, load_exported
 from intertwine.measure.load._program_check import RefusedError, checked_program
 from intertwine.measure.load._program_expressions import cheap_expression
 from intertwine.measure.load._program_operators import is_computation
@@ -572,7 +572,7 @@ import resource, sys
 resource.setrlimit(resource.RLIMIT_AS, (6 * 2**30,) * 2)
 from pathlib import Path
 from intertwine.errors import IntertwineError
-from intertwine.measure import load_exported
+from intertwine.measure.load._exported import load_exported
 for path in sorted(Path({str(tmp_path)!r}).glob("*.pt2")):
     try:
         load_exported(path)

@@ -16,8 +16,8 @@ from safetensors.torch import save
 from torch import nn
 
 from intertwine.errors import InputError, UnsafeFileError
-from intertwine.measure import load_weights_into
 from intertwine.measure.load._torch_file import read_torch_file
+from intertwine.measure.load._weights import load_weights_into
 from tests.security.programs import Evil, entries, write
 
 STATE = {"weight": torch.arange(6.0).reshape(3, 2), "bias": torch.ones(3)}

@@ -1,46 +1,42 @@
-"""How symmetric is a network? Surgery on any ``torch.nn.Module``: channel graphs, matching, merging, symmetrizing."""
+"""How symmetric is a network? Metrics, audits and surgery for any ``torch.nn.Module``.
 
-from ._batches import Images as Images
+The files at the top say what a symmetry, an estimate and a batch of images are. The sub-packages build on them, in this
+order; each one imports only those before it.
+
+    metrics   errors of outputs, layers and capsules
+    graph     which channels belong together; networks permuted, flipped and rotated
+    matching  which channel corresponds to which
+    surgery   merge, repair, barrier, symmetrize, tune
+    load      networks and weights from files
+    audits    all measurements of one network, and the files they write
+    relu      the propositions about ReLU networks
+"""
+
+from . import relu as relu
 from ._estimate import Estimate as Estimate
-from ._flows import FLOWS as FLOWS
-from ._flows import flow_step as flow_step
 from ._symmetry import Symmetry as Symmetry
-from ._symmetry import SymmetryLike as SymmetryLike
 from ._symmetry import parse_symmetry as parse_symmetry
 from ._transformation import Transformation as Transformation
-from ._transformation import transformations as transformations
-from .audits import STEPS as STEPS
 from .audits import Audit as Audit
 from .audits import Gate as Gate
-from .audits import Note as Note
 from .audits import Reading as Reading
 from .audits import audit as audit
 from .audits import read_audit as read_audit
-from .audits import save_audit as save_audit
 from .graph import ChannelGraph as ChannelGraph
-from .graph import Group as Group
-from .graph import Site as Site
-from .graph import Untraced as Untraced
+from .graph import ChannelGroup as ChannelGroup
 from .graph import channel_graph as channel_graph
 from .graph import permute as permute
-from .graph import random_permutations as random_permutations
-from .graph import require_preserved as require_preserved
 from .graph import transform_network as transform_network
 from .load import Network as Network
-from .load import load_exported as load_exported
 from .load import load_network as load_network
-from .load import load_weights_into as load_weights_into
 from .matching import Matching as Matching
 from .matching import match as match
 from .matching import match_networks as match_networks
 from .metrics import METRICS as METRICS
-from .metrics import LayerError as LayerError
 from .metrics import LayerErrors as LayerErrors
-from .metrics import MetricInfo as MetricInfo
 from .metrics import agreement as agreement
 from .metrics import capsule_correlation as capsule_correlation
 from .metrics import capsule_equivariance_error as capsule_equivariance_error
-from .metrics import capsule_equivariance_error_by_pairs as capsule_equivariance_error_by_pairs
 from .metrics import capsule_null as capsule_null
 from .metrics import equivariance_error as equivariance_error
 from .metrics import invariance_error as invariance_error
@@ -48,28 +44,9 @@ from .metrics import invariance_loss as invariance_loss
 from .metrics import layer_errors as layer_errors
 from .metrics import lie_derivative as lie_derivative
 from .metrics import linear_probe as linear_probe
-from .metrics import observed_roll as observed_roll
 from .metrics import reconstruction_error as reconstruction_error
-from .metrics import relative_difference as relative_difference
 from .metrics import shift_consistency as shift_consistency
-from .metrics import tapped as tapped
 from .metrics import traversal_error as traversal_error
-from .relu import PushedAction as PushedAction
-from .relu import ScaledPermutation as ScaledPermutation
-from .relu import Verdict as Verdict
-from .relu import absolute_value_errors as absolute_value_errors
-from .relu import affine_relu_witness as affine_relu_witness
-from .relu import hidden_action as hidden_action
-from .relu import layerwise_quotient as layerwise_quotient
-from .relu import layerwise_swap_net as layerwise_swap_net
-from .relu import mirrored_training_gap as mirrored_training_gap
-from .relu import pushed_action as pushed_action
-from .relu import relu_commutes as relu_commutes
-from .relu import scalar_invariance as scalar_invariance
-from .relu import swap_invariant as swap_invariant
-from .relu import to_permutations as to_permutations
-from .relu import two_layer_equivariance as two_layer_equivariance
-from .surgery import Artifact as Artifact
 from .surgery import Barrier as Barrier
 from .surgery import GcnnBarrier as GcnnBarrier
 from .surgery import OrbitAverage as OrbitAverage
@@ -77,16 +54,10 @@ from .surgery import StrideReport as StrideReport
 from .surgery import Symmetrized as Symmetrized
 from .surgery import accuracy as accuracy
 from .surgery import barrier as barrier
-from .surgery import field_types as field_types
 from .surgery import filter_pairs as filter_pairs
 from .surgery import gcnn_barrier as gcnn_barrier
-from .surgery import interpolation_curve as interpolation_curve
-from .surgery import kernel_residuals as kernel_residuals
 from .surgery import merge as merge
-from .surgery import moved_and_matched as moved_and_matched
 from .surgery import repair as repair
-from .surgery import repair_closed_form as repair_closed_form
-from .surgery import reset_batch_norms as reset_batch_norms
 from .surgery import stride_artifacts as stride_artifacts
 from .surgery import symmetrize as symmetrize
 from .surgery import tie as tie

@@ -20,9 +20,9 @@ Images = Tensor | tuple[Tensor, Tensor] | Iterable[object]
 
 
 def batches(
-    data: Images, *, who: str, batch_size: Positive = 128, most: int | None = None, rank: int | None = 4
+    data: Images, *, who: str, batch_size: Positive = 128, max_images: Positive | None = None, rank: int | None = 4
 ) -> Iterator[tuple[Tensor, ...]]:
-    """Images, and labels where there are some, batch by batch; ``most`` images at most.
+    """Images, and labels where there are some, batch by batch; at most ``max_images`` of them.
 
     A batch has ``rank`` axes, 2 or more if that is None.
 
@@ -41,7 +41,7 @@ def batches(
                 got=f"{images.dtype} of shape {tuple(images.shape)}",
                 fix="Scale the images as in training, and add the axes that lack.",
             )
-        room = len(images) if most is None else min(len(images), most - seen)
+        room = len(images) if max_images is None else min(len(images), max_images - seen)
         if room <= 0:
             break
         seen += room

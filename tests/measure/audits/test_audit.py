@@ -10,7 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from intertwine.errors import InputError, StorageError
-from intertwine.measure import STEPS, Gate, audit, invariance_error, read_audit
+from intertwine.measure import Gate, audit, invariance_error, read_audit
+from intertwine.measure.audits._steps import STEPS
 
 X = torch.rand(12, 3, 9, 9, generator=torch.Generator().manual_seed(0))
 LABELS = torch.arange(12) % 4

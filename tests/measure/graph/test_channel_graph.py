@@ -9,7 +9,8 @@ import torch
 from torch import nn
 
 from intertwine.errors import InputError
-from intertwine.measure import channel_graph, permute, random_permutations, require_preserved
+from intertwine.measure import channel_graph, permute
+from intertwine.measure.graph._permute import random_permutations, require_preserved
 from intertwine.models import LeNet5, SimpleNet, multilayer_perceptron, plain_cnn
 from tests.measure import nets
 

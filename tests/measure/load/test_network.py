@@ -12,7 +12,8 @@ from safetensors.torch import save_file
 from torch import nn
 
 from intertwine.errors import InputError, UnsafeFileError
-from intertwine.measure import load_network, load_weights_into
+from intertwine.measure import load_network
+from intertwine.measure.load._weights import load_weights_into
 
 X = torch.rand(2, 3, 8, 8)
 

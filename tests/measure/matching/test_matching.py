@@ -10,8 +10,8 @@ from torch import nn
 
 from intertwine.errors import InputError
 from intertwine.groups import Alternating, Cyclic, Dihedral, Symmetric
-from intertwine.measure import channel_graph, match, match_networks, parse_symmetry, permute, random_permutations
-from intertwine.measure.graph._permute import full_state
+from intertwine.measure import channel_graph, match, match_networks, parse_symmetry, permute
+from intertwine.measure.graph._permute import full_state, random_permutations
 from intertwine.measure.matching._assignment import best_involution, best_permutation, cycle_lengths
 from intertwine.measure.matching._match import correlate
 from intertwine.measure.matching._moments import chosen_sites, lockstep, samples

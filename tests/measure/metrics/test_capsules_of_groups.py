@@ -7,13 +7,8 @@ import torch
 
 from intertwine.errors import InputError
 from intertwine.groups import Cyclic, direct_product, parse_finite
-from intertwine.measure import (
-    capsule_correlation,
-    capsule_equivariance_error,
-    capsule_equivariance_error_by_pairs,
-    observed_roll,
-    traversal_error,
-)
+from intertwine.measure import capsule_correlation, capsule_equivariance_error, traversal_error
+from intertwine.measure.metrics._capsules import capsule_equivariance_error_by_pairs, observed_roll
 
 GROUPS = ["C3 x C5", "S3", "D4", "C2 x C2 x C3"]
 FIRST, SECOND = 5, 1  # generators of C3 x C5: the last factor's index runs fastest

@@ -9,7 +9,9 @@ from torch.nn import functional
 
 import intertwine as tw
 from intertwine.errors import InputError
-from intertwine.measure import layer_errors, load_exported, tapped
+from intertwine.measure import layer_errors
+from intertwine.measure.load._exported import load_exported
+from intertwine.measure.metrics._taps import tapped
 
 X = torch.rand(4, 3, 9, 9, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
 

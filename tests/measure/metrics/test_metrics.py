@@ -16,16 +16,18 @@ from intertwine.measure import (
     Estimate,
     Transformation,
     agreement,
+    audit,
     equivariance_error,
-    flow_step,
     invariance_error,
     invariance_loss,
     layer_errors,
     lie_derivative,
+    match,
     parse_symmetry,
-    relative_difference,
     shift_consistency,
 )
+from intertwine.measure._flows import flow_step
+from intertwine.measure.metrics._invariance import relative_difference
 
 X = torch.rand(6, 3, 9, 9, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
 
@@ -133,7 +135,10 @@ class TestInvarianceError:
         whole = invariance_error(net, X).values
         for data in ((X, labels), loader, [X[:4], X[4:]]):
             torch.testing.assert_close(invariance_error(net, data).values, whole)
-        assert invariance_error(net, loader, most=5).n == 5
+        assert invariance_error(net, loader, max_images=5).n == 5
+        for measure in (invariance_error, layer_errors, lie_derivative, audit, match):
+            with pytest.raises(InputError, match="expected max_images to be a whole number of 1 or more"):
+                measure(net, X, max_images=0)
 
     def test_the_network_is_left_as_it_was(self):
         net = nn.Sequential(nn.BatchNorm2d(3), nn.Dropout(), nn.Flatten()).double()

@@ -10,9 +10,9 @@ from torch import nn
 
 from intertwine.errors import InputError
 from intertwine.groups import Cyclic, Dihedral
-from intertwine.measure import mirrored_training_gap
 from intertwine.measure.relu import _finite_actions as theory_d
 from intertwine.measure.relu import _propositions as theory
+from intertwine.measure.relu import mirrored_training_gap
 from tests.measure import nets
 from tests.measure.matching.test_matching import planted
 

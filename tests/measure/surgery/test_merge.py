@@ -15,20 +15,18 @@ from intertwine.measure import (
     channel_graph,
     filter_pairs,
     gcnn_barrier,
-    interpolation_curve,
-    kernel_residuals,
     match,
     match_networks,
     merge,
     parse_symmetry,
     permute,
-    random_permutations,
     repair,
-    repair_closed_form,
-    reset_batch_norms,
     variance_collapse,
 )
-from intertwine.measure.surgery._repair import channel_statistics, filter_layers
+from intertwine.measure.graph._permute import random_permutations
+from intertwine.measure.surgery._barrier import interpolation_curve, kernel_residuals
+from intertwine.measure.surgery._merge import reset_batch_norms
+from intertwine.measure.surgery._repair import channel_statistics, filter_layers, repair_closed_form
 from tests.measure import nets
 from tests.measure.matching.test_matching import symmetric_vgg
 

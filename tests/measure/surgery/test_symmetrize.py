@@ -200,7 +200,8 @@ def shuffled_gcnn(width, seed=0):
     for p in net.parameters():  # away from zero biases, which would make dead channels alike
         p.data += 0.3 * p.std() * torch.randn_like(p)
     plain = net.to_plain().eval()
-    from intertwine.measure import channel_graph, random_permutations
+    from intertwine.measure import channel_graph
+    from intertwine.measure.graph._permute import random_permutations
 
     graph = channel_graph(plain, (3, 32, 32))
     shuffle = random_permutations(graph, seed=seed)

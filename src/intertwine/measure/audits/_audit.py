@@ -116,7 +116,7 @@ def audit(
     symmetry: SymmetryLike | Iterable[SymmetryLike] = "hflip",
     *,
     output: Output | None = None,
-    images: int = 512,
+    max_images: Positive = 512,
     batch_size: Positive = 64,
     budget: float | None = None,
     name: str = "",
@@ -131,7 +131,7 @@ def audit(
         data: images, or images and labels, in any of the forms of :func:`invariance_error`.
         symmetry: one or several names, spaces with their groups, field types or symmetries.
         output: the type of the output where it moves otherwise than as scalars, as for :func:`equivariance_error`.
-        images: how many to look at, at most.
+        max_images: the largest number of images to use.
         batch_size: images at a time; it halves itself when memory runs out.
         budget: seconds. One batch is timed, and fewer images are taken where the time would not do; what does not fit
             even then is left out, the least telling first, and named.
@@ -152,7 +152,7 @@ def audit(
     groups = [parse_symmetry(each, output=output) for each in several]
     if folder is not None:
         require_writable(folder)
-    subject = _subject(model, data, images, batch_size, _common_rank(groups))
+    subject = _subject(model, data, max_images, batch_size, _common_rank(groups))
     result = Audit(
         name or type(model).__name__,
         data_name,
@@ -188,8 +188,8 @@ def _common_rank(symmetries: Sequence[Symmetry]) -> int:
     return ranks.pop()
 
 
-def _subject(model: nn.Module, data: Images, images: int, batch_size: int, rank: int) -> Subject:
-    parts = list(batches(data, who="audit", batch_size=batch_size, most=images, rank=rank))
+def _subject(model: nn.Module, data: Images, max_images: int, batch_size: int, rank: int) -> Subject:
+    parts = list(batches(data, who="audit", batch_size=batch_size, max_images=max_images, rank=rank))
     labels = torch.cat([part[1] for part in parts]) if all(len(part) > 1 for part in parts) else None
     found = torch.cat([part[0] for part in parts])
     if not bool(torch.isfinite(found).all()):

@@ -25,7 +25,7 @@ NONLINEAR = frozenset(_NONLINEAR.split())
 
 @checked
 @dataclass(frozen=True)
-class Group:
+class ChannelGroup:
     """Channels that one permutation moves: ``size`` of them, wherever they occur."""
 
     name: str
@@ -74,12 +74,12 @@ class ChannelGraph:
     >>> net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 36, 5))
     >>> graph = channel_graph(net, (3, 8, 8))
     >>> graph.groups
-    (Group(name='0', size=8),)
+    (ChannelGroup(name='0', size=8),)
     >>> graph.describe("3.weight")
     '(f5) (0:8·h6·w6)'
     """
 
-    groups: tuple[Group, ...]
+    groups: tuple[ChannelGroup, ...]
     axes: dict[str, Label]
     grouped: dict[str, tuple[Axis, int]]
     untraced: tuple[Untraced, ...]
@@ -93,7 +93,7 @@ class ChannelGraph:
     constants: dict[str, Any] = field(repr=False, default_factory=dict)
     names: dict[Atom, str] = field(repr=False, default_factory=dict)
 
-    def group(self, name: str) -> Group:
+    def group(self, name: str) -> ChannelGroup:
         """The group of this name."""
         return next(g for g in self.groups if g.name == name)
 
@@ -258,7 +258,7 @@ class _Tracer:
             if why:
                 untraced[why] += channels
         return ChannelGraph(
-            groups=tuple(Group(name, atom.size) for atom, name in names.items()),
+            groups=tuple(ChannelGroup(name, atom.size) for atom, name in names.items()),
             axes=parameters,
             grouped={name: (resolve(axis), groups) for name, (axis, groups) in grouped.items()},
             untraced=tuple(Untraced(where, n) for where, n in untraced.items()),

@@ -77,7 +77,7 @@ def match(
     input_shape: tuple[int, ...] | None = None,
     every_site: bool = False,
     batch_size: Positive = 128,
-    most: int | None = None,
+    max_images: Positive | None = None,
     check: bool = True,
     seed: int = 0,
 ) -> Matching:
@@ -98,7 +98,7 @@ def match(
         input_shape: shape of one image; taken from the data if not given.
         every_site: watch a group of channels at every map of its largest size, not only at the last.
         batch_size: for data given as one tensor.
-        most: images to use at most.
+        max_images: the largest number of images to use.
         check: whether to check first that permuting preserves the output.
         seed: of the order in which weight matching visits the groups.
 
@@ -151,7 +151,7 @@ def match(
             crosses = correlate(
                 graph,
                 [state, *moved],
-                (b[0] for b in batches(data, who="match", batch_size=batch_size, most=most)),
+                (b[0] for b in batches(data, who="match", batch_size=batch_size, max_images=max_images)),
                 fit=Fitting("match", device),
                 every=every_site,
             )
@@ -259,7 +259,7 @@ def match_networks(
     graph: ChannelGraph | None = None,
     input_shape: tuple[int, ...] | None = None,
     batch_size: Positive = 128,
-    most: int | None = None,
+    max_images: Positive | None = None,
     seed: int = 0,
 ) -> tuple[ChannelGraph, dict[str, Tensor]]:
     """Permutations of the channels of ``second`` that bring it closest to ``first``, a network of the same make.
@@ -285,7 +285,7 @@ def match_networks(
         if data is None:
             raise InputError("match_networks", expected="images", got="none", fix="Activation matching needs data.")
         device = next(iter(states[0].values())).device
-        images = (b[0] for b in batches(data, who="match_networks", batch_size=batch_size, most=most))
+        images = (b[0] for b in batches(data, who="match_networks", batch_size=batch_size, max_images=max_images))
         crosses = correlate(graph, states, images, fit=Fitting("match_networks", device))
     return graph, {name: best_permutation(t[0][0], dead=(t[0][1], t[0][2])) for name, t in crosses.items()}
 

@@ -2,22 +2,16 @@
 
 from ._capsules import capsule_correlation as capsule_correlation
 from ._capsules import capsule_equivariance_error as capsule_equivariance_error
-from ._capsules import capsule_equivariance_error_by_pairs as capsule_equivariance_error_by_pairs
 from ._capsules import capsule_null as capsule_null
-from ._capsules import observed_roll as observed_roll
 from ._consistency import shift_consistency as shift_consistency
 from ._equivariance import equivariance_error as equivariance_error
 from ._invariance import agreement as agreement
 from ._invariance import invariance_error as invariance_error
 from ._invariance import invariance_loss as invariance_loss
-from ._invariance import relative_difference as relative_difference
-from ._layers import LayerError as LayerError
 from ._layers import LayerErrors as LayerErrors
 from ._layers import layer_errors as layer_errors
 from ._lie import lie_derivative as lie_derivative
 from ._metric import METRICS as METRICS
-from ._metric import MetricInfo as MetricInfo
 from ._probe import linear_probe as linear_probe
-from ._taps import tapped as tapped
 from ._traversal import reconstruction_error as reconstruction_error
 from ._traversal import traversal_error as traversal_error

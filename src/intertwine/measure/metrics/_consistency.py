@@ -32,7 +32,7 @@ def shift_consistency(
     border: Literal["reflect", "circular"] = "reflect",
     seed: int = 0,
     batch_size: Positive = 128,
-    most: int | None = None,
+    max_images: Positive | None = None,
 ) -> Estimate:
     """Agreement of the predicted class between two random shifts of each image by up to ``shift`` pixels.
 
@@ -64,7 +64,7 @@ def shift_consistency(
             return (classes[0] == classes[1]).double().flatten(1).mean(1)
 
         fit = Fitting("shift_consistency", device)
-        for images, *_ in batches(data, who="shift_consistency", batch_size=batch_size, most=most):
+        for images, *_ in batches(data, who="shift_consistency", batch_size=batch_size, max_images=max_images):
             # Drawn here, not in run: a batch that has to be cut keeps its shifts.
             corners = torch.randint(2 * shift + 1, (2, 2), generator=generator).tolist()
             values += fit(run, images)

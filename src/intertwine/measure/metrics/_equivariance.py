@@ -35,7 +35,7 @@ def equivariance_error(
     *,
     output: Output | Transformation | None = None,
     batch_size: Positive = 128,
-    most: int | None = None,
+    max_images: Positive | None = None,
 ) -> Estimate:
     """‖τ'Φ(x) − Φ(τx)‖ relative to the mean of both norms, for networks whose output moves with the input.
 
@@ -51,7 +51,7 @@ def equivariance_error(
             of a representation such as ``"irrep1"``, also for vectors ``(n, k)``; or, for a single
             transformation, how the output is to move.
         batch_size: for data that come as one tensor.
-        most: how many images to look at, at most.
+        max_images: the largest number of images to use.
 
     >>> blur = nn.AvgPool2d(3, 1, 1)
     >>> images = torch.rand(4, 3, 8, 8, dtype=torch.float64)
@@ -81,7 +81,7 @@ def equivariance_error(
             return torch.stack(errors).mean(0), torch.stack(losses).mean(0) if losses else None
 
         fit = Fitting(_WHO, device)
-        for images, *_ in batches(data, who=_WHO, batch_size=batch_size, most=most, rank=rank_of(symmetry)):
+        for images, *_ in batches(data, who=_WHO, batch_size=batch_size, max_images=max_images, rank=rank_of(symmetry)):
             for error, floor in fit(run, images):
                 values.append(error)
                 if floor is not None:

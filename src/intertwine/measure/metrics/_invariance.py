@@ -56,7 +56,7 @@ def invariance_error(
     symmetry: SymmetryLike | Transformation = "hflip",
     *,
     batch_size: Positive = 128,
-    most: int | None = None,
+    max_images: Positive | None = None,
 ) -> Estimate:
     """The invariance error e(x) = ‖Φ(x) − Φ(τx)‖ / (½‖Φ(x)‖ + ½‖Φ(τx)‖), averaged over images.
 
@@ -71,7 +71,7 @@ def invariance_error(
         symmetry: a name (hflip, D4, C8, …), a space with its group, a field type, a :class:`Symmetry` or one
             :class:`Transformation`.
         batch_size: for data that come as one tensor. It halves itself when memory runs out.
-        most: how many images to look at, at most.
+        max_images: the largest number of images to use.
 
     References: Bökman, Kahl, *Investigating how ReLU-networks encode symmetries*, 2023, section 4.
 
@@ -81,7 +81,7 @@ def invariance_error(
     >>> invariance_error(nn.Flatten(), torch.rand(4, 3, 8, 8)).mean > 0.1
     True
     """
-    return _measured("invariance_error", relative_difference, model, data, symmetry, batch_size, most)
+    return _measured("invariance_error", relative_difference, model, data, symmetry, batch_size, max_images)
 
 
 @checked
@@ -91,7 +91,7 @@ def agreement(
     symmetry: SymmetryLike | Transformation = "hflip",
     *,
     batch_size: Positive = 128,
-    most: int | None = None,
+    max_images: Positive | None = None,
 ) -> Estimate:
     """The share of images whose predicted class stays the same; arguments as for :func:`invariance_error`."""
 
@@ -105,7 +105,7 @@ def agreement(
             )
         return (a.argmax(1) == b.argmax(1)).double()
 
-    return _measured("agreement", same, model, data, symmetry, batch_size, most)
+    return _measured("agreement", same, model, data, symmetry, batch_size, max_images)
 
 
 def _measured(
@@ -115,7 +115,7 @@ def _measured(
     data: Images,
     symmetry: SymmetryLike | Transformation,
     batch_size: int,
-    most: int | None,
+    max_images: Positive | None,
 ) -> Estimate:
     maps = transformations(symmetry)
     resampled = [t for t in maps if not t.exact and t.inverse is not None]
@@ -135,7 +135,9 @@ def _measured(
             return found, torch.stack(back).mean(0)
 
         fit = Fitting(metric, device)
-        for images, *_ in batches(data, who=metric, batch_size=batch_size, most=most, rank=rank_of(symmetry)):
+        for images, *_ in batches(
+            data, who=metric, batch_size=batch_size, max_images=max_images, rank=rank_of(symmetry)
+        ):
             for found, floor in fit(run, images):
                 values.append(found)
                 if floor is not None:

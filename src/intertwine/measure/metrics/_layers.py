@@ -77,7 +77,7 @@ def layer_errors(
     *,
     permutations: Mapping[str, Tensor] | None = None,
     batch_size: Positive = 64,
-    most: int | None = None,
+    max_images: Positive | None = None,
 ) -> LayerErrors:
     """Equivariance and invariance error at every layer, from one pass over the images.
 
@@ -92,7 +92,7 @@ def layer_errors(
         permutations: layer name → ``(order, channels)``: for each element g the index p with τ_g f(x)[i] compared to
             f(τ_g x)[p[i]].
         batch_size: images at a time; each goes through the network once for every element of the group, together.
-        most: how many images to look at, at most.
+        max_images: the largest number of images to use.
 
     >>> net = nn.Sequential(nn.Conv2d(1, 2, 3, padding=1), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten())
     >>> [layer.name for layer in layer_errors(net, torch.rand(2, 1, 6, 6), "hflip").layers]
@@ -121,7 +121,9 @@ def layer_errors(
             return seen, passed
 
         fit = Fitting("layer_errors", device)
-        for images, *_ in batches(data, who="layer_errors", batch_size=batch_size, most=most, rank=group.rank):
+        for images, *_ in batches(
+            data, who="layer_errors", batch_size=batch_size, max_images=max_images, rank=group.rank
+        ):
             for seen, passed in fit(run, images):
                 skipped |= passed
                 for name, value in seen.items():

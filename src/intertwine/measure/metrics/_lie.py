@@ -37,7 +37,7 @@ def lie_derivative(
     *,
     output: Output | None = None,
     batch_size: Positive = 16,
-    most: int | None = 128,
+    max_images: Positive | None = 128,
 ) -> Estimate:
     """(L f)(x) = d/dt g_t⁻¹ f(g_t x) at t = 0, absolute values averaged over outputs, for each image.
 
@@ -55,7 +55,7 @@ def lie_derivative(
         output: what f is: ``probabilities``, the softmax of scores (the usual choice); ``scores`` as they are; or
             ``images``, which move back. None for images where the output is images, else probabilities.
         batch_size: for data that come as one tensor.
-        most: how many images to look at, at most.
+        max_images: the largest number of images to use.
 
     References: Gruver, Finzi, Goldblum, Wilson, *The Lie derivative for measuring learned equivariance*, 2023.
 
@@ -75,7 +75,7 @@ def lie_derivative(
             return _speed(model, move, x, velocity, out, kind), _speed(model, None, x, velocity - finer, out, kind)
 
         fit = Fitting("lie_derivative", device)
-        for images, *_ in batches(data, who="lie_derivative", batch_size=batch_size, most=most):
+        for images, *_ in batches(data, who="lie_derivative", batch_size=batch_size, max_images=max_images):
             for found, floor in fit(run, images):
                 values.append(found)
                 floors.append(floor)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -146,7 +147,7 @@ def gcnn_barrier(
     matching: Matching | None = None,
     constrained: bool = False,
     batch_size: Positive = 200,
-    most: int | None = None,
+    max_images: Positive | None = None,
     score: Score | None = None,
 ) -> GcnnBarrier:
     """The barrier between Φ and the matched Φ̂: 0 for a group-convolutional network.
@@ -160,27 +161,27 @@ def gcnn_barrier(
         matching: a matching made before.
         constrained: whether the matching must be a representation; the paper's is not.
         batch_size: for data given as one tensor.
-        most: images of ``data`` to use at most.
+        max_images: the largest number of images to use.
         score: another score, higher is better.
     """
-    found = matching or match(model, data, symmetry, constrained=constrained, batch_size=batch_size, most=most)
-    other = moved_and_matched(model, found, element)
+    options: dict[str, Any] = {"batch_size": batch_size, "max_images": max_images}
+    matching = matching or match(model, data, symmetry, constrained=constrained, **options)
+    other = moved_and_matched(model, matching, element)
     rate: Score = score or (lambda m: accuracy(m, test))
     middle = merge([model, other])
     ends = rate(model), rate(other)
-    options = {"batch_size": batch_size, "most": most}
-    reset = reset_batch_norms(middle, data, **options)  # type: ignore[arg-type]
-    fixed = repair(middle, [model, other], data, blocks=found.graph.blocks, **options)  # type: ignore[arg-type]
+    reset = reset_batch_norms(middle, data, **options)
+    fixed = repair(middle, [model, other], data, blocks=matching.graph.blocks, **options)
     has_norms = any(isinstance(m, nn.modules.batchnorm._BatchNorm) for m in model.modules())
     again = None
     if has_norms:
-        again = tuple(rate(reset_batch_norms(m, data, **options)) for m in (model, other))  # type: ignore[arg-type]
+        again = tuple(rate(reset_batch_norms(m, data, **options)) for m in (model, other))
     return GcnnBarrier(
         plain=Barrier(*ends, rate(reset)),
         repaired=Barrier(*ends, rate(fixed)),
         untouched=Barrier(*ends, rate(middle)),
         reset=again,  # type: ignore[arg-type]
-        matching=found,
+        matching=matching,
     )
 
 
@@ -210,7 +211,12 @@ def filter_pairs(model: nn.Module, matching: Matching, parameter: str, element: 
 
 @checked
 def variance_collapse(
-    merged: nn.Module, models: Sequence[nn.Module], data: Images, *, batch_size: Positive = 200, most: int | None = None
+    merged: nn.Module,
+    models: Sequence[nn.Module],
+    data: Images,
+    *,
+    batch_size: Positive = 200,
+    max_images: Positive | None = None,
 ) -> dict[str, float]:
     """For each hidden layer, the mean channel variance of the merged network over that of the others.
 
@@ -222,11 +228,11 @@ def variance_collapse(
         raise InputError("variance_collapse", expected="at least one network to compare with", got="none")
     with measuring(merged):
         names = filter_layers(merged, data)
-        ours = channel_statistics(merged, data, names, batch_size=batch_size, most=most)
+        ours = channel_statistics(merged, data, names, batch_size=batch_size, max_images=max_images)
     others = []
     for m in models:
         with measuring(m):
-            others.append(channel_statistics(m, data, names, batch_size=batch_size, most=most))
+            others.append(channel_statistics(m, data, names, batch_size=batch_size, max_images=max_images))
     return {
         name: float((ours[name][1] ** 2).mean() / torch.stack([(o[name][1] ** 2).mean() for o in others]).mean())
         for name in names

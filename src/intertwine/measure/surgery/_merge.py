@@ -57,7 +57,7 @@ def batch_norms(model: nn.Module) -> dict[str, BatchNorm]:
 
 @checked
 def reset_batch_norms(
-    model: nn.Module, data: Images, *, batch_size: Positive = 200, most: int | None = None
+    model: nn.Module, data: Images, *, batch_size: Positive = 200, max_images: Positive | None = None
 ) -> nn.Module:
     """A copy of the network with running statistics measured anew, in evaluation mode.
 
@@ -79,7 +79,7 @@ def reset_batch_norms(
             twin(x)
 
     with torch.no_grad():
-        for batch in batches(data, who="reset_batch_norms", batch_size=batch_size, most=most):
+        for batch in batches(data, who="reset_batch_norms", batch_size=batch_size, max_images=max_images):
             if len(batch[0]) > 1:
                 Running.gather(running, of_batch(run, batch[0], fit))
         for name, norm in norms.items():

@@ -65,7 +65,12 @@ def _watched(model: nn.Module, names: Sequence[str], see: Callable[[str, nn.Modu
 
 
 def channel_statistics(
-    model: nn.Module, data: Images, names: Sequence[str], *, batch_size: Positive = 200, most: int | None = None
+    model: nn.Module,
+    data: Images,
+    names: Sequence[str],
+    *,
+    batch_size: Positive = 200,
+    max_images: Positive | None = None,
 ) -> dict[str, tuple[Tensor, Tensor]]:
     """Mean and standard deviation of the output channels of modules, in the mode in which the network is."""
     found: dict[str, Running] = {}
@@ -88,7 +93,7 @@ def channel_statistics(
 
     fit = Fitting("repair", next(model.parameters()).device)
     with torch.no_grad():
-        for batch in batches(data, who="repair", batch_size=batch_size, most=most):
+        for batch in batches(data, who="repair", batch_size=batch_size, max_images=max_images):
             if len(batch[0]) > 1 or not batch_norms(model):
                 Running.gather(found, of_batch(run, batch[0], fit))
     return {name: (found[name].mean, found[name].variance.sqrt()) for name in names if name in found}
@@ -117,7 +122,7 @@ def repair(
     weights: Sequence[float] | None = None,
     blocks: Sequence[str] = (),
     batch_size: Positive = 200,
-    most: int | None = None,
+    max_images: Positive | None = None,
 ) -> nn.Module:
     """A copy of a merged network whose channels have the statistics of the networks it was merged from.
 
@@ -134,10 +139,10 @@ def repair(
         weights: their shares in the average; equal if not given.
         blocks: names of modules to renormalize, for networks with batch norms.
         batch_size: for data given as one tensor.
-        most: images to use at most.
+        max_images: the largest number of images to use.
     """
     shares = shares_of("repair", models, weights)
-    options: dict[str, Any] = {"batch_size": batch_size, "most": most}
+    options: dict[str, Any] = {"batch_size": batch_size, "max_images": max_images}
     if batch_norms(merged):
         return _repaired_blocks(merged, models, shares, data, blocks, options)
     merged = copy.deepcopy(merged).eval()
@@ -234,7 +239,7 @@ def repair_closed_form(
     graph: ChannelGraph,
     correlations: Mapping[str, Tensor],
     batch_size: Positive = 200,
-    most: int | None = None,
+    max_images: Positive | None = None,
 ) -> nn.Module:
     """REPAIR of the average of two networks without batch norms, without a pass of the merged network.
 
@@ -248,7 +253,7 @@ def repair_closed_form(
         graph: the channel graph.
         correlations: of each group's matched channels, as in ``Matching.correlations[1]``.
         batch_size: for data given as one tensor.
-        most: images to use at most.
+        max_images: the largest number of images to use.
     """
     if batch_norms(merged) or len(models) != 2:
         raise InputError(
@@ -259,7 +264,7 @@ def repair_closed_form(
         )
     merged = copy.deepcopy(merged).eval()
     names = [n for n in filter_layers(merged, data) if f"{n}.weight" in graph.axes]
-    stats = [channel_statistics(m, data, names, batch_size=batch_size, most=most) for m in models]
+    stats = [channel_statistics(m, data, names, batch_size=batch_size, max_images=max_images) for m in models]
     for name in names:
         module = merged.get_submodule(name)
         axis = 1 if isinstance(module, nn.ConvTranspose2d) else 0

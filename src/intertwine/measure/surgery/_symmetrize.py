@@ -91,7 +91,7 @@ def symmetrize(
     repair: bool = True,
     stencils: bool = False,
     batch_size: Positive = 200,
-    most: int | None = None,
+    max_images: Positive | None = None,
 ) -> Symmetrized:
     """The exactly equivariant network nearest to a given one, for the matched representation.
 
@@ -114,7 +114,7 @@ def symmetrize(
         repair: whether to restore the statistics.
         stencils: whether to replace the layers whose stride breaks the symmetry.
         batch_size: for data given as one tensor.
-        most: images to use at most.
+        max_images: the largest number of images to use.
 
     >>> _ = torch.manual_seed(0)
     >>> net = nn.Sequential(nn.Conv2d(1, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 16, 2))
@@ -124,7 +124,7 @@ def symmetrize(
     (True, False)
     """
     symmetry = parse_symmetry(symmetry)
-    found = matching or match(model, data, symmetry, constrained=True, batch_size=batch_size, most=most)
+    found = matching or match(model, data, symmetry, constrained=True, batch_size=batch_size, max_images=max_images)
     if not found.constrained:
         raise InputError(
             "symmetrize",
@@ -145,10 +145,10 @@ def symmetrize(
     }
     if repair:
         if batch_norms(out):
-            out = projected(reset_batch_norms(out, data, batch_size=batch_size, most=most), found)
+            out = projected(reset_batch_norms(out, data, batch_size=batch_size, max_images=max_images), found)
         else:
             ends = [model] + [moved_and_matched(model, found, g) for g in range(1, symmetry.order)]
-            out = projected(repaired(out, ends, data, batch_size=batch_size, most=most), found)
+            out = projected(repaired(out, ends, data, batch_size=batch_size, max_images=max_images), found)
     free = sum(int(orbits.max()) + 1 for orbits in parameter_orbits(out, found).values())  # with biases of REPAIR
     if stencils and strides:
         _with_stencils(out, strides, symmetry)

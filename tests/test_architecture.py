@@ -51,6 +51,7 @@ MATHEMATICS = ("groups", "spaces", "kernels")
 # its own sub-package and from those before it.
 TOP = "(top)"
 INSIDE: dict[str, tuple[str, ...]] = {
+    "groups": (TOP, "special", "finite", "lie", "names"),
     "measure": (TOP, "metrics", "graph", "matching", "surgery", "load", "audits", "relu"),
 }
 

@@ -1,4 +1,13 @@
-"""Groups and their representations: any finite group, and the Lie groups of the field."""
+"""Groups and their representations: any finite group, and the Lie groups of geometry.
+
+The files at the top say what a group, a representation and an intertwiner are. The sub-packages build on them, in this
+order; each one imports only those before it.
+
+    special   spherical harmonics, Wigner matrices, Clebsch-Gordan coefficients
+    finite    Cayley tables, subgroups, irreducibles, products, groups with a name
+    lie       SO(2), O(2), SO(3), O(3), and the motions of Euclidean space
+    names     groups, representations and subgroups from text
+"""
 
 from ._group import Element as Element
 from ._group import Group as Group
@@ -8,7 +17,6 @@ from ._representation import Decomposition as Decomposition
 from ._representation import Representation as Representation
 from ._representation import content_digest as content_digest
 from ._representation import direct_sum as direct_sum
-from ._representation import require_same_group as require_same_group
 from .finite import Alternating as Alternating
 from .finite import Cyclic as Cyclic
 from .finite import Dihedral as Dihedral

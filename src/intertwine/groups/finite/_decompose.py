@@ -7,21 +7,8 @@ from torch import Tensor
 
 from ..._numerics import RANK_TOLERANCE
 from ...errors import NumericalError
+from .._intertwiners import as_count
 from .._representation import Decomposition, Representation
-
-
-def as_count(value: Tensor | float, *, who: str) -> int:
-    """A dimension computed in floating point as the integer it must be."""
-    number = float(value)
-    count = round(number)
-    if abs(number - count) > 1e-6 or count < 0:
-        raise NumericalError(
-            who,
-            expected="a whole number",
-            got=f"{number!r}",
-            fix="The characters are inconsistent: is the representation a homomorphism?",
-        )
-    return count
 
 
 def decompose(rho: Representation, irreps: tuple[Representation, ...]) -> Decomposition:

@@ -14,6 +14,7 @@ from ..._checked import checked, describe, require_index
 from ..._numerics import LAW_TOLERANCE
 from ...errors import GroupLawError, InputError, RepresentationError, SubgroupError
 from .._group import Element, Group
+from .._intertwiners import as_count
 from .._representation import Decomposition, Representation, content_digest, require_same_group
 from . import _decompose, _irreps, _tables
 from ._frequencies import irreps_by_frequency
@@ -463,7 +464,7 @@ class FiniteGroup(Group):
     def intertwining_number(self, rho1: Representation, rho2: Representation) -> int:
         require_same_group(f"{self.name}.intertwining_number", (self.trivial, rho1, rho2))
         value = (rho1.character(self._inverses) * rho2.character(self.elements)).mean()
-        return _decompose.as_count(value, who=f"dim Hom({rho1.name}, {rho2.name})")
+        return as_count(value, who=f"dim Hom({rho1.name}, {rho2.name})")
 
     @checked
     def decompose(self, rho: Representation) -> Decomposition:

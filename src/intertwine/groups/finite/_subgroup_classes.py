@@ -14,6 +14,7 @@ import torch
 
 from ...errors import InputError, SubgroupError
 from . import _tables
+from ._by_name import finite_by_name
 from ._finite_group import FiniteGroup, Subgroup, SubgroupClass
 from ._isomorphism import isomorphism, structure_name
 from ._tables import Table
@@ -98,12 +99,10 @@ def _prime_power_generators(t: Table) -> list[int]:
 
 def find_subgroup(group: FiniteGroup, name: str) -> Subgroup:
     """The subgroup that a name means: as listed, by motions where both are groups of motions, else by isomorphism."""
-    from ..names._groups import parse_finite
-
     classes = subgroup_classes(group)
     chosen = [c for c in classes if c.name == name and "#" in name]
     if not chosen and "#" not in name:
-        wanted = parse_finite(name)
+        wanted = finite_by_name(name)
         alike = [c for c in classes if c.representative.order == wanted.order and isomorphism(c.representative, wanted)]
         chosen = [c for c in alike if _same_motions(c.representative, wanted)] or alike
     if not chosen:

@@ -12,8 +12,8 @@ from ..._checked import checked
 from ..._numerics import LAW_TOLERANCE, RANK_TOLERANCE, require_memory
 from ...errors import NumericalError
 from .._group import Element
+from .._intertwiners import as_count
 from .._representation import Decomposition, Representation, require_same_group
-from ..finite._decompose import as_count
 from ._irreps import trivial
 from ._lie_group import LieGroup
 from ._representation import LieRepresentation, degree_of

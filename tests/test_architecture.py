@@ -24,6 +24,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
         "_warn",
         "_registry",
         "_numerics",
+        "_digest",
         "_files",
         "_kept",
         "_devices",

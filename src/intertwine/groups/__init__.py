@@ -15,7 +15,6 @@ from ._intertwiners import intertwiners as intertwiners
 from ._intertwiners import permutation_intertwiners as permutation_intertwiners
 from ._representation import Decomposition as Decomposition
 from ._representation import Representation as Representation
-from ._representation import content_digest as content_digest
 from ._representation import direct_sum as direct_sum
 from .finite import Alternating as Alternating
 from .finite import Cyclic as Cyclic

@@ -11,11 +11,12 @@ import torch
 from torch import Tensor
 
 from ..._checked import checked, describe, require_index
+from ..._digest import content_digest
 from ..._numerics import LAW_TOLERANCE
 from ...errors import GroupLawError, InputError, RepresentationError, SubgroupError
 from .._group import Element, Group
 from .._intertwiners import as_count
-from .._representation import Decomposition, Representation, content_digest, require_same_group
+from .._representation import Decomposition, Representation, require_same_group
 from . import _decompose, _irreps, _tables
 from ._frequencies import irreps_by_frequency
 from ._matrix_representation import MatrixRepresentation, PermutationRepresentation

@@ -13,9 +13,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..._digest import content_digest
 from ...errors import InputError
 from .._group import Element
-from .._representation import Representation, content_digest
+from .._representation import Representation
 from ._matrix_representation import MatrixRepresentation
 from ._tables import Table, snapped
 

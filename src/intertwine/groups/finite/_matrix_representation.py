@@ -9,10 +9,11 @@ import torch
 from torch import Tensor
 
 from ..._checked import checked, describe
+from ..._digest import content_digest
 from ..._numerics import LAW_TOLERANCE
 from ...errors import RepresentationError
 from .._group import Element
-from .._representation import Representation, content_digest
+from .._representation import Representation
 
 if TYPE_CHECKING:
     from ._finite_group import FiniteGroup

@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 
 from ..._checked import checked
+from ..._digest import content_digest
 from ...errors import RepresentationError
 from .._group import Element
-from .._representation import DirectSum, Dual, Representation, Restriction, TensorProduct, content_digest
+from .._representation import DirectSum, Dual, Representation, Restriction, TensorProduct
 
 if TYPE_CHECKING:
     from ._lie_group import LieGroup

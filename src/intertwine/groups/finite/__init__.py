@@ -1,8 +1,6 @@
 """Finite groups by their Cayley tables: subgroups, irreducibles, products, and the groups with a name."""
 
 from ._finite_group import FiniteGroup as FiniteGroup
-from ._finite_group import Subgroup as Subgroup
-from ._finite_group import SubgroupClass as SubgroupClass
 from ._isomorphism import isomorphism as isomorphism
 from ._isomorphism import structure_name as structure_name
 from ._matrix_representation import MatrixRepresentation as MatrixRepresentation
@@ -17,3 +15,5 @@ from ._named import Symmetric as Symmetric
 from ._named import Tetrahedral as Tetrahedral
 from ._products import direct_product as direct_product
 from ._products import semidirect_product as semidirect_product
+from ._subgroup import Subgroup as Subgroup
+from ._subgroup_classes import SubgroupClass as SubgroupClass

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -12,14 +12,19 @@ from torch import Tensor
 
 from ..._checked import checked, describe, require_index
 from ..._digest import content_digest
-from ..._numerics import LAW_TOLERANCE
-from ...errors import GroupLawError, InputError, RepresentationError, SubgroupError
+from ...errors import InputError, RepresentationError, SubgroupError
 from .._group import Element, Group
 from .._intertwiners import as_count
 from .._representation import Decomposition, Representation, require_same_group
 from . import _decompose, _irreps, _tables
+from ._extend import from_generators, induced
 from ._frequencies import irreps_by_frequency
+from ._generate import cycle_notation, generated_by_matrices, generated_by_permutations
 from ._matrix_representation import MatrixRepresentation, PermutationRepresentation
+
+if TYPE_CHECKING:
+    from ._subgroup import Subgroup
+    from ._subgroup_classes import SubgroupClass
 
 
 class FiniteGroup(Group):
@@ -83,25 +88,10 @@ class FiniteGroup(Group):
         >>> FiniteGroup.from_permutations([[1, 2, 0], [1, 0, 2]]).order
         6
         """
-        who = name or "FiniteGroup.from_permutations"
-        points = len(generators[0]) if len(generators) else 1
-        perms = []
-        for p in generators:
-            images = tuple(int(i) for i in p)
-            if sorted(images) != list(range(points)):
-                raise GroupLawError(
-                    who,
-                    expected=f"permutations of 0..{points - 1}, each number once",
-                    got=str(list(images)),
-                    fix="Write a permutation as the list of images [p(0), p(1), ...].",
-                )
-            perms.append(images)
-        found = _tables.enumerate_group(
-            perms, tuple(range(points)), lambda a, b: tuple(a[i] for i in b), lambda p: p, who=who
-        )
-        members = torch.tensor(found.members, dtype=torch.int64)
-        labels = [cycles(p) for p in found.members]
-        return FiniteGroup(found.table, name=name, labels=labels, permutations=members, validated=True)
+        group = generated_by_permutations(generators, who=name or "FiniteGroup.from_permutations")
+        members = torch.tensor(group.members, dtype=torch.int64)
+        labels = [cycle_notation(p) for p in group.members]
+        return FiniteGroup(group.table, name=name, labels=labels, permutations=members, validated=True)
 
     @classmethod
     @checked
@@ -111,26 +101,9 @@ class FiniteGroup(Group):
         >>> FiniteGroup.from_matrices([[[0, -1], [1, 0]], [[1, 0], [0, -1]]]).order
         8
         """
-        who = name or "FiniteGroup.from_matrices"
-        mats = [np.asarray(m, np.float64) for m in generators]
-        if not mats or any(m.shape != mats[0].shape or m.ndim != 2 or m.shape[0] != m.shape[1] for m in mats):
-            raise GroupLawError(
-                who,
-                expected="at least one generator, all square matrices of one size",
-                got=f"shapes {[m.shape for m in mats]}",
-                fix="Pass a list of (d, d) matrices.",
-            )
-        found = _tables.enumerate_group(
-            mats,
-            np.eye(len(mats[0])),
-            lambda a, b: _tables.snapped(a @ b),
-            lambda m: (m.round(6) + 0.0).tobytes(),
-            who=who,
-        )
-        _require_group_of_invertibles(found, who)
-        return FiniteGroup(
-            found.table, name=name, standard_matrices=torch.from_numpy(np.stack(found.members)), validated=True
-        )
+        group = generated_by_matrices(generators, who=name or "FiniteGroup.from_matrices")
+        members = torch.from_numpy(np.stack(group.members))
+        return FiniteGroup(group.table, name=name, standard_matrices=members, validated=True)
 
     @classmethod
     @checked
@@ -207,16 +180,7 @@ class FiniteGroup(Group):
                 [3, 4, 5]])
         """
         self.require_element(g)
-        rows: list[list[int]] = []
-        rest = dict.fromkeys(range(self.order))
-        while rest:
-            row = [next(iter(rest))]
-            while (following := int(self._t[g, row[-1]])) != row[0]:
-                row.append(following)
-            rows.append(row)
-            for x in row:
-                del rest[x]
-        return torch.from_numpy(np.array(rows, np.int64))
+        return torch.from_numpy(_tables.cycles(self._t, g))
 
     @cached_property
     def class_of(self) -> Tensor:
@@ -250,35 +214,29 @@ class FiniteGroup(Group):
             self.require_element(g)
         members = _tables.closure(self._t, given)
         if elements is not None and set(given) != set(members.tolist()):
-            raise self._not_closed(given)
-        return Subgroup(self, members)
+            a, b, product = _tables.open_pair(self._t, given)
+            raise SubgroupError(
+                f"{self.name}.subgroup",
+                expected="elements closed under products, the identity 0 among them",
+                got=f"{sorted(set(given))}, in which {a}·{b} = {product} is missing",
+                fix=f"G.subgroup({sorted(set(given))}) gives the subgroup they generate.",
+            )
+        return self._part(members)
 
-    def _not_closed(self, given: list[int]) -> SubgroupError:
-        inside = set(given)
-        for a in [0, *given]:
-            for b in [0, *given]:
-                product = int(self._t[a, b])
-                if product not in inside:
-                    break
-            else:
-                continue
-            break
-        return SubgroupError(
-            f"{self.name}.subgroup",
-            expected="elements closed under products, the identity 0 among them",
-            got=f"{sorted(inside)}, in which {a}·{b} = {product} is missing",
-            fix=f"G.subgroup({sorted(inside)}) gives the subgroup they generate.",
-        )
+    def _part(self, members: Any) -> Subgroup:
+        from ._subgroup import Subgroup  # a subgroup is a finite group, so its file imports this one
+
+        return Subgroup(self, members)
 
     @cached_property
     def whole(self) -> Subgroup:
         """The group as a subgroup of itself."""
-        return Subgroup(self, np.arange(self.order))
+        return self._part(np.arange(self.order))
 
     @cached_property
     def center(self) -> Subgroup:
         """The elements that commute with all others."""
-        return Subgroup(self, np.flatnonzero((self._t == self._t.T).all(axis=1)))
+        return self._part(np.flatnonzero((self._t == self._t.T).all(axis=1)))
 
     @checked
     def fixing(self, *points: int) -> Subgroup:
@@ -289,20 +247,22 @@ class FiniteGroup(Group):
         (24, 6)
         """
         images = self.permutations
-        most = -1 if images is None else images.shape[1] - 1
-        if images is None or not all(isinstance(p, int) and 0 <= p <= most for p in points):
+        last = -1 if images is None else images.shape[1] - 1
+        if images is None or not all(isinstance(p, int) and 0 <= p <= last for p in points):
             raise SubgroupError(
                 f"{self.name}.fixing",
-                expected="a group of permutations" if images is None else f"points 0..{most}",
+                expected="a group of permutations" if images is None else f"points 0..{last}",
                 got="one without points to permute" if images is None else str(list(points)),
                 fix="Symmetric, Alternating and FiniteGroup.from_permutations make groups of permutations.",
             )
-        at = torch.tensor(points, dtype=torch.int64)
-        return Subgroup(self, torch.nonzero((images[:, at] == at).all(1)).flatten().numpy())
+        fixed = torch.tensor(points, dtype=torch.int64)
+        return self._part(torch.nonzero((images[:, fixed] == fixed).all(1)).flatten().numpy())
 
     @checked
     def require_subgroup(self, subgroup: Group, *, who: str) -> Subgroup:
         """``subgroup`` as a :class:`Subgroup` of this group, or an error."""
+        from ._subgroup import Subgroup
+
         if isinstance(subgroup, Subgroup) and subgroup.parent == self:
             return subgroup
         if subgroup == self:
@@ -354,13 +314,7 @@ class FiniteGroup(Group):
         """
         who = f"{self.name}.double_cosets"
         h2, h1 = (self.require_subgroup(h, who=who).embedding.numpy() for h in (left, right))
-        rest, found = np.ones(self.order, bool), []
-        for g in range(self.order):
-            if rest[g]:
-                coset = np.unique(self._t[self._t[h2, g]][:, h1])
-                rest[coset] = False
-                found.append(torch.from_numpy(coset))
-        return tuple(found)
+        return tuple(torch.from_numpy(coset) for coset in _tables.double_cosets(self._t, h2, h1))
 
     @checked
     def quotient_group(self, normal: Group) -> FiniteGroup:
@@ -428,7 +382,7 @@ class FiniteGroup(Group):
         2
         """
         if isinstance(matrices, Mapping):
-            matrices = self._extend_to_all(matrices, name)
+            matrices = from_generators(self, matrices, name=name)
         try:
             values = torch.as_tensor(matrices, dtype=torch.float64)
         except (TypeError, ValueError, RuntimeError) as error:
@@ -438,28 +392,6 @@ class FiniteGroup(Group):
                 got=f"{describe(matrices)}: {error}",
             ) from None
         return MatrixRepresentation(self, values, name=name)
-
-    def _extend_to_all(self, images: Mapping[int, Any], name: str) -> Tensor:
-        gens = {int(g): torch.as_tensor(m, dtype=torch.float64) for g, m in images.items()}
-        reached = _tables.closure(self._t, gens)
-        if len(reached) < self.order:
-            raise RepresentationError(
-                f"{self.name}.representation({name})",
-                expected=f"matrices for generators of {self.name}, such as {list(self.generators)}",
-                got=f"matrices for {list(gens)}, which generate only {len(reached)} of {self.order} elements",
-                fix="Add matrices for the missing generators.",
-            )
-        first = next(iter(gens.values()))
-        known: dict[int, Tensor] = {0: torch.eye(first.shape[-1], dtype=torch.float64)}
-        frontier = [0]
-        while frontier:
-            a = frontier.pop()
-            for g, m in gens.items():
-                b = int(self._t[a, g])
-                if b not in known:
-                    known[b] = known[a] @ m
-                    frontier.append(b)
-        return torch.stack([known[g] for g in range(self.order)])
 
     @checked
     def intertwining_number(self, rho1: Representation, rho2: Representation) -> int:
@@ -478,154 +410,4 @@ class FiniteGroup(Group):
 
         On [G:H] copies of V: u moves copy x to copy ux and acts there by rho of s(ux)⁻¹ u s(x).
         """
-        h = self.require_subgroup(rho.group, who=f"{self.name}.induce")
-        name = f"{rho.name} induced"
-        action, cocycle = h.coset_action, h.coset_cocycle
-        perm = rho.permutation_table
-        if perm is not None:
-            return PermutationRepresentation(self, (action[:, :, None] * rho.dim + perm[cocycle]).flatten(1), name=name)
-        n, k = h.index, rho.dim
-        out = torch.zeros(self.order, n, k, n, k, dtype=torch.float64)
-        x = torch.arange(n)
-        for u in range(self.order):
-            out[u, action[u], :, x, :] = rho(cocycle[u])
-        return MatrixRepresentation(self, out.reshape(self.order, n * k, n * k), name=name, validated=True)
-
-
-class Subgroup(FiniteGroup):
-    """A subgroup H ≤ G: a group of its own whose element k is the element ``embedding[k]`` of ``parent``.
-
-    Two subgroups are equal when they are the same elements of the same group.
-    """
-
-    @checked
-    def __init__(self, parent: FiniteGroup, members: Any, *, name: str | None = None) -> None:
-        try:
-            inside = np.unique(np.asarray(members, np.int64))
-        except (TypeError, ValueError):
-            inside = np.full(1, -1)
-        if not len(inside) or inside[0] < 0 or inside[-1] >= parent.order:
-            raise SubgroupError(
-                "Subgroup", expected=f"elements of {parent.name}, 0 to {parent.order - 1}", got=describe(members)
-            )
-        index = np.full(parent.order, -1, np.int64)
-        index[inside] = np.arange(len(inside))
-        standard = parent._standard_matrices
-        super().__init__(
-            index[parent._t[np.ix_(inside, inside)]],
-            name=name or f"subgroup of order {len(inside)} of {parent.name}",
-            labels=[parent.label(int(g)) for g in inside],
-            standard_matrices=standard[torch.from_numpy(inside)] if standard is not None else None,
-            permutations=parent.permutations[torch.from_numpy(inside)] if parent.permutations is not None else None,
-            validated=True,
-        )
-        self.parent = parent
-        self.embedding = torch.from_numpy(inside)
-        self._index = torch.from_numpy(index)
-        self.digest = content_digest("subgroup", parent.digest, self.embedding)
-
-    def from_parent(self, g: Element) -> Element:
-        """The element of H that the element ``g`` of G is; an error if g lies outside."""
-        h = self._index[self.parent.require_element(g)]
-        if bool((h < 0).any()):
-            raise SubgroupError(
-                f"{self.name}.from_parent",
-                expected=f"elements {self.embedding.tolist()}",
-                got=str(g),
-                fix="g is not in H.",
-            )
-        return int(h) if isinstance(g, int) else h
-
-    def contains(self, g: Element) -> Tensor:
-        """Whether elements of the parent lie in the subgroup."""
-        return self._index[self.parent.require_element(g)] >= 0
-
-    @cached_property
-    def index(self) -> int:
-        """The number of cosets [G:H]."""
-        return self.parent.order // self.order
-
-    @cached_property
-    def is_normal(self) -> bool:
-        """Whether gHg⁻¹ = H for all g."""
-        return all(self.conjugate(g) == self for g in self.parent.generators)
-
-    def conjugate(self, g: int) -> Subgroup:
-        """The subgroup gHg⁻¹."""
-        t = self.parent._t
-        moved = t[t[g, self.embedding.numpy()], int(self.parent.inverse(g))]
-        return Subgroup(self.parent, moved)
-
-    @cached_property
-    def _cosets(self) -> tuple[Tensor, Tensor]:
-        reps, projection = _tables.left_cosets(self.parent._t, self.embedding.numpy())
-        return torch.from_numpy(reps), torch.from_numpy(projection)
-
-    @property
-    def coset_representatives(self) -> Tensor:
-        """The section s(x): the smallest element of each coset gH."""
-        return self._cosets[0]
-
-    @property
-    def coset_of(self) -> Tensor:
-        """The projection p(g): the coset in which each element of the parent lies."""
-        return self._cosets[1]
-
-    @cached_property
-    def coset_action(self) -> Tensor:
-        """``[g, x]``: the coset g·x."""
-        return self.coset_of[self.parent.table[:, self.coset_representatives]]
-
-    @cached_property
-    def coset_cocycle(self) -> Tensor:
-        """``[g, x]``: h(x, g) = s(gx)⁻¹ g s(x), as an element of H."""
-        t, s = self.parent.table, self.coset_representatives
-        return self._index[t[self.parent._inverses[s[self.coset_action]], t[:, s]]]
-
-
-class SubgroupClass:
-    """All conjugates of one subgroup.
-
-    Attributes:
-        representative: one of them.
-        size: how many there are.
-        name: the isomorphism type, numbered ``#2``, ``#3`` where several classes share it.
-    """
-
-    @checked
-    def __init__(self, representative: Subgroup, size: int, name: str) -> None:
-        self.representative, self.size, self.name = representative, size, name
-
-    def __repr__(self) -> str:
-        return f"{self.name} (order {self.representative.order}, {self.size} conjugate{'s' * (self.size > 1)})"
-
-
-def cycles(permutation: Sequence[int]) -> str:
-    """Cycle notation.
-
-    >>> cycles([1, 0, 2, 4, 3])
-    '(0 1)(3 4)'
-    """
-    seen: set[int] = set()
-    out = ""
-    for start in range(len(permutation)):
-        cycle, at = [], start
-        while at not in seen:
-            seen.add(at)
-            cycle.append(str(at))
-            at = permutation[at]
-        if len(cycle) > 1:
-            out += f"({' '.join(cycle)})"
-    return out or "e"
-
-
-def _require_group_of_invertibles(found: _tables.Enumeration, who: str) -> None:
-    eye = np.eye(len(found.members[0]))
-    for k, g in enumerate(_tables.inverse_table(found.table)):
-        if np.abs(found.members[k] @ found.members[g] - eye).max() > LAW_TOLERANCE:
-            raise GroupLawError(
-                who,
-                expected="invertible matrices that generate a finite group",
-                got=f"an element without inverse: {found.members[k].tolist()}",
-                fix="Check the generators.",
-            )
+        return induced(self.require_subgroup(rho.group, who=f"{self.name}.induce"), rho)

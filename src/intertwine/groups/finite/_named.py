@@ -14,8 +14,9 @@ from ..._checked import checked
 from ...errors import InputError
 from .._representation import Representation
 from . import _tables
-from ._finite_group import FiniteGroup, cycles
+from ._finite_group import FiniteGroup
 from ._frequencies import cyclic_irreps, cyclic_table, dihedral_irreps, dihedral_table, irrep_of_frequency, rotations
+from ._generate import cycle_notation
 from ._tables import Table, snapped
 
 
@@ -162,7 +163,7 @@ def _matrix_group(generators: Sequence[np.ndarray]) -> tuple[Table, torch.Tensor
 
 
 def _permuting(members: list[tuple[int, ...]]) -> dict[str, Any]:
-    return {"labels": [cycles(p) for p in members], "permutations": torch.tensor(members, dtype=torch.int64)}
+    return {"labels": [cycle_notation(p) for p in members], "permutations": torch.tensor(members, dtype=torch.int64)}
 
 
 def _permutation_table(members: list[tuple[int, ...]]) -> Table:

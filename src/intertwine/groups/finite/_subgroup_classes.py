@@ -12,15 +12,34 @@ from collections import Counter
 import numpy as np
 import torch
 
+from ..._checked import checked
 from ...errors import InputError, SubgroupError
 from . import _tables
 from ._by_name import finite_by_name
-from ._finite_group import FiniteGroup, Subgroup, SubgroupClass
+from ._finite_group import FiniteGroup
 from ._isomorphism import isomorphism, structure_name
+from ._subgroup import Subgroup
 from ._tables import Table
 
 MAX_ORDER = 120
 _KEPT: dict[str, tuple[tuple[Table, int], ...]] = {}
+
+
+class SubgroupClass:
+    """All conjugates of one subgroup.
+
+    Attributes:
+        representative: one of them.
+        size: how many there are.
+        name: the isomorphism type, numbered ``#2``, ``#3`` where several classes share it.
+    """
+
+    @checked
+    def __init__(self, representative: Subgroup, size: int, name: str) -> None:
+        self.representative, self.size, self.name = representative, size, name
+
+    def __repr__(self) -> str:
+        return f"{self.name} (order {self.representative.order}, {self.size} conjugate{'s' * (self.size > 1)})"
 
 
 def subgroup_classes(group: FiniteGroup) -> tuple[SubgroupClass, ...]:

@@ -209,3 +209,39 @@ def snapped(matrix: Any) -> Any:
     """Entries within rounding error of -1, -1/2, 0, 1/2 or 1 made exact, so that lattice motions stay integers."""
     halves = np.round(2 * np.asarray(matrix)) / 2
     return np.where(np.abs(matrix - halves) < 1e-12, halves, matrix) + 0.0
+
+
+def cycles(t: Table, g: int) -> Table:
+    """The cycles x, g·x, g²·x, … of multiplication by g, one per row, by their smallest elements."""
+    rows: list[list[int]] = []
+    rest = dict.fromkeys(range(len(t)))
+    while rest:
+        row = [next(iter(rest))]
+        while (following := int(t[g, row[-1]])) != row[0]:
+            row.append(following)
+        rows.append(row)
+        for x in row:
+            del rest[x]
+    return np.array(rows, np.int64)
+
+
+def double_cosets(t: Table, left: Table, right: Table) -> list[Table]:
+    """The sets of products ``left``·g·``right`` of two subgroups, each sorted, by their smallest elements."""
+    rest, cosets = np.ones(len(t), bool), []
+    for g in range(len(t)):
+        if rest[g]:
+            coset = np.unique(t[t[left, g]][:, right])
+            rest[coset] = False
+            cosets.append(coset)
+    return cosets
+
+
+def open_pair(t: Table, elements: Sequence[int]) -> tuple[int, int, int]:
+    """Two elements, or the identity twice, and their product, which is not among the elements.
+
+    >>> open_pair(np.array([[0, 1, 2], [1, 2, 0], [2, 0, 1]]), [0, 1])
+    (1, 1, 2)
+    """
+    inside = set(elements)
+    pairs = ((a, b) for a in [0, *elements] for b in [0, *elements])
+    return next((a, b, int(t[a, b])) for a, b in pairs if int(t[a, b]) not in inside)

@@ -8,7 +8,8 @@ from ..._checked import checked
 from ..._numerics import require_memory
 from ...errors import InputError, ParseError, SubgroupError
 from .._representation import Representation, direct_sum
-from ..finite._finite_group import FiniteGroup, Subgroup
+from ..finite._finite_group import FiniteGroup
+from ..finite._subgroup import Subgroup
 from ..lie import O2, O3, SO2, SO3
 from ..lie._compact import CompactLieGroup
 

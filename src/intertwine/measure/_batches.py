@@ -116,12 +116,12 @@ class Fitting:
 
     def __call__(self, run: Callable[..., R], *parts: Tensor) -> list[R]:
         """``run`` on these tensors, which are cut along their first axis if need be; one result for each piece."""
-        found: list[R] = []
+        results: list[R] = []
         start, length = 0, len(parts[0])
         while start < length:
             size = length - start if self.size is None else min(self.size, length - start)
             try:
-                found.append(run(*(self._moved(part[start : start + size]) for part in parts)))
+                results.append(run(*(self._moved(part[start : start + size]) for part in parts)))
                 start += size
                 continue
             except (RuntimeError, MemoryError) as error:
@@ -130,7 +130,7 @@ class Fitting:
                 reason = (str(error).splitlines() or [""])[0]
             # Outside of the except block, because the trace of the error holds on to what was computed.
             self._halve(size, parts[0], reason)
-        return found
+        return results
 
     def _moved(self, part: Tensor) -> Tensor:
         return part if self.device is None else part.to(self.device)

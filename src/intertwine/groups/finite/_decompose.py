@@ -40,14 +40,14 @@ def _pieces(atom: Representation, irreps: tuple[Representation, ...]) -> list[tu
         values, vectors = torch.linalg.eigh(gram)
         root = vectors @ values.sqrt().diag() @ vectors.T
         matrices = root @ matrices @ torch.linalg.inv(root)
-    found: list[tuple[int, Tensor]] = []
+    pieces: list[tuple[int, Tensor]] = []
     for k, psi in enumerate(irreps):
         copies = as_count(atom.group.intertwining_number(psi, atom) / psi.endomorphism_dim, who=f"copies of {psi.name}")
-        found += [(k, copy) for copy in _isometries(matrices, psi, copies)]
+        pieces += [(k, copy) for copy in _isometries(matrices, psi, copies)]
     if root is not None:
         back = torch.linalg.inv(root)
-        found = [(k, back @ copy) for k, copy in found]
-    return found
+        pieces = [(k, back @ copy) for k, copy in pieces]
+    return pieces
 
 
 def _isometries(matrices: Tensor, psi: Representation, copies: int) -> list[Tensor]:
@@ -56,21 +56,21 @@ def _isometries(matrices: Tensor, psi: Representation, copies: int) -> list[Tens
     Averaging rho(g) X psi(g)⁻¹ over the group makes any X an intertwiner; TᵀT then commutes with psi and is symmetric,
     hence a multiple of the identity, so that T is an isometry up to scale.
     """
-    found: list[Tensor] = []
+    isometries: list[Tensor] = []
     if not copies:
-        return found
+        return isometries
     first_rows = psi.matrices[:, :, 0]  # psi(g)⁻¹ = psi(g)ᵀ, of which only the first row meets E_i0
     for i in range(matrices.shape[1]):
         t = torch.einsum("ga,gb->ab", matrices[:, :, i], first_rows) / len(matrices)
         for _ in range(2):
-            for copy in found:
+            for copy in isometries:
                 t = t - copy @ (copy.T @ t)
         size = (t * t).sum() / t.shape[1]
         # A copy that e_i hardly touches would be computed with few digits; a later e_i touches it more.
         if float(size) > RANK_TOLERANCE:
-            found.append(t / size.sqrt())
-        if len(found) == copies:
-            return found
+            isometries.append(t / size.sqrt())
+        if len(isometries) == copies:
+            return isometries
     raise NumericalError(
-        "decompose", expected=f"{copies} copies of {psi.name}", got=str(len(found)), fix="Is rho a homomorphism?"
+        "decompose", expected=f"{copies} copies of {psi.name}", got=str(len(isometries)), fix="Is rho a homomorphism?"
     )

@@ -98,15 +98,15 @@ def irrep_of_frequency(group: FiniteGroup, frequency: int, parity: int | None, *
     wanted += [exact[1]] if parity is None else []
     wanted += ["trivial"] if frequency == 0 and parity in (None, 1) else []
     whole = isinstance(frequency, int) and not isinstance(frequency, bool)
-    found = next((by_name[name] for name in wanted if name in by_name), None) if whole else None
-    if found is None:
+    irrep = next((by_name[name] for name in wanted if name in by_name), None) if whole else None
+    if irrep is None:
         raise InputError(
             who,
             expected=f"one of {_listed(list(by_name))}",
             got=f"frequency {frequency!r}" + (f" with parity {parity!r}" if parity is not None else ""),
             fix="A parity, +1 or -1, tells apart the one-dimensional irreducibles of one frequency.",
         )
-    return found
+    return irrep
 
 
 def cyclic_table(n: int) -> Table:

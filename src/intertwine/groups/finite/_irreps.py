@@ -36,15 +36,15 @@ def _compute(table: Table) -> tuple[Tensor, ...]:
     require_memory(
         4 * n * n, who="irreps", what=f"the regular representation of a group of order {n}", fix="Use a smaller group."
     )
-    found = [_canonical(_one_irreducible(table, part), table) for part in _isotypic_bases(table)]
-    _require_complete(found, table)
+    irreps = [_canonical(_one_irreducible(table, part), table) for part in _isotypic_bases(table)]
+    _require_complete(irreps, table)
 
     def rank(m: Tensor) -> tuple[bool, int, list[float]]:
         character = torch.einsum("gii->g", m)
         trivial = m.shape[1] == 1 and bool((character > 0.5).all())
         return (not trivial, m.shape[1], [-round(float(c), 6) for c in character])
 
-    return tuple(sorted(found, key=rank))
+    return tuple(sorted(irreps, key=rank))
 
 
 def _draws(size: int) -> Iterator[Tensor]:
@@ -145,7 +145,7 @@ def _restricted(copy: Tensor, table: Table) -> Tensor:
     return torch.stack([copy[t[g]].T @ copy for g in range(len(t))])
 
 
-def _canonical(found: tuple[Tensor, int], table: Table) -> Tensor:
+def _canonical(irreducible: tuple[Tensor, int], table: Table) -> Tensor:
     """The same irreducible in a basis that does not depend on how it was found.
 
     Let e be a vector on a line singled out by the group: fixed (or negated) by an element g, such lines forming one
@@ -153,7 +153,7 @@ def _canonical(found: tuple[Tensor, int], table: Table) -> Tensor:
     and of the copy, hence the same on every machine up to rounding. Rotations come out as rotation matrices, the
     mirror of a dihedral group as diag(1, -1).
     """
-    m, c = found
+    m, c = irreducible
     d = m.shape[1]
     if d == 1:
         return m.round()
@@ -204,12 +204,12 @@ def _lines(m: Tensor, table: Table) -> Iterator[Tensor]:
             yield m[torch.from_numpy(_tables.closure(table, [g, k]))].mean(0)
 
 
-def _require_complete(found: list[Tensor], table: Table) -> None:
+def _require_complete(irreps: list[Tensor], table: Table) -> None:
     """The irreducibles must be homomorphisms and account for the whole regular representation."""
     n = len(table)
     generators = _tables.small_generating_set(table)
     total = 0
-    for m in found:
+    for m in irreps:
         d = m.shape[1]
         endomorphisms = round(float((torch.einsum("gii->g", m) ** 2).mean()))
         total += d * d // endomorphisms

@@ -28,9 +28,9 @@ def isomorphism(source: FiniteGroup, target: FiniteGroup) -> tuple[int, ...] | N
     gens = source.generators
     choices = [[h for h in range(target.order) if others[h] == colors[g]] for g in gens]
     for images in product(*choices):
-        found = _extend(source, target, dict(zip(gens, images, strict=True)))
-        if found is not None:
-            return found
+        extended = _extend(source, target, dict(zip(gens, images, strict=True)))
+        if extended is not None:
+            return extended
     return None
 
 
@@ -56,10 +56,10 @@ def _extend(source: FiniteGroup, target: FiniteGroup, images: dict[int, int]) ->
                 frontier.append(b)
             elif known[b] != image:
                 return None
-    found = np.array([known[g] for g in range(source.order)])
-    if len(np.unique(found)) < source.order:
+    values = np.array([known[g] for g in range(source.order)])
+    if len(np.unique(values)) < source.order:
         return None
-    return tuple(found.tolist())
+    return tuple(values.tolist())
 
 
 @checked
@@ -125,8 +125,8 @@ def _nonabelian(order: int) -> tuple[FiniteGroup, ...]:
 
 
 def _abelian(order: int) -> list[FiniteGroup]:
-    found: list[FiniteGroup] = [Cyclic(order)]
+    groups: list[FiniteGroup] = [Cyclic(order)]
     for k in range(2, order):
         if order % k == 0 and (order // k) % k == 0:
-            found.append(direct_product(Cyclic(order // k), Cyclic(k)))
-    return found
+            groups.append(direct_product(Cyclic(order // k), Cyclic(k)))
+    return groups

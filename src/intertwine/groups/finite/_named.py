@@ -156,10 +156,10 @@ def _axis_cycle() -> np.ndarray:
 
 
 def _matrix_group(generators: Sequence[np.ndarray]) -> tuple[Table, torch.Tensor]:
-    found = _tables.enumerate_group(
+    group = _tables.enumerate_group(
         list(generators), np.eye(3), lambda a, b: snapped(a @ b), lambda m: (m.round(6) + 0.0).tobytes(), who="motions"
     )
-    return found.table, torch.from_numpy(np.stack(found.members))
+    return group.table, torch.from_numpy(np.stack(group.members))
 
 
 def _permuting(members: list[tuple[int, ...]]) -> dict[str, Any]:

@@ -53,11 +53,11 @@ def subgroup_classes(group: FiniteGroup) -> tuple[SubgroupClass, ...]:
         )
     if group.digest not in _KEPT:
         _KEPT[group.digest] = _enumerate(group)
-    found = [(Subgroup(group, members), size) for members, size in _KEPT[group.digest]]
-    names = [structure_name(subgroup) for subgroup, _ in found]
+    classes = [(Subgroup(group, members), size) for members, size in _KEPT[group.digest]]
+    names = [structure_name(subgroup) for subgroup, _ in classes]
     seen: Counter[str] = Counter()
     out = []
-    for (subgroup, size), name in zip(found, names, strict=True):
+    for (subgroup, size), name in zip(classes, names, strict=True):
         seen[name] += 1
         numbered = f"{name}#{seen[name]}" if seen[name] > 1 else name
         subgroup.name = numbered
@@ -73,7 +73,7 @@ def _enumerate(group: FiniteGroup) -> tuple[tuple[Table, int], ...]:
     cyclic = _prime_power_generators(t)
     seen: set[bytes] = set()
     queue: list[tuple[Table, tuple[int, ...]]] = []
-    found: list[tuple[Table, int]] = []
+    classes: list[tuple[Table, int]] = []
 
     def add(members: Table, generators: tuple[int, ...]) -> None:
         mask = np.zeros(n, bool)
@@ -86,7 +86,7 @@ def _enumerate(group: FiniteGroup) -> tuple[tuple[Table, int], ...]:
         seen.update(conjugates)
         queue.append((members, generators))
         smallest = np.flatnonzero(max(masks, key=bytes))  # the conjugate with the earliest elements
-        found.append((smallest, len(conjugates)))
+        classes.append((smallest, len(conjugates)))
 
     add(np.array([0]), ())
     at = 0
@@ -97,7 +97,7 @@ def _enumerate(group: FiniteGroup) -> tuple[tuple[Table, int], ...]:
             if z not in inside:
                 add(_tables.closure(t, (*generators, z)), (*generators, z))
         at += 1
-    return tuple(sorted(found, key=lambda entry: (len(entry[0]), entry[1], entry[0].tolist())))
+    return tuple(sorted(classes, key=lambda entry: (len(entry[0]), entry[1], entry[0].tolist())))
 
 
 def _prime_power_generators(t: Table) -> list[int]:

@@ -115,17 +115,17 @@ class CompactLieGroup(LieGroup):
         )
         g, weights = self.class_quadrature(2 * degree)
         weighted = weights * atom.character(g)
-        found: list[tuple[int, LieRepresentation, int]] = []
+        counted: list[tuple[int, LieRepresentation, int]] = []
         for k, psi in enumerate(irreps):
             if psi.degree <= degree:
                 character = psi.character(g)
                 copies = (weighted * character).sum() / (weights * character**2).sum()
                 count = as_count(copies, who=f"copies of {psi.name} in {atom.name}")
-                found += [(k, psi, count)] if count else []
+                counted += [(k, psi, count)] if count else []
         root, evaluate = self._orthogonalized(atom, degree)
-        candidates = self._candidates(evaluate, degree, [psi for _, psi, _ in found])
+        candidates = self._candidates(evaluate, degree, [psi for _, psi, _ in counted])
         pieces: list[tuple[int, Tensor]] = []
-        for (k, psi, count), spanning in zip(found, candidates, strict=True):
+        for (k, psi, count), spanning in zip(counted, candidates, strict=True):
             isometries = _orthogonal_copies(spanning, count, who=f"{self.name}.decompose", what=psi.name)
             self._require_intertwining(evaluate, psi, isometries, atom)
             pieces += [(k, t if root is None else torch.linalg.solve(root, t)) for t in isometries]
@@ -168,15 +168,15 @@ def _orthogonal_copies(spanning: Tensor, count: int, *, who: str, what: str) -> 
     passed over, since others reach the same copies. What remains of T intertwines too, so TᵀT commutes with an
     irreducible and is symmetric: a multiple of the identity.
     """
-    found: list[Tensor] = []
+    copies: list[Tensor] = []
     for _ in range(count):
         sizes = (spanning * spanning).sum((1, 2)) / spanning.shape[2]
         if float(sizes.max()) < RANK_TOLERANCE:
-            raise NumericalError(who, expected=f"{count} copies of {what}", got=f"{len(found)}", fix=_ASK)
+            raise NumericalError(who, expected=f"{count} copies of {what}", got=f"{len(copies)}", fix=_ASK)
         t = spanning[int((sizes >= sizes.mean() / 2).to(torch.int8).argmax())]
-        for copy in found:
+        for copy in copies:
             t = t - copy @ (copy.T @ t)
         t = t / ((t * t).sum() / t.shape[1]).sqrt()
-        found.append(t)
+        copies.append(t)
         spanning = spanning - t @ (t.T @ spanning)
-    return found
+    return copies

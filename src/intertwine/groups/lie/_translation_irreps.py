@@ -86,8 +86,8 @@ def _wave_spaces(x: Tensor, *, who: str) -> list[tuple[Tensor, Tensor]]:
         k = tuple(wave.tolist())
         if k >= tuple(-c for c in k):  # the conjugate of v has the wave vector -k and spans the same real waves
             spaces.setdefault(tuple(c + 0.0 for c in k), []).append(v)
-    found = []
+    projectors = []
     for k in sorted(spaces, key=lambda k: (sum(c * c for c in k), k)):
         v = torch.stack(spaces[k], dim=1)
-        found.append((torch.tensor(k, dtype=torch.float64), (v @ v.mH).real * (2 if any(k) else 1)))
-    return found
+        projectors.append((torch.tensor(k, dtype=torch.float64), (v @ v.mH).real * (2 if any(k) else 1)))
+    return projectors

@@ -57,30 +57,32 @@ class Audit:
 
     def reading(self, metric: str, symmetry: str | None = None, layer: str = "") -> Reading:
         """The one number of this metric, symmetry and layer."""
-        own = [r for r in self.readings if r.metric == metric and r.layer == layer and symmetry in (None, r.symmetry)]
-        if not own:
+        matching = [
+            r for r in self.readings if r.metric == metric and r.layer == layer and symmetry in (None, r.symmetry)
+        ]
+        if not matching:
             raise InputError(
                 "audit",
                 expected=f"a metric that was measured: {', '.join(sorted({r.metric for r in self.readings}))}",
                 got=f"{metric} {symmetry or ''} {layer}".strip(),
                 fix="Look at audit.readings.",
             )
-        return own[0]
+        return matching[0]
 
     def judge(self, gates: Sequence[Gate]) -> list[tuple[Gate, Reading, bool]]:
         """Every reading that a gate is about, and whether it keeps the bound."""
-        found = []
+        judged = []
         for gate in gates:
-            own = gate.judge(self.readings)
-            if not own:
+            verdicts = gate.judge(self.readings)
+            if not verdicts:
                 raise InputError(
                     "gate",
                     expected=f"a metric that was measured: {', '.join(sorted({r.metric for r in self.readings}))}",
                     got=gate.metric,
                     fix="Gate on one of these, or give data with labels for accuracies.",
                 )
-            found += [(gate, reading, kept) for reading, kept in own]
-        return found
+            judged += [(gate, reading, kept) for reading, kept in verdicts]
+        return judged
 
     def save(self, folder: str | Path, gates: Sequence[Gate] = ()) -> None:
         """Write ``audit.json``, ``audit.csv`` and ``audit.xml``, each whole or not at all.
@@ -141,8 +143,8 @@ def audit(
         progress: called with the step, how many are done and how many there are.
 
     >>> net = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten())
-    >>> found = audit(net, torch.rand(8, 1, 9, 9), "hflip")
-    >>> found.reading("invariance_error").n
+    >>> result = audit(net, torch.rand(8, 1, 9, 9), "hflip")
+    >>> result.reading("invariance_error").n
     8
     """
     if budget is not None and not 0 < budget < math.inf:
@@ -191,10 +193,10 @@ def _common_rank(symmetries: Sequence[Symmetry]) -> int:
 def _subject(model: nn.Module, data: Images, max_images: int, batch_size: int, rank: int) -> Subject:
     parts = list(batches(data, who="audit", batch_size=batch_size, max_images=max_images, rank=rank))
     labels = torch.cat([part[1] for part in parts]) if all(len(part) > 1 for part in parts) else None
-    found = torch.cat([part[0] for part in parts])
-    if not bool(torch.isfinite(found).all()):
+    images = torch.cat([part[0] for part in parts])
+    if not bool(torch.isfinite(images).all()):
         raise InputError("audit", expected="finite images", got="NaN or infinity", fix="Look at the data.")
-    return Subject.of(model, found, labels, batch_size=batch_size)
+    return Subject.of(model, images, labels, batch_size=batch_size)
 
 
 def _plan(subject: Subject, groups: Sequence[Symmetry]) -> list[tuple[Step, Symmetry | None]]:
@@ -239,15 +241,15 @@ def _done(step: Step, group: Symmetry | None, subject: Subject, folder: Path | N
     kept = read_part(folder, key)
     if kept is not None:
         return kept
-    found = step.measure(subject, group)
-    write_part(folder, key, found)
-    return found
+    findings = step.measure(subject, group)
+    write_part(folder, key, findings)
+    return findings
 
 
-def _add(result: Audit, found: Findings) -> None:
-    result.readings += [reading for reading in found.readings if reading not in result.readings]
-    result.notes += [note for note in found.notes if note not in result.notes]
-    result.arrays |= found.arrays
+def _add(result: Audit, findings: Findings) -> None:
+    result.readings += [reading for reading in findings.readings if reading not in result.readings]
+    result.notes += [note for note in findings.notes if note not in result.notes]
+    result.arrays |= findings.arrays
 
 
 def digest(model: nn.Module) -> str:

@@ -47,14 +47,14 @@ def require_writable(folder: Path) -> None:
     (folder / ".probe").unlink(missing_ok=True)
 
 
-def write_part(folder: Path, key: str, found: Findings) -> None:
+def write_part(folder: Path, key: str, findings: Findings) -> None:
     """Keep what a step found; the pictures first, so that a part that is there is whole."""
-    if found.arrays:
-        write_arrays(folder / PARTS / f"{key}.safetensors", found.arrays)
+    if findings.arrays:
+        write_arrays(folder / PARTS / f"{key}.safetensors", findings.arrays)
     content = {
-        "readings": [reading.to_dict() for reading in found.readings],
-        "notes": [asdict(note) for note in found.notes],
-        "arrays": bool(found.arrays),
+        "readings": [reading.to_dict() for reading in findings.readings],
+        "notes": [asdict(note) for note in findings.notes],
+        "arrays": bool(findings.arrays),
     }
     write_whole(folder / PARTS / f"{key}.json", json.dumps(content).encode())
 

@@ -44,13 +44,13 @@ class Reading:
 
     @staticmethod
     def of(
-        found: Estimate, *, layer: str = "", kind: str = "", shape: str = "", symmetry: str | None = None
+        estimate: Estimate, *, layer: str = "", kind: str = "", shape: str = "", symmetry: str | None = None
     ) -> Reading:
         """From an estimate."""
-        low, high = found.interval if found.n > 1 else (None, None)  # one image says nothing about others
-        floor = None if found.floor is None else found.floor.mean
-        name = found.of if symmetry is None else symmetry
-        return Reading(found.metric, name, found.mean, layer, low, high, floor, found.n, kind, shape)
+        low, high = estimate.interval if estimate.n > 1 else (None, None)  # one image says nothing about others
+        floor = None if estimate.floor is None else estimate.floor.mean
+        name = estimate.of if symmetry is None else symmetry
+        return Reading(estimate.metric, name, estimate.mean, layer, low, high, floor, estimate.n, kind, shape)
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON; what is not there is left out."""
@@ -102,8 +102,8 @@ class Gate:
     def judge(self, readings: Iterable[Reading]) -> list[tuple[Reading, bool]]:
         """The readings of the whole network that it is about, and whether each keeps the bound."""
         lower = METRICS[self.metric].better == "lower"
-        own = [reading for reading in readings if reading.metric == self.metric and not reading.layer]
-        return [(r, r.value <= self.bound if lower else r.value >= self.bound) for r in own]
+        matching = [reading for reading in readings if reading.metric == self.metric and not reading.layer]
+        return [(r, r.value <= self.bound if lower else r.value >= self.bound) for r in matching]
 
 
 def metric_named(name: str) -> str:

@@ -29,14 +29,14 @@ define(
     "1 if argmax Φ(x) is the label, else 0",
     "",
     "higher",
-    "share of images that are classified rightly, as they are",
+    "share of images that are classified correctly, as they are",
 )
 define(
     "transformed_accuracy",
     "1 if argmax Φ(τx) is the label, else 0; mean over τ ≠ 1",
     "",
     "higher",
-    "share of images that are classified rightly after the transformation",
+    "share of images that are classified correctly after the transformation",
 )
 
 
@@ -168,7 +168,7 @@ def _accuracy(subject: Subject, symmetry: Symmetry | None) -> Findings:
 
 
 def _hits(subject: Subject, maps: Sequence[Callable[[Tensor], Tensor]]) -> Tensor:
-    """For each image the share of maps after which it is classified rightly."""
+    """For each image the share of maps after which it is classified correctly."""
     hits: list[Tensor] = []
     with measuring(subject.model) as device:
 
@@ -185,14 +185,14 @@ def _hits(subject: Subject, maps: Sequence[Callable[[Tensor], Tensor]]) -> Tenso
 @step("layers")
 def _layers(subject: Subject, symmetry: Symmetry | None) -> Findings:
     group = _required(symmetry)
-    found = layer_errors(subject.model, subject.images, group, batch_size=max(1, subject.batch_size // group.order))
+    errors = layer_errors(subject.model, subject.images, group, batch_size=max(1, subject.batch_size // group.order))
     readings = []
-    for layer in found.layers:
+    for layer in errors.layers:
         about = {"layer": layer.name, "kind": layer.kind, "shape": " x ".join(map(str, layer.shape))}
         if layer.equivariance is not None:
             readings.append(Reading.of(layer.equivariance, **about))
         readings.append(Reading.of(layer.invariance, **about))
-    return Findings(readings, [Note(name, reason) for name, reason in found.skipped])
+    return Findings(readings, [Note(name, reason) for name, reason in errors.skipped])
 
 
 @step(
@@ -200,8 +200,8 @@ def _layers(subject: Subject, symmetry: Symmetry | None) -> Findings:
 )
 def _shifts(subject: Subject, symmetry: Symmetry | None) -> Findings:
     shift = max(1, min(4, min(subject.images.shape[-2:]) // 4))
-    found = shift_consistency(subject.model, subject.images, shift=shift, batch_size=min(32, subject.batch_size))
-    return Findings([Reading.of(found)])
+    consistency = shift_consistency(subject.model, subject.images, shift=shift, batch_size=min(32, subject.batch_size))
+    return Findings([Reading.of(consistency)])
 
 
 @step("small motions", per_symmetry=False, passes=lambda _: 15.0, applies=lambda subject: subject.is_plane)

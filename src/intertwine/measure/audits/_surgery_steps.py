@@ -52,7 +52,7 @@ define(
 )
 define(
     "gcnn_barrier_without_repair",
-    "the same with batch norms measured anew only",
+    "the same with batch norms recomputed only",
     "",
     "lower",
     "the barrier without restoring the statistics of hidden layers",
@@ -108,12 +108,12 @@ def _channels(subject: Subject, symmetry: Symmetry | None) -> Findings:
         return Findings()
     try:
         matching = match(subject.model, subject.images, group, constrained=False, batch_size=subject.batch_size)
-        found = _matched(subject, matching, group)
+        findings = _matched(subject, matching, group)
         if subject.classifies:
-            found.readings += _barriers(subject, matching, group)
+            findings.readings += _barriers(subject, matching, group)
     except Exception as error:  # somebody's network may fail in any way, and the rest of the audit must not be lost
         return Findings(notes=[Note(f"channels, {group.name}", f"cannot be matched: {_told(error)}")])
-    return found
+    return findings
 
 
 def _matched(subject: Subject, matching: Matching, group: Symmetry) -> Findings:
@@ -151,7 +151,7 @@ def _orders(counts: Mapping[int, int]) -> Tensor:
 
 def _barriers(subject: Subject, matching: Matching, group: Symmetry) -> list[Reading]:
     data = subject.images, subject.labels
-    found = gcnn_barrier(
+    barrier = gcnn_barrier(
         subject.model,
         subject.images,
         group,
@@ -161,11 +161,11 @@ def _barriers(subject: Subject, matching: Matching, group: Symmetry) -> list[Rea
     )
     n = len(subject.images)
     return [
-        Reading("moved_accuracy", group.name, found.plain.second, n=n),
+        Reading("moved_accuracy", group.name, barrier.plain.second, n=n),
         # Relative to the mean accuracy, which has to be there.
-        Reading("gcnn_barrier", group.name, found.repaired.relative, n=n),
-        Reading("gcnn_barrier_without_repair", group.name, found.plain.relative, n=n),
-    ][: 3 if found.plain.first + found.plain.second > 0 else 1]
+        Reading("gcnn_barrier", group.name, barrier.repaired.relative, n=n),
+        Reading("gcnn_barrier_without_repair", group.name, barrier.plain.relative, n=n),
+    ][: 3 if barrier.plain.first + barrier.plain.second > 0 else 1]
 
 
 @step("symmetrized", passes=lambda order: 3.0 * order, applies=_can_be_cut)
@@ -185,7 +185,7 @@ def _symmetrized(subject: Subject, symmetry: Symmetry | None) -> Findings:
     fields = [
         f"{name}: {', '.join(f'{n} of size {k}' for k, n in sizes.items())}" for name, sizes in twin.fields.items()
     ]
-    text = f"{twin.free_parameters} free numbers; orbits of channels: {'; '.join(fields)}"
+    text = f"{twin.free_parameters} free parameters; orbits of channels: {'; '.join(fields)}"
     return Findings(readings, [Note(f"symmetrized, {group.name}", text)])
 
 

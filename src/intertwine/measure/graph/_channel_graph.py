@@ -190,8 +190,8 @@ class _Tracer:
                 elif node.op == "call_function":
                     self.values[node] = self._call(node)
                 elif node.op == "output":
-                    found = fx.map_arg(node.args, lambda n: self.values[n])
-                    outputs = _tensors(found)
+                    returned = fx.map_arg(node.args, lambda n: self.values[n])
+                    outputs = _tensors(returned)
                     for t in outputs:
                         self.axes.pin_all(t.label, "")
                     self.output = outputs[0].label if outputs else ()
@@ -228,12 +228,12 @@ class _Tracer:
         call = Call(self.axes, ordered, out, f"{module_of(node) or 'network'} ({name})")
         handler = RULES.get(name)
         label = handler(call) if handler else unknown(call, "this operation is not understood")
-        found = _labeled(out, label)
-        if isinstance(found, Labeled):
-            self.streams.append((node, found.label))
-            if name == "add" and self._adds_streams(ordered, found):
+        result = _labeled(out, label)
+        if isinstance(result, Labeled):
+            self.streams.append((node, result.label))
+            if name == "add" and self._adds_streams(ordered, result):
                 self.blocks[module_of(node)] = None
-        return found
+        return result
 
     def _adds_streams(self, args: list[Any], out: Labeled) -> bool:
         terms = [a for a in args if isinstance(a, Labeled) and a.name is None and a.shape == out.shape]
@@ -264,7 +264,7 @@ class _Tracer:
             untraced=tuple(Untraced(where, n) for where, n in untraced.items()),
             lost=tuple(self.axes.lost),
             colors_cut=self.axes.colors_cut,
-            sites={name: found for name, found in sites.items() if found},
+            sites={name: places for name, places in sites.items() if places},
             blocks=tuple(b for b in self.blocks if b),
             output=tuple(resolve(a) for a in self.output),
             program=self.program,
@@ -275,21 +275,21 @@ class _Tracer:
 
     def _names(self, parameters: dict[str, Label]) -> dict[Atom, str]:
         """Each group is called after the first module that makes its channels."""
-        found: dict[Atom, str] = {}
+        names: dict[Atom, str] = {}
         used = Counter[str]()
         order = [self.inputs[n.name] for n in self.program.graph.nodes if n.name in self.inputs]
         for name in sorted(parameters, key=lambda n: order.index(n)):
             for axis in parameters[name]:
                 for segment in axis:
                     for factor in segment:
-                        if factor.atom is not None and factor.atom not in found:
+                        if factor.atom is not None and factor.atom not in names:
                             base = name.rpartition(".")[0] or name
                             used[base] += 1
-                            found[factor.atom] = base if used[base] == 1 else f"{base}#{used[base]}"
-        return found
+                            names[factor.atom] = base if used[base] == 1 else f"{base}#{used[base]}"
+        return names
 
     def _sites(self, names: dict[Atom, str]) -> dict[str, tuple[Site, ...]]:
-        found: dict[str, list[Site]] = {name: [] for name in names.values()}
+        by_group: dict[str, list[Site]] = {name: [] for name in names.values()}
         for node, label in self.streams:
             shape = self.values[node].shape
             for k, axis in enumerate(label):
@@ -302,15 +302,15 @@ class _Tracer:
                         positions = int(torch.Size(shape[1:]).numel()) // shape[k]
                         nonlinear = _operation(node.target) in NONLINEAR
                         site = Site(node.name, module_of(node), k, start, size, positions, nonlinear)
-                        found[names[segment[0].atom]].append(site)
+                        by_group[names[segment[0].atom]].append(site)
                     start += size
-        return {name: tuple(sites) for name, sites in found.items()}
+        return {name: tuple(sites) for name, sites in by_group.items()}
 
 
-def _tensors(found: Any) -> list[Labeled]:
-    if isinstance(found, Labeled):
-        return [found]
-    return [t for f in found for t in _tensors(f)] if isinstance(found, list | tuple) else []
+def _tensors(value: Any) -> list[Labeled]:
+    if isinstance(value, Labeled):
+        return [value]
+    return [t for f in value for t in _tensors(f)] if isinstance(value, list | tuple) else []
 
 
 def _bare(value: Any) -> Any:

@@ -144,16 +144,16 @@ def require_preserved(model: nn.Module, graph: ChannelGraph, input_shape: Sequen
             return max(float((a - b).abs().max()) for a, b in zip(before, after, strict=True)) / scale
 
         state = {name: value.clone() for name, value in state.items()}
-        found = difference(permutations)
-        if not found <= 1e-10:
+        error = difference(permutations)
+        if not error <= 1e-10:
             guilty = [name for name, p in permutations.items() if not difference({name: p}) <= 1e-10]
             raise InputError(
                 "channel_graph",
                 expected="permutations of hidden channels that preserve the output",
-                got=f"a relative difference of {found:.1e}, from {', '.join(guilty[:5]) or 'several groups together'}",
+                got=f"a relative difference of {error:.1e}, from {', '.join(guilty[:5]) or 'several groups together'}",
                 fix="This network does something the tracer misreads; pass the module and report it.",
             )
-    return found
+    return error
 
 
 def _disturbed(model: nn.Module, seed: int) -> nn.Module:
@@ -180,12 +180,12 @@ def _load(model: nn.Module, state: Mapping[str, Tensor]) -> None:
         value.copy_(state[name])
 
 
-def _outputs(found: object) -> list[Tensor]:
-    if isinstance(found, Tensor):
-        return [found]
-    if isinstance(found, dict):
-        return [t for f in found.values() for t in _outputs(f)]
-    return [t for f in found for t in _outputs(f)] if isinstance(found, list | tuple) else []
+def _outputs(value: object) -> list[Tensor]:
+    if isinstance(value, Tensor):
+        return [value]
+    if isinstance(value, dict):
+        return [t for f in value.values() for t in _outputs(f)]
+    return [t for f in value for t in _outputs(f)] if isinstance(value, list | tuple) else []
 
 
 def checked_graph(model: nn.Module, input_shape: Sequence[int]) -> ChannelGraph:

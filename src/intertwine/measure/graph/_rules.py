@@ -37,15 +37,15 @@ class Call:
 
     def tensor(self, k: int) -> Labeled | None:
         """Argument k if it is a tensor."""
-        found = self.args[k] if k < len(self.args) else None
-        return found if isinstance(found, Labeled) else None
+        argument = self.args[k] if k < len(self.args) else None
+        return argument if isinstance(argument, Labeled) else None
 
     def need(self, k: int) -> Labeled:
         """Argument k, which the operation's schema promises to be a tensor."""
-        found = self.tensor(k)
-        if found is None:
+        tensor = self.tensor(k)
+        if tensor is None:
             raise TypeError(f"{self.where}: argument {k} is no tensor")
-        return found
+        return tensor
 
     def get(self, k: int, default: Any = None) -> Any:
         """Argument k, or the default."""
@@ -112,24 +112,24 @@ def _map_out(out: Any, make: Callable[[Tensor], Label]) -> Any:
 
 def resized(label: Label, shape: Sequence[int]) -> Label:
     """The same axes where sizes agree; rows and columns of another number where they do not."""
-    found = []
+    axes = []
     for axis, n in zip(label, shape, strict=True):
         same = extent(axis) == n
-        found.append(axis if same else plane(kind_of(axis), n) if kind_of(axis) in "hw" else fixed(n))
-    return tuple(found)
+        axes.append(axis if same else plane(kind_of(axis), n) if kind_of(axis) in "hw" else fixed(n))
+    return tuple(axes)
 
 
 def broadcast(call: Call, tensors: Sequence[Labeled]) -> Label:
     """Elementwise: axes are aligned from the right, axes of size 1 follow the others."""
     shape = tuple(call.out.shape)
-    found: list[Axis] = [fixed(1)] * len(shape)
+    label: list[Axis] = [fixed(1)] * len(shape)
     for t in tensors:
         for k in range(1, len(t.shape) + 1):
             if t.shape[-k] == shape[-k] and shape[-k] > 1:
-                found[-k] = t.label[-k] if extent(found[-k]) == 1 else call.unify(found[-k], t.label[-k])
+                label[-k] = t.label[-k] if extent(label[-k]) == 1 else call.unify(label[-k], t.label[-k])
             elif shape[-k] == 1 and kind_of(t.label[-k]) != "f":  # rows and columns of a single pixel
-                found[-k] = t.label[-k]
-    return tuple(found)
+                label[-k] = t.label[-k]
+    return tuple(label)
 
 
 @rule(*ELEMENTWISE.split())

@@ -14,7 +14,7 @@ from ._rules import Call, Labeled, broadcast, rule, unknown
 def _reshape(call: Call) -> Label:
     x = call.need(0)
     before, after, label = list(x.shape), list(call.out.shape), list(x.label)
-    found: list[Axis] = []
+    reshaped: list[Axis] = []
     i = j = 0
     while i < len(before) or j < len(after):
         if i < len(before) and before[i] == 1 and not (j < len(after) and after[j] == 1):
@@ -23,7 +23,7 @@ def _reshape(call: Call) -> Label:
         if j < len(after) and after[j] == 1:
             i += i < len(before) and before[i] == 1
             j += 1
-            found.append(fixed(1))
+            reshaped.append(fixed(1))
             continue
         # The shortest runs of axes on both sides with equal products belong together.
         start, first = i, j
@@ -35,8 +35,8 @@ def _reshape(call: Call) -> Label:
             else:
                 q, j = q * after[j], j + 1
         joined = call.axes.merge(label[start:i], f"{call.where}: axes that cannot be flattened together")
-        found += call.axes.unflatten(joined, after[first:j], f"{call.where}: a reshape divides the channels")
-    return tuple(found)
+        reshaped += call.axes.unflatten(joined, after[first:j], f"{call.where}: a reshape divides the channels")
+    return tuple(reshaped)
 
 
 @rule("permute")

@@ -55,10 +55,10 @@ def best_involution(scores: Tensor, *, dead: Tensor | None = None) -> Tensor:
     from scipy.optimize import linear_sum_assignment
 
     n = len(scores)
-    found = torch.arange(n)
+    permutation = torch.arange(n)
     live = torch.arange(n) if dead is None else torch.nonzero(~dead.cpu())[:, 0]
     if len(live) < 2:
-        return found
+        return permutation
     s = scores.double().cpu().numpy()[np.ix_(live.numpy(), live.numpy())]
     s = (s + s.T) / 2
     p = linear_sum_assignment(s, maximize=True)[1]
@@ -66,8 +66,8 @@ def best_involution(scores: Tensor, *, dead: Tensor | None = None) -> Tensor:
     gap = float(s[np.arange(len(s)), p].sum() - s[np.arange(len(s)), split].sum())
     if odd and gap > 1e-12 * len(s):
         split = _matching(s, p, split, gap)
-    found[live] = live[torch.from_numpy(split)]
-    return found
+    permutation[live] = live[torch.from_numpy(split)]
+    return permutation
 
 
 def _split_cycles(s: np.ndarray, p: np.ndarray) -> tuple[np.ndarray, bool]:
@@ -89,7 +89,7 @@ def _split_cycles(s: np.ndarray, p: np.ndarray) -> tuple[np.ndarray, bool]:
 
 
 def _cycles(p: np.ndarray) -> list[np.ndarray]:
-    seen, found = np.zeros(len(p), bool), []
+    seen, all_cycles = np.zeros(len(p), bool), []
     for start in range(len(p)):
         cycle, k = [], start
         while not seen[k]:
@@ -97,8 +97,8 @@ def _cycles(p: np.ndarray) -> list[np.ndarray]:
             cycle.append(k)
             k = p[k]
         if cycle:
-            found.append(np.array(cycle))
-    return found
+            all_cycles.append(np.array(cycle))
+    return all_cycles
 
 
 def _pair(out: np.ndarray, pairs: np.ndarray) -> None:

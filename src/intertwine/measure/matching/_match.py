@@ -50,19 +50,19 @@ class Matching:
 
     def order_histogram(self, element: int = 1) -> dict[str, dict[int, int]]:
         """For each group of channels, how many lie on a cycle of length 1, 2, 3, ... of the permutation."""
-        found = {}
+        histogram = {}
         for name, p in self.permutations[element].items():
             lengths, counts = cycle_lengths(p).unique(return_counts=True)
-            found[name] = dict(zip(lengths.tolist(), counts.tolist(), strict=True))
-        return found
+            histogram[name] = dict(zip(lengths.tolist(), counts.tolist(), strict=True))
+        return histogram
 
     def mean_correlation(self, element: int = 1) -> dict[str, float]:
         """The mean correlation of matched live channels, by group."""
-        found = {}
+        means = {}
         for name, values in self.correlations[element].items():
             live = values[~self.dead[name]]
-            found[name] = float(live.mean()) if len(live) else float("nan")
-        return found
+            means[name] = float(live.mean()) if len(live) else float("nan")
+        return means
 
 
 @checked
@@ -140,11 +140,11 @@ def match(
                     got=f"method='weight' for {symmetry.name}",
                     fix="Use method='activation', or constrained=False.",
                 )
-            found = {
+            permutations = {
                 g: weight_matching(graph, state, moved[g - 1], involution=constrained, seed=seed) for g in elements
             }
-            found[0] = {g.name: torch.arange(g.size) for g in graph.groups}
-            return Matching(symmetry, graph, found, {}, {}, method, constrained, shape)
+            permutations[0] = {g.name: torch.arange(g.size) for g in graph.groups}
+            return Matching(symmetry, graph, permutations, {}, {}, method, constrained, shape)
         if data is None:
             raise InputError("match", expected="images", got="none", fix="Activation matching needs data.")
         with measuring(model) as device:
@@ -235,10 +235,10 @@ def correlate(
     fitting = fit or Fitting("match")
     for x in images:
         fitting(run, x)
-    found: dict[str, list[tuple[Tensor, Tensor, Tensor]]] = {}
+    correlations: dict[str, list[tuple[Tensor, Tensor, Tensor]]] = {}
     for name, chosen in sites.items():
         parts = [moments[name, k] for k in range(len(chosen))]
-        found[name] = [
+        correlations[name] = [
             (
                 torch.stack([p[1][b].correlation() for p in parts]).mean(0),
                 torch.stack([p[0][0].dead for p in parts]).all(0),
@@ -246,7 +246,7 @@ def correlate(
             )
             for b in range(len(states) - 1)
         ]
-    return found
+    return correlations
 
 
 @checked

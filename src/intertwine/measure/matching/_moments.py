@@ -83,10 +83,10 @@ class CrossMoments:
         n = self.first.count
         covariance = self.sum / n - torch.outer(self.first.sum / n, self.second.sum / n)
         scale = torch.outer(self.first.variance.sqrt(), self.second.variance.sqrt()) + eps
-        found = (covariance / scale).nan_to_num(0, 0, 0)
-        found[self.first.dead] = 0
-        found[:, self.second.dead] = 0
-        return found
+        correlation = (covariance / scale).nan_to_num(0, 0, 0)
+        correlation[self.first.dead] = 0
+        correlation[:, self.second.dead] = 0
+        return correlation
 
 
 def samples(value: Tensor, site: Site) -> Tensor:
@@ -101,13 +101,13 @@ def chosen_sites(graph: ChannelGraph, *, every: bool = False) -> dict[str, tuple
     little), and of these at the last: in a residual stage, the output of its last block. With ``every``,
     at all of them.
     """
-    found = {}
+    chosen = {}
     for name, sites in graph.sites.items():
         kept = [s for s in sites if s.nonlinear] or list(sites)
         largest = max(s.positions for s in kept)
         kept = [s for s in kept if 16 * s.positions >= largest]
-        found[name] = tuple(kept if every else kept[-1:])
-    return found
+        chosen[name] = tuple(kept if every else kept[-1:])
+    return chosen
 
 
 def lockstep(
@@ -151,19 +151,19 @@ def _attribute(program: fx.GraphModule, path: str) -> object:
     return value
 
 
-def _first_tensor(found: object) -> Tensor:
-    while isinstance(found, list | tuple):
-        found = found[0]
-    return found  # type: ignore[return-value]
+def _first_tensor(value: object) -> Tensor:
+    while isinstance(value, list | tuple):
+        value = value[0]
+    return value  # type: ignore[return-value]
 
 
 def _last_uses(program: fx.GraphModule) -> dict[fx.Node, list[fx.Node]]:
     """For each node, the values that nobody needs after it."""
     seen: set[fx.Node] = set()
-    found: dict[fx.Node, list[fx.Node]] = {}
+    uses: dict[fx.Node, list[fx.Node]] = {}
     for node in reversed(program.graph.nodes):
         for used in node.all_input_nodes:
             if used not in seen and used.op != "placeholder":
                 seen.add(used)
-                found.setdefault(node, []).append(used)
-    return found
+                uses.setdefault(node, []).append(used)
+    return uses

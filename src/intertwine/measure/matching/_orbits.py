@@ -38,7 +38,7 @@ def best_orbits(group: FiniteGroup, moves: Mapping[int, np.ndarray]) -> dict[int
     """An action of the group on n points that (nearly) maximizes Σ_{g ≠ 1} Σ_j moves_g[j, g j]; row g: images.
 
     Every action is a disjoint union of orbits G/K. Orbits are grown place by place from every channel, and those that
-    gain most over fixed points are taken first. Then one place of every orbit is emptied at a time and filled anew,
+    gain most over fixed points are taken first. Then one place of every orbit is emptied at a time and filled again,
     which is a linear assignment, solved exactly; orbits that do not pay are dissolved, and fixed points may form new
     ones, until nothing improves. For few channels this is repeated from disturbed beginnings. It is a heuristic: each
     step is best for what the others left, the whole need not be. The result is an action whatever the scores are.
@@ -54,10 +54,10 @@ def best_orbits(group: FiniteGroup, moves: Mapping[int, np.ndarray]) -> dict[int
     if n <= _FEW:
         starts += [(allowed, _disturbed(moves, seed)) for allowed, _ in starts for seed in range(_STARTS)]
     for allowed, seen in starts:
-        found = _search(allowed, moves, fixed_worth, seen)
-        value = _total(found, moves, fixed_worth)
+        candidate = _search(allowed, moves, fixed_worth, seen)
+        value = _total(candidate, moves, fixed_worth)
         if value > worth + _GAIN:
-            best, worth = found, value
+            best, worth = candidate, value
     action = {g: np.arange(n) for g in range(group.order)}
     for orbits in best:
         for g in range(group.order):
@@ -67,7 +67,7 @@ def best_orbits(group: FiniteGroup, moves: Mapping[int, np.ndarray]) -> dict[int
 
 def _kinds(group: FiniteGroup) -> list[_Kind]:
     """The transitive actions on more than one point, one for each class of conjugate subgroups."""
-    found = []
+    kinds = []
     for each in group.subgroup_classes():
         moved = each.representative.coset_action.numpy()
         places = range(moved.shape[1])
@@ -75,8 +75,8 @@ def _kinds(group: FiniteGroup) -> list[_Kind]:
             between = (
                 tuple(tuple(g for g in range(1, group.order) if moved[g, a] == b) for b in places) for a in places
             )
-            found.append(_Kind(moved, tuple(between)))
-    return found
+            kinds.append(_Kind(moved, tuple(between)))
+    return kinds
 
 
 def _disturbed(moves: Mapping[int, np.ndarray], seed: int) -> dict[int, np.ndarray]:
@@ -183,7 +183,7 @@ def _grown(
 
 
 def _refill(orbits: Sequence[_Orbits], place: int, moves: Mapping[int, np.ndarray], fixed_worth: np.ndarray) -> None:
-    """Choose anew which channels stand at one place of all orbits, and which stay fixed: an exact assignment."""
+    """Reassign which channels stand at one place of all orbits, and which stay fixed: an exact assignment."""
     from scipy.optimize import linear_sum_assignment
 
     chosen = [own for own in orbits if own.kind.size > place and len(own.points)]
@@ -196,8 +196,8 @@ def _refill(orbits: Sequence[_Orbits], place: int, moves: Mapping[int, np.ndarra
         others = [a for a in range(own.kind.size) if a != place]
         rows.append(_at_place(own.kind, own.points, place, others, moves)[:, pool])
     table = np.concatenate([*rows, np.broadcast_to(fixed_worth[pool], (len(free), len(pool)))])
-    found = pool[linear_sum_assignment(table, maximize=True)[1]]
+    assigned = pool[linear_sum_assignment(table, maximize=True)[1]]
     start = 0
     for own in chosen:
-        own.points[:, place] = found[start : start + len(own.points)]
+        own.points[:, place] = assigned[start : start + len(own.points)]
         start += len(own.points)

@@ -47,12 +47,12 @@ def best_representation(
         action = {0: np.arange(len(live))}
         for s in chain:
             action = _extended(group, action, s, moves)
-    found = {}
+    permutations = {}
     for g, images in action.items():
         p = np.arange(n)
         p[live[images]] = live
-        found[g] = torch.from_numpy(p)
-    return found
+        permutations[g] = torch.from_numpy(p)
+    return permutations
 
 
 def _require_small(group: FiniteGroup) -> None:
@@ -77,9 +77,9 @@ def _chain(group: FiniteGroup) -> list[int] | None:
             back = int(group.inverse(s))
             if any(int(group.compose(int(group.compose(s, m)), back)) not in inside for m in inside):
                 continue
-            found = search(inside | {int(group.compose(s, m)) for m in inside}, [*path, s])
-            if found is not None:
-                return found
+            chain = search(inside | {int(group.compose(s, m)) for m in inside}, [*path, s])
+            if chain is not None:
+                return chain
         return None
 
     return None if group.order & (group.order - 1) else search(frozenset({0}), [])
@@ -120,23 +120,23 @@ def _kinds(group: FiniteGroup, action: dict[int, np.ndarray]) -> list[_Kind]:
     inside = sorted(action)
     stabilizers = [frozenset(m for m in inside if action[m][j] == j) for j in range(len(action[0]))]
     seen = np.zeros(len(action[0]), bool)
-    found: dict[frozenset[int], tuple[list[int], list[list[int]]]] = {}
+    kinds: dict[frozenset[int], tuple[list[int], list[list[int]]]] = {}
     for j in range(len(seen)):
         if seen[j]:
             continue
         orbit = sorted({int(action[m][j]) for m in inside})
         seen[orbit] = True
-        known = next((k for k in orbit if stabilizers[k] in found), orbit[0])
+        known = next((k for k in orbit if stabilizers[k] in kinds), orbit[0])
         key = stabilizers[known]
-        if key not in found:
+        if key not in kinds:
             cosets, taken = [], set()
             for m in inside:
                 if m not in taken:
                     cosets.append(m)
                     taken |= {int(group.compose(m, h)) for h in key}
-            found[key] = (cosets, [])
-        found[key][1].append([int(action[m][known]) for m in found[key][0]])
-    return [_Kind(key, cosets, np.array(points)) for key, (cosets, points) in found.items()]
+            kinds[key] = (cosets, [])
+        kinds[key][1].append([int(action[m][known]) for m in kinds[key][0]])
+    return [_Kind(key, cosets, np.array(points)) for key, (cosets, points) in kinds.items()]
 
 
 def _map_orbits(

@@ -32,7 +32,7 @@ def weight_matching(
     """
     names = [g.name for g in graph.groups]
     atoms = {name: atom for atom, name in graph.names.items()}
-    found = {g.name: torch.arange(g.size) for g in graph.groups}
+    permutations = {g.name: torch.arange(g.size) for g in graph.groups}
     uses = {name: _uses(graph, name) for name in names}
     used = {
         p: (first[p].double(), second[p].double())
@@ -44,25 +44,25 @@ def weight_matching(
         gained = False
         for k in torch.randperm(len(names), generator=generator).tolist():
             name = names[k]
-            others = {n: p for n, p in found.items() if n != name}
+            others = {n: p for n, p in permutations.items() if n != name}
             parts = {p: used[p][1] for p, *_ in uses[name] if p in used}
             moved = permuted_state(graph, parts, others)
-            table = torch.zeros(len(found[name]), len(found[name]), dtype=torch.float64)
+            table = torch.zeros(len(permutations[name]), len(permutations[name]), dtype=torch.float64)
             for parameter, axis, grouped in uses[name]:
                 if parameter in used:
                     table += _products(
                         graph, atoms[name], parameter, axis, grouped, used[parameter][0], moved[parameter]
                     )
             new = best_involution(table) if involution else best_permutation(table)
-            gain = (table.gather(1, new[:, None]) - table.gather(1, found[name][:, None])).sum()
+            gain = (table.gather(1, new[:, None]) - table.gather(1, permutations[name][:, None])).sum()
             if involution:
                 table = (table + table.T) / 2
-                gain = (table.gather(1, new[:, None]) - table.gather(1, found[name][:, None])).sum()
+                gain = (table.gather(1, new[:, None]) - table.gather(1, permutations[name][:, None])).sum()
             if float(gain) > 1e-12:
-                found[name], gained = new, True
+                permutations[name], gained = new, True
         if not gained:
             break
-    return found
+    return permutations
 
 
 def _uses(graph: ChannelGraph, name: str) -> list[tuple[str, int, bool]]:
@@ -72,8 +72,8 @@ def _uses(graph: ChannelGraph, name: str) -> list[tuple[str, int, bool]]:
     def holds(axis: Axis) -> bool:
         return any(f.atom is atom for segment in axis for f in segment)
 
-    found = [(p, k, False) for p, label in graph.axes.items() for k, axis in enumerate(label) if holds(axis)]
-    return found + [(p, 1, True) for p, (axis, _) in graph.grouped.items() if holds(axis)]
+    places = [(p, k, False) for p, label in graph.axes.items() for k, axis in enumerate(label) if holds(axis)]
+    return places + [(p, 1, True) for p, (axis, _) in graph.grouped.items() if holds(axis)]
 
 
 def _products(graph: ChannelGraph, atom: object, parameter: str, k: int, grouped: bool, a: Tensor, b: Tensor) -> Tensor:

@@ -17,14 +17,14 @@ def capsule_group(who: str, length: int, group: FiniteGroup | str | None) -> Fin
     """The group whose elements are the places of a capsule: a cyclic one unless given."""
     if group is None:
         return Cyclic(length)
-    found = parse_finite(group) if isinstance(group, str) else group
-    if found.order != length:
+    parsed = parse_finite(group) if isinstance(group, str) else group
+    if parsed.order != length:
         raise InputError(
             who,
-            expected=f"capsules of {found.order} variables, one for each element of {found.name}",
+            expected=f"capsules of {parsed.order} variables, one for each element of {parsed.name}",
             got=f"a length of {length}",
         )
-    return found
+    return parsed
 
 
 def only_generator(who: str, group: FiniteGroup) -> int:

@@ -141,13 +141,13 @@ def observed_roll(
             got=f"{describe(first)}, {describe(second)}",
         )
     a, b = first.double(), second.double()
-    own = capsule_group("observed_roll", a.shape[-1], group)
+    capsules = capsule_group("observed_roll", a.shape[-1], group)
     if moving is not None:
-        return _observed_power(a, b, own.cycles(moving))
-    if len(own.generators) < 2:
-        cycles = own.cycles(only_generator("observed_roll", own))
+        return _observed_power(a, b, capsules.cycles(moving))
+    if len(capsules.generators) < 2:
+        cycles = capsules.cycles(only_generator("observed_roll", capsules))
         return cycles[0].to(a.device)[_observed_power(a, b, cycles)]
-    return torch.einsum("...gx,...x->...g", a[..., own.table.to(a.device)], b).argmax(-1)
+    return torch.einsum("...gx,...x->...g", a[..., capsules.table.to(a.device)], b).argmax(-1)
 
 
 def _observed_power(first: Tensor, second: Tensor, cycles: Tensor) -> Tensor:

@@ -128,18 +128,18 @@ def _measured(
                 return require_finite(as_tensor(model(images), who=metric), who=metric)
 
             base = out(x)
-            found = torch.stack([compare(base, out(t(x))) for t in maps]).mean(0)
+            value = torch.stack([compare(base, out(t(x))) for t in maps]).mean(0)
             if not resampled:
-                return found, None
+                return value, None
             back = [compare(base, out(t.inverse(t(x)))) for t in resampled if t.inverse is not None]
-            return found, torch.stack(back).mean(0)
+            return value, torch.stack(back).mean(0)
 
         fit = Fitting(metric, device)
         for images, *_ in batches(
             data, who=metric, batch_size=batch_size, max_images=max_images, rank=rank_of(symmetry)
         ):
-            for found, floor in fit(run, images):
-                values.append(found)
+            for value, floor in fit(run, images):
+                values.append(value)
                 if floor is not None:
                     floors.append(floor)
     return estimate(metric, values, floor=floors or None, of=name_of(symmetry))

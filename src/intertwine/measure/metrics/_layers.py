@@ -99,7 +99,7 @@ def layer_errors(
     ['0', '1', '2', '3']
     """
     group = parse_symmetry(symmetry)
-    found: dict[str, list[_Seen]] = {}
+    by_layer: dict[str, list[_Seen]] = {}
     skipped: dict[str, str] = {}
     with measuring(model) as device:
 
@@ -127,8 +127,8 @@ def layer_errors(
             for seen, passed in fit(run, images):
                 skipped |= passed
                 for name, value in seen.items():
-                    found.setdefault(name, []).append(value)
-    layers = tuple(_result(name, group.name, seen) for name, seen in found.items() if name not in skipped)
+                    by_layer.setdefault(name, []).append(value)
+    layers = tuple(_result(name, group.name, seen) for name, seen in by_layer.items() if name not in skipped)
     return LayerErrors(layers, tuple(skipped.items()))
 
 

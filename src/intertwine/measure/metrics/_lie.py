@@ -76,8 +76,8 @@ def lie_derivative(
 
         fit = Fitting("lie_derivative", device)
         for images, *_ in batches(data, who="lie_derivative", batch_size=batch_size, max_images=max_images):
-            for found, floor in fit(run, images):
-                values.append(found)
+            for derivative, floor in fit(run, images):
+                values.append(derivative)
                 floors.append(floor)
     return estimate("lie_derivative", values, floor=floors, of=flow)
 
@@ -138,5 +138,5 @@ def _lacks_forward(error: Exception) -> bool:
 
 def _jvp(f: Callable[[Tensor], Tensor], x: Tensor, v: Tensor) -> Tensor:
     with torch.enable_grad():
-        found: tuple[Tensor, ...] = torch.func.jvp(f, (x.detach(),), (v.detach(),))
-    return found[1].detach()
+        pair: tuple[Tensor, ...] = torch.func.jvp(f, (x.detach(),), (v.detach(),))
+    return pair[1].detach()

@@ -46,8 +46,8 @@ def relu_commutes(a: Tensor, b: Tensor) -> ScaledPermutation:
     Decided by finitely many inputs: −e_k forces A ≥ 0, e_k forces A = B, and A_ik e_l − A_il e_k forces one entry in
     each row.
 
-    >>> found = relu_commutes(torch.tensor([[0.0, 2.0], [3.0, 0.0]]), torch.tensor([[0.0, 2.0], [3.0, 0.0]]))
-    >>> found.permutation, found.scales
+    >>> verdict = relu_commutes(torch.tensor([[0.0, 2.0], [3.0, 0.0]]), torch.tensor([[0.0, 2.0], [3.0, 0.0]]))
+    >>> verdict.permutation, verdict.scales
     (tensor([1, 0]), tensor([3., 2.], dtype=torch.float64))
     >>> bool(relu_commutes(torch.tensor([[1.0, 1.0], [0.0, 1.0]]), torch.tensor([[1.0, 1.0], [0.0, 1.0]])))
     False
@@ -135,10 +135,10 @@ def two_layer_equivariance(w1: Tensor, w2: Tensor, rho0: Tensor, rho2: Tensor) -
     _require_invertible(w2, "two_layer_equivariance")
     inner = w1 @ rho0.double() @ torch.linalg.inv(w1)
     outer = torch.linalg.inv(w2) @ rho2.double() @ w2
-    found = relu_commutes(inner, outer)
-    if found.witness is not None:  # the witness of the hidden layer, taken back to the input
-        return ScaledPermutation(False, torch.linalg.solve(w1, found.witness))
-    return found
+    verdict = relu_commutes(inner, outer)
+    if verdict.witness is not None:  # the witness of the hidden layer, taken back to the input
+        return ScaledPermutation(False, torch.linalg.solve(w1, verdict.witness))
+    return verdict
 
 
 @checked
@@ -182,8 +182,8 @@ def hidden_action(w1: Tensor, rho0: Tensor) -> Tensor | None:
             got=f"{tuple(w1.shape)} and {tuple(rho0.shape)}",
         )
     target = w1 @ rho0.double()
-    found = target @ torch.linalg.pinv(w1)
-    return found if (found @ w1 - target).abs().max() <= TOLERANCE * max(1.0, float(target.abs().max())) else None
+    matrix = target @ torch.linalg.pinv(w1)
+    return matrix if (matrix @ w1 - target).abs().max() <= TOLERANCE * max(1.0, float(target.abs().max())) else None
 
 
 @checked

@@ -102,14 +102,14 @@ def interpolation_curve(
     finish: Callable[[nn.Module], nn.Module] | None = None,
 ) -> list[tuple[float, float]]:
     """Scores on the line (1 − λ)θ₁ + λθ₂; the ends are the untouched networks."""
-    found = []
+    curve = []
     for share in points:
         if share in (0.0, 1.0):
-            found.append((share, score(second if share else first)))
+            curve.append((share, score(second if share else first)))
             continue
         middle = merge([first, second], weights=[1 - share, share])
-        found.append((share, score(finish(middle) if finish else middle)))
-    return found
+        curve.append((share, score(finish(middle) if finish else middle)))
+    return curve
 
 
 @checked
@@ -117,7 +117,7 @@ def interpolation_curve(
 class GcnnBarrier:
     """The barrier between a network and its moved image, before and after REPAIR, and the ends after a reset.
 
-    ``plain`` is without REPAIR, which still means with batch norms measured anew. ``reset`` are the scores of both
+    ``plain`` is without REPAIR, which still means with batch norms recomputed. ``reset`` are the scores of both
     ends after the same measurement, so that its own effect can be told apart; None without batch norms.
     """
 

@@ -70,13 +70,13 @@ class Running:
     batches: int = 0
 
     @staticmethod
-    def gather(seen: dict[str, Running], found: Sequence[tuple[str, Spread]]) -> None:
+    def gather(seen: dict[str, Running], batch: Sequence[tuple[str, Spread]]) -> None:
         """Take in what was seen of one batch, by name."""
-        for name, spread in found:
-            own = seen.setdefault(name, Running(torch.zeros_like(spread.mean), torch.zeros_like(spread.mean)))
-            own.batches += 1
-            own.mean += (spread.mean - own.mean) / own.batches
-            own.variance += (spread.variance - own.variance) / own.batches
+        for name, spread in batch:
+            running = seen.setdefault(name, Running(torch.zeros_like(spread.mean), torch.zeros_like(spread.mean)))
+            running.batches += 1
+            running.mean += (spread.mean - running.mean) / running.batches
+            running.variance += (spread.variance - running.variance) / running.batches
 
 
 class Look(Protocol):
@@ -138,9 +138,9 @@ def normalizing_by_batch(norms: Sequence[tuple[str, BatchNorm]], look: Look) -> 
 
     def use(name: str) -> Callable[[nn.Module, Any], None]:
         def hook(module: nn.Module, args: Any) -> None:
-            found = look(name, args[0], 1, used=True)
-            module.running_mean.copy_(found.mean)  # type: ignore[operator]
-            module.running_var.copy_(found.biased)  # type: ignore[operator]
+            spread = look(name, args[0], 1, used=True)
+            module.running_mean.copy_(spread.mean)  # type: ignore[operator]
+            module.running_var.copy_(spread.biased)  # type: ignore[operator]
 
         return hook
 

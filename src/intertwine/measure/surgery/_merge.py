@@ -59,7 +59,7 @@ def batch_norms(model: nn.Module) -> dict[str, BatchNorm]:
 def reset_batch_norms(
     model: nn.Module, data: Images, *, batch_size: Positive = 200, max_images: Positive | None = None
 ) -> nn.Module:
-    """A copy of the network with running statistics measured anew, in evaluation mode.
+    """A copy of the network with running statistics recomputed, in evaluation mode.
 
     One pass in which every batch norm uses the statistics of the batch; the running ones become the mean over batches
     of the batch means and of the unbiased batch variances. Only batch norms are in training mode: dropout stays off.

@@ -73,7 +73,7 @@ def channel_statistics(
     max_images: Positive | None = None,
 ) -> dict[str, tuple[Tensor, Tensor]]:
     """Mean and standard deviation of the output channels of modules, in the mode in which the network is."""
-    found: dict[str, Running] = {}
+    running: dict[str, Running] = {}
     # The names of batch norms must not be taken for those of the modules that are looked at.
     norms = [(f"{n} (input)", m) for n, m in batch_norms(model).items() if m.training]
 
@@ -95,8 +95,8 @@ def channel_statistics(
     with torch.no_grad():
         for batch in batches(data, who="repair", batch_size=batch_size, max_images=max_images):
             if len(batch[0]) > 1 or not batch_norms(model):
-                Running.gather(found, of_batch(run, batch[0], fit))
-    return {name: (found[name].mean, found[name].variance.sqrt()) for name in names if name in found}
+                Running.gather(running, of_batch(run, batch[0], fit))
+    return {name: (running[name].mean, running[name].variance.sqrt()) for name in names if name in running}
 
 
 def _goals(
@@ -128,7 +128,7 @@ def repair(
 
     Without batch norms, the output of every hidden convolution and linear map gets the mean and standard deviation
     averaged over the given networks, by scaling its filters: the architecture stays. Layers are treated in one pass,
-    each on inputs that are already repaired. With batch norms their running statistics are measured anew, and what
+    each on inputs that are already repaired. With batch norms their running statistics are recomputed, and what
     ``blocks`` give (residual blocks, as in ``ChannelGraph.blocks``) is renormalized by a batch norm behind each, which
     stays in the network.
 

@@ -84,8 +84,8 @@ def stride_artifacts(
     symmetry.require_finite(who="stride_artifacts")
     moves = [symmetry.require_axis_move(g, who="stride_artifacts") for g in range(symmetry.order)]
     probe = copy.deepcopy(model).eval().to("meta")
-    found = _broken(probe, input_shape, moves)
-    if found is None:
+    artifacts = _broken(probe, input_shape, moves)
+    if artifacts is None:
         raise InputError(
             "stride_artifacts",
             expected="a network that runs on images of this shape",
@@ -93,7 +93,7 @@ def stride_artifacts(
             fix="Give (channels, height, width) as the network expects them.",
         )
     better = None
-    if found:
+    if artifacts:
         better = next(
             (
                 size
@@ -106,19 +106,19 @@ def stride_artifacts(
             ),
             None,
         )
-    return StrideReport(symmetry.name, input_shape, found, better)
+    return StrideReport(symmetry.name, input_shape, artifacts, better)
 
 
 def _broken(model: nn.Module, shape: tuple[int, ...], moves: list[AxisMove]) -> tuple[Artifact, ...] | None:
     first = next(iter(model.parameters()), None)
     x = torch.empty(2, *shape, device="meta", dtype=first.dtype if first is not None else torch.float32)
-    found: list[Artifact] = []
+    artifacts: list[Artifact] = []
     try:
-        with torch.no_grad(), _layers(model) as where, _Watch(moves, where, found):
+        with torch.no_grad(), _layers(model) as where, _Watch(moves, where, artifacts):
             model(x)
     except Exception:  # too small, or made for one size only
         return None
-    return tuple(found)
+    return tuple(artifacts)
 
 
 @contextmanager
@@ -139,9 +139,9 @@ def _layers(model: nn.Module) -> Iterator[Callable[[], str]]:
 class _Watch(TorchDispatchMode):
     """Looks at every operation that samples the plane."""
 
-    def __init__(self, moves: list[AxisMove], where: Callable[[], str], found: list[Artifact]) -> None:
+    def __init__(self, moves: list[AxisMove], where: Callable[[], str], artifacts: list[Artifact]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.moves, self.where, self.found = moves, where, found
+        self.moves, self.where, self.artifacts = moves, where, artifacts
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = func(*args, **(kwargs or {}))
@@ -150,7 +150,9 @@ class _Watch(TorchDispatchMode):
             after = out if isinstance(out, Tensor) else out[0] if isinstance(out, tuple) else None
             for reason in self._reasons(name, args, after):
                 size = (args[0].shape[2], args[0].shape[3])
-                self.found.append(Artifact(self.where(), name.strip("_").replace("_with_indices", ""), size, reason))
+                self.artifacts.append(
+                    Artifact(self.where(), name.strip("_").replace("_with_indices", ""), size, reason)
+                )
         return out
 
     def _reasons(self, name: str, args: Any, out: Tensor | None) -> Iterator[str]:

@@ -98,7 +98,7 @@ def symmetrize(
     The channels are matched with those of the moved networks such that the permutations represent the group; then all
     parameters are averaged over the group in the matched basis. This is the orthogonal projection onto networks that
     are layerwise equivariant with these permutations, so no such network is nearer. Logits become invariant, images as
-    output equivariant. The statistics that averaging destroys are restored (batch norms measured anew, or REPAIR) and
+    output equivariant. The statistics that averaging destroys are restored (batch norms recomputed, or REPAIR) and
     averaged again, which keeps the result exact.
 
     Where a stride does not fit the input size, no choice of filters commutes with the symmetry; such layers are listed
@@ -124,19 +124,19 @@ def symmetrize(
     (True, False)
     """
     symmetry = parse_symmetry(symmetry)
-    found = matching or match(model, data, symmetry, constrained=True, batch_size=batch_size, max_images=max_images)
-    if not found.constrained:
+    matching = matching or match(model, data, symmetry, constrained=True, batch_size=batch_size, max_images=max_images)
+    if not matching.constrained:
         raise InputError(
             "symmetrize",
             expected="a matching that is a representation of the group",
             got="an unconstrained one",
             fix="Use match(..., constrained=True).",
         )
-    shape = found.input_shape
+    shape = matching.input_shape
     strides = stride_artifacts(model, shape, symmetry)  # type: ignore[arg-type]
 
     before = full_state(model)
-    out = projected(copy.deepcopy(model).eval(), found)
+    out = projected(copy.deepcopy(model).eval(), matching)
     distance = {
         name: float(
             (p.detach().double() - before[name].double()).norm() / before[name].double().norm().clamp_min(1e-300)
@@ -145,26 +145,26 @@ def symmetrize(
     }
     if repair:
         if batch_norms(out):
-            out = projected(reset_batch_norms(out, data, batch_size=batch_size, max_images=max_images), found)
+            out = projected(reset_batch_norms(out, data, batch_size=batch_size, max_images=max_images), matching)
         else:
-            ends = [model] + [moved_and_matched(model, found, g) for g in range(1, symmetry.order)]
-            out = projected(repaired(out, ends, data, batch_size=batch_size, max_images=max_images), found)
-    free = sum(int(orbits.max()) + 1 for orbits in parameter_orbits(out, found).values())  # with biases of REPAIR
+            ends = [model] + [moved_and_matched(model, matching, g) for g in range(1, symmetry.order)]
+            out = projected(repaired(out, ends, data, batch_size=batch_size, max_images=max_images), matching)
+    free = sum(int(orbits.max()) + 1 for orbits in parameter_orbits(out, matching).values())  # with biases of REPAIR
     if stencils and strides:
         _with_stencils(out, strides, symmetry)
-    return Symmetrized(out, field_types(found), strides, distance, free, found)
+    return Symmetrized(out, field_types(matching), strides, distance, free, matching)
 
 
 @checked
 def field_types(matching: Matching) -> dict[str, dict[int, int]]:
     """For each group of channels, the number of orbits of each size under the matched permutations."""
-    found = {}
+    fields = {}
     for group in matching.graph.groups:
         images = torch.stack([p[group.name] for p in matching.permutations.values()])
         sizes = torch.tensor([len(images[:, i].unique()) for i in range(group.size)])
         counts = Counter(sizes.tolist())
-        found[group.name] = {size: count // size for size, count in sorted(counts.items())}
-    return found
+        fields[group.name] = {size: count // size for size, count in sorted(counts.items())}
+    return fields
 
 
 def _with_stencils(model: nn.Module, strides: StrideReport, symmetry: Symmetry) -> None:

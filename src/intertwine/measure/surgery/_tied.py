@@ -1,4 +1,4 @@
-"""An equivariant network stored by its free numbers only, so that training keeps it equivariant."""
+"""An equivariant network stored by its free parameters only, so that training keeps it equivariant."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def parameter_orbits(model: nn.Module, matching: Matching) -> dict[str, Tensor]:
 
 
 class Tied(nn.Module):
-    """A tensor made from free numbers, each at the places of one orbit."""
+    """A tensor made from free parameters, each at the places of one orbit."""
 
     index: Tensor
 
@@ -51,11 +51,11 @@ class Tied(nn.Module):
         self.register_buffer("index", orbits, persistent=False)
 
     def forward(self, free: Tensor) -> Tensor:
-        """All entries from the free numbers."""
+        """All entries from the free parameters."""
         return free[self.index]
 
     def right_inverse(self, full: Tensor) -> Tensor:
-        """The means over orbits: the free numbers of the nearest equivariant tensor."""
+        """The means over orbits: the free parameters of the nearest equivariant tensor."""
         index = self.index.flatten()
         count = torch.bincount(index).to(full)
         return torch.zeros_like(count).index_add(0, index, full.flatten()) / count
@@ -63,9 +63,9 @@ class Tied(nn.Module):
 
 @checked
 def tie(model: nn.Module, matching: Matching) -> nn.Module:
-    """A copy of a symmetrized network whose parameters are the free numbers: about 1/|G| as many.
+    """A copy of a symmetrized network whose parameters are the free parameters: about 1/|G| as many.
 
-    It is a group-convolutional network in the basis of the matching: training changes the free numbers only, so it
+    It is a group-convolutional network in the basis of the matching: training changes the free parameters only, so it
     stays exactly equivariant (running statistics of batch norms excepted: symmetrize once more after training).
     ``torch.nn.utils.parametrize.remove_parametrizations`` gives plain parameters again.
 
@@ -77,7 +77,7 @@ def tie(model: nn.Module, matching: Matching) -> nn.Module:
     for name, orbits in parameter_orbits(model, matching).items():
         path, _, attribute = name.rpartition(".")
         module = twin.get_submodule(path)
-        # The free numbers have another shape than the tensor, which the careful mode does not allow.
+        # The free parameters have another shape than the tensor, which the careful mode does not allow.
         parametrize.register_parametrization(module, attribute, Tied(orbits.to(_device(model))), unsafe=True)
     return twin
 

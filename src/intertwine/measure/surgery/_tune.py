@@ -25,7 +25,7 @@ Loss = Callable[[Tensor, Tensor], Tensor]
 
 @checked
 def tune(
-    found: Symmetrized,
+    twin: Symmetrized,
     data: Images,
     *,
     epochs: int = 1,
@@ -37,12 +37,12 @@ def tune(
 ) -> Symmetrized:
     """Train a symmetrized network on, with its weights tied: it stays exactly equivariant.
 
-    Only the free numbers are trained (:func:`tie`), by Adam, at a rate that falls to zero along a cosine. Afterwards
-    the network has plain parameters again. Running statistics of batch norms are measured anew and averaged over the
+    Only the free parameters are trained (:func:`tie`), by Adam, at a rate that falls to zero along a cosine. Afterwards
+    the network has plain parameters again. Running statistics of batch norms are recomputed and averaged over the
     group. The network that is given is left as it is.
 
     Args:
-        found: what :func:`symmetrize` gave, without ``stencils``.
+        twin: what :func:`symmetrize` gave, without ``stencils``.
         data: images and labels, as one pair of tensors, which is shuffled, or as a loader, which is read in its order
             once an epoch.
         epochs: how often to go through the data.
@@ -60,7 +60,7 @@ def tune(
     >>> torch.allclose(twin(x.flip(3)), twin(x), atol=1e-6)
     True
     """
-    if any(isinstance(m, OrbitAverage) for m in found.model.modules()):
+    if any(isinstance(m, OrbitAverage) for m in twin.model.modules()):
         raise InputError(
             "tune",
             expected="a network without stencils",
@@ -73,15 +73,15 @@ def tune(
         )
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        model = tie(found.model, found.matching).train()
+        model = tie(twin.model, twin.matching).train()
         _train(model, data, epochs, lr, loss, batch_size, seed, progress)
     for module in model.modules():
         for name in list(getattr(module, "parametrizations", {})):
             remove_parametrizations(module, name)
-    model = with_state(found.model, full_state(model))  # in the old order, and without gradients of free numbers
+    model = with_state(twin.model, full_state(model))  # in the old order, and without gradients of free parameters
     if batch_norms(model):
         model = reset_batch_norms(model, data, batch_size=max(2, batch_size))
-    return replace(found, model=projected(model.eval(), found.matching))
+    return replace(twin, model=projected(model.eval(), twin.matching))
 
 
 def _train(

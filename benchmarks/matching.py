@@ -20,7 +20,7 @@ from _timing import compare, cpu_seconds, write_result
 from torch import Tensor, nn
 
 from intertwine.measure import channel_graph, match, transform_network
-from intertwine.measure._assignment import best_involution, best_permutation
+from intertwine.measure.matching._assignment import best_involution, best_permutation
 
 GOAL = 1.25
 

@@ -23,7 +23,8 @@ from intertwine._checked import checked
 from intertwine.errors import IntertwineError
 
 ROOMS = (
-    "groups", "spaces", "kernels", "nn", "relaxed", "topographic", "measure", "data", "models", "testing", "train",
+    "groups", "spaces", "kernels", "nn", "relaxed", "topographic", "measure", "measure.relu", "data", "models",
+    "testing", "train",
     "experiments", "report",
 )  # fmt: skip
 
@@ -207,3 +208,17 @@ def test_a_bare_error_is_noticed(tmp_path: Path) -> None:
 
     assert complaints("careless", careless, tmp_path)
     assert not complaints("careful", checked(careless), tmp_path)
+
+
+def test_a_class_that_only_type_checkers_import_is_found_in_the_sub_package_or_in_the_room() -> None:
+    """``group: FiniteGroup`` in a file that finite groups import, and the same from another sub-package."""
+    matrices = torch.eye(2).expand(3, 2, 2)
+    with pytest.raises(IntertwineError, match="expected group to be a FiniteGroup; got 3"):
+        tw.groups.MatrixRepresentation(3, matrices, name="given")  # type: ignore[arg-type]
+
+    def far(group: FiniteGroup) -> None:  # type: ignore[name-defined]  # noqa: F821
+        """Pretends to stand in a file of ``groups/lie``, whose face does not have the class."""
+
+    far.__module__ = "intertwine.groups.lie._somewhere"
+    with pytest.raises(IntertwineError, match="expected group to be a FiniteGroup; got 3"):
+        checked(far)(3)

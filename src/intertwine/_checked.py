@@ -185,9 +185,14 @@ class _Plan:
         self.named: dict[str, _Parameter] = {}
         self.ordered: list[_Parameter] = []
         self.rest: _Parameter | None = None
-        # A class that would close a circle of imports is imported for type checkers only, but its room has it.
-        room = sys.modules[function.__module__.rpartition(".")[0] or function.__module__]
-        names = {**vars(room), **function.__globals__}
+        # A class that would close a circle of imports is imported for type checkers only, but its sub-package or its
+        # room has it.
+        names: dict[str, Any] = {}
+        package = function.__module__.rpartition(".")[0]
+        while "." in package:  # the package itself has the rooms, which are no classes
+            names = {**vars(sys.modules[package]), **names}
+            package = package.rpartition(".")[0]
+        names |= function.__globals__
         for name, parameter in inspect.signature(function).parameters.items():
             known = _Parameter(parameter, names)
             if parameter.kind is parameter.VAR_POSITIONAL:

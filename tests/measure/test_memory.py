@@ -14,28 +14,28 @@ from torch import Tensor, nn
 
 from intertwine.errors import InputError, SizeLimitError
 from intertwine.measure import (
-    _matching,
     accuracy,
     agreement,
     audit,
     barrier,
     channel_graph,
     equivariance_error,
-    interpolation_curve,
     invariance_error,
     layer_errors,
     lie_derivative,
     match,
     match_networks,
     repair,
-    reset_batch_norms,
     shift_consistency,
     variance_collapse,
 )
 from intertwine.measure._batches import Fitting, is_memory
-from intertwine.measure._matching import correlate
-from intertwine.measure._permute import full_state
-from intertwine.measure._repair import channel_statistics
+from intertwine.measure.graph._permute import full_state
+from intertwine.measure.matching import _match
+from intertwine.measure.matching._match import correlate
+from intertwine.measure.surgery._barrier import interpolation_curve
+from intertwine.measure.surgery._merge import reset_batch_norms
+from intertwine.measure.surgery._repair import channel_statistics
 
 X = torch.randn(12, 3, 8, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
 LABELS = torch.arange(12) % 4
@@ -178,7 +178,7 @@ def test_batch_norms_agree_with_those_of_torch():
 
 def _scarce(most: int, after: int):
     """The traced program, which runs out of memory at its node number ``after`` for more than ``most`` images."""
-    whole = _matching.lockstep
+    whole = _match.lockstep
 
     def lockstep(graph, states, x, wanted):
         for number, found in enumerate(whole(graph, states, x, wanted)):
@@ -195,7 +195,7 @@ def test_matching(monkeypatch, after):
     graph = channel_graph(model, (3, 8, 8))
     states = [full_state(model), full_state(net(seed=1))]
     wanted = correlate(graph, states, X.split(5))
-    monkeypatch.setattr(_matching, "lockstep", _scarce(2, after))
+    monkeypatch.setattr(_match, "lockstep", _scarce(2, after))
     found = quietly(lambda: correlate(graph, states, X.split(5)))
     for name, tables in wanted.items():
         for a, b in zip(tables[0], found[name][0], strict=True):
@@ -204,7 +204,7 @@ def test_matching(monkeypatch, after):
         match(model, X, "hflip", graph=graph)
     with pytest.warns(RuntimeWarning, match=r"match_networks: \d+ images do not fit"):
         match_networks(model, net(seed=1), X, graph=graph)
-    monkeypatch.setattr(_matching, "lockstep", _scarce(0, after))
+    monkeypatch.setattr(_match, "lockstep", _scarce(0, after))
     with pytest.raises(SizeLimitError, match="memory for one image of 3 x 8 x 8"):
         quietly(lambda: match(model, X, "hflip", graph=graph))
 
@@ -248,7 +248,8 @@ def test_a_process_that_may_not_have_more():
         import resource, sys, warnings
         import torch
         from torch import nn
-        from intertwine.measure import invariance_error, match, channel_graph, reset_batch_norms
+        from intertwine.measure import invariance_error, match, channel_graph
+        from intertwine.measure.surgery._merge import reset_batch_norms
 
         torch.set_num_threads(1)
         torch.manual_seed(0)

@@ -20,12 +20,12 @@ from intertwine.measure import (
     invariance_loss,
     layer_errors,
     match,
-    mirrored_training_gap,
     parse_symmetry,
     stride_artifacts,
     symmetrize,
     transform_network,
 )
+from intertwine.measure.relu import mirrored_training_gap
 from intertwine.spaces import Grid1d, Grid2d, Grid3d, HomogeneousSpace, Point
 
 D4 = Grid2d("D4")

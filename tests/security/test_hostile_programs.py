@@ -22,11 +22,11 @@ from typer.testing import CliRunner
 
 from intertwine.cli import program as command_line
 from intertwine.errors import InputError, IntertwineError, SizeLimitError, UnsafeFileError
-from intertwine.measure import load_exported, load_network
-from intertwine.measure._exported import _rewritten
-from intertwine.measure._program_check import RefusedError, checked_program
-from intertwine.measure._program_expressions import cheap_expression
-from intertwine.measure._program_operators import is_computation
+from intertwine.measure import load_network
+from intertwine.measure.load._exported import _rewritten, load_exported
+from intertwine.measure.load._program_check import RefusedError, checked_program
+from intertwine.measure.load._program_expressions import cheap_expression
+from intertwine.measure.load._program_operators import is_computation
 from tests.security.programs import (
     CONSTANTS,
     INPUTS,
@@ -249,7 +249,7 @@ class TestOperators:
             load_exported(path)
 
     def test_every_name_on_the_list_is_an_operator(self):
-        from intertwine.measure._program_operators import _ATEN
+        from intertwine.measure.load._program_operators import _ATEN
 
         known = {name.partition("::")[2].partition(".")[0] for name in torch._C._dispatch_get_all_op_names()}
         assert known >= _ATEN
@@ -572,7 +572,7 @@ import resource, sys
 resource.setrlimit(resource.RLIMIT_AS, (6 * 2**30,) * 2)
 from pathlib import Path
 from intertwine.errors import IntertwineError
-from intertwine.measure import load_exported
+from intertwine.measure.load._exported import load_exported
 for path in sorted(Path({str(tmp_path)!r}).glob("*.pt2")):
     try:
         load_exported(path)

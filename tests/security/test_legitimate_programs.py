@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 import intertwine as tw
 from intertwine._torchvision import declare_missing_operations
-from intertwine.measure import load_exported
+from intertwine.measure.load._exported import load_exported
 
 X = torch.rand(2, 3, 32, 32)
 BATCH = torch.export.Dim("batch", min=1, max=64)

@@ -16,8 +16,8 @@ from safetensors.torch import save
 from torch import nn
 
 from intertwine.errors import InputError, UnsafeFileError
-from intertwine.measure import load_weights_into
-from intertwine.measure._torch_file import read_torch_file
+from intertwine.measure.load._torch_file import read_torch_file
+from intertwine.measure.load._weights import load_weights_into
 from tests.security.programs import Evil, entries, write
 
 STATE = {"weight": torch.arange(6.0).reshape(3, 2), "bias": torch.ones(3)}
@@ -161,7 +161,7 @@ import resource
 resource.setrlimit(resource.RLIMIT_AS, (4 * 2**30,) * 2)
 from pathlib import Path
 from intertwine.errors import InputError
-from intertwine.measure._torch_file import read_torch_file
+from intertwine.measure.load._torch_file import read_torch_file
 for path in sorted(Path({str(tmp_path)!r}).glob("*.pt")):
     try:
         print(read_torch_file(path))

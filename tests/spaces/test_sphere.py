@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from intertwine.errors import InputError, RepresentationError, SubgroupError
 from intertwine.groups import SO2, SO3, Cyclic, intertwiners, spherical_harmonics
-from intertwine.groups._lie_representation import LieRepresentation
+from intertwine.groups.lie._representation import LieRepresentation
 from intertwine.spaces import FieldType, Sphere, SphereGrid, SpinTransform, spin_decomposition
 from intertwine.testing import cocycle_residual, distance, induced_residual, mackey_residual, section_residual
 

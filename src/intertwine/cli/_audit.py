@@ -121,7 +121,7 @@ def audit(
             network.model,
             (pictures, labels) if labels.dim() == 1 else pictures,
             symmetries,
-            images=images,
+            max_images=images,
             batch_size=batch_size,
             budget=seconds,
             name=model,
@@ -133,7 +133,10 @@ def audit(
     with suppress(InputError):  # a gate on what was not measured: shown below, after what was found
         judged = found.judge(gates)
     if out is not None:
-        _write(out, found, judged)
+        from ..report import write_audit_page
+
+        found.save(out, gates if judged else ())
+        write_audit_page(out / "audit.html", found, judged)
     _print(found, judged, as_json=as_json, out=out, notes=network.notes)
     found.judge(gates)
     if not all(kept for _, _, kept in judged):
@@ -266,14 +269,6 @@ def _progress(*, quiet: bool) -> Iterator[Any]:
     with Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as bar:
         task = bar.add_task("audit")
         yield lambda title, done, total: bar.update(task, description=title, completed=done, total=total)
-
-
-def _write(out: Path, found: Audit, judged: list[tuple[Gate, Any, bool]]) -> None:
-    from ..measure import save_audit
-    from ..report import write_audit_page
-
-    save_audit(out, found, judged)
-    write_audit_page(out / "audit.html", found, judged)
 
 
 def _print(

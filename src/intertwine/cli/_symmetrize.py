@@ -86,7 +86,7 @@ def symmetrize(
         found, stages = _made(network.model, pictures, labels, symmetry, tune, lr, batch_size, seed)
         _write(out, found.model, prefix="program." if model.endswith(".pt2") else "")
         _report(stages, looked_at, known, symmetry, batch_size, origin)
-    typer.echo(f"{found.free_parameters} free numbers in {sum(p.numel() for p in found.model.parameters())}")
+    typer.echo(f"{found.free_parameters} free parameters in {sum(p.numel() for p in found.model.parameters())}")
     for broken in found.strides.artifacts:
         typer.echo(f"warning: {broken.layer} cannot commute with {symmetry} at this size: {broken.reason}", err=True)
     typer.echo(f"written: {out}")

@@ -229,7 +229,7 @@ def _looked_at(name: str, verb: str, about: str, model: nn.Module, test: tuple[T
 
 def _filters(model: nn.Module, images: Tensor) -> Panels:
     """The first filters of a network beside their best partners among the turned ones."""
-    matching = match(model, images, "c4", constrained=False, most=500)
+    matching = match(model, images, "c4", constrained=False, max_images=500)
     first = next(name for name, p in model.named_parameters() if p.dim() == 4)
     own, moved = filter_pairs(model, matching, first)
     rows = [("filters", [Panel(f[0]) for f in own[:8]]), ("turned, matched", [Panel(f[0]) for f in moved[:8]])]

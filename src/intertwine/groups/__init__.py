@@ -1,48 +1,55 @@
-"""Groups and their representations: any finite group, and the Lie groups of the field."""
+"""Groups and their representations: any finite group, and the Lie groups of geometry.
 
-from ._clebsch_gordan import clebsch_gordan as clebsch_gordan
-from ._compact import CompactLieGroup as CompactLieGroup
-from ._euclidean import SE2 as SE2
-from ._euclidean import SE3 as SE3
-from ._euclidean import Translations as Translations
-from ._finite import FiniteGroup as FiniteGroup
-from ._finite import Subgroup as Subgroup
-from ._finite import SubgroupClass as SubgroupClass
+The files at the top say what a group, a representation and an intertwiner are. The sub-packages build on them, in this
+order; each one imports only those before it.
+
+    special   spherical harmonics, Wigner matrices, Clebsch-Gordan coefficients
+    finite    Cayley tables, subgroups, irreducibles, products, groups with a name
+    lie       SO(2), O(2), SO(3), O(3), and the motions of Euclidean space
+    names     groups, representations and subgroups from text
+"""
+
 from ._group import Element as Element
 from ._group import Group as Group
-from ._harmonics import circular_harmonics as circular_harmonics
-from ._harmonics import spherical_harmonics as spherical_harmonics
 from ._intertwiners import intertwiners as intertwiners
 from ._intertwiners import permutation_intertwiners as permutation_intertwiners
-from ._isomorphism import isomorphism as isomorphism
-from ._isomorphism import structure_name as structure_name
-from ._lie import O2 as O2
-from ._lie import O3 as O3
-from ._lie import SO2 as SO2
-from ._lie import SO3 as SO3
-from ._lie_group import LieGroup as LieGroup
-from ._lie_representation import LieRepresentation as LieRepresentation
-from ._lie_representation import degree_of as degree_of
-from ._matrix_representation import MatrixRepresentation as MatrixRepresentation
-from ._matrix_representation import PermutationRepresentation as PermutationRepresentation
-from ._named import Alternating as Alternating
-from ._named import Cyclic as Cyclic
-from ._named import Dihedral as Dihedral
-from ._named import Icosahedral as Icosahedral
-from ._named import Octahedral as Octahedral
-from ._named import Quaternion as Quaternion
-from ._named import Symmetric as Symmetric
-from ._named import Tetrahedral as Tetrahedral
-from ._parse import parse as parse
-from ._parse import parse_finite as parse_finite
-from ._products import direct_product as direct_product
-from ._products import semidirect_product as semidirect_product
 from ._representation import Decomposition as Decomposition
 from ._representation import Representation as Representation
-from ._representation import content_digest as content_digest
 from ._representation import direct_sum as direct_sum
-from ._representation import require_same_group as require_same_group
-from ._representation_parse import parse_representation as parse_representation
-from ._representation_parse import parse_subgroup as parse_subgroup
-from ._wigner import wigner_d as wigner_d
-from ._wigner import wigner_ds as wigner_ds
+from .finite import Alternating as Alternating
+from .finite import Cyclic as Cyclic
+from .finite import Dihedral as Dihedral
+from .finite import FiniteGroup as FiniteGroup
+from .finite import Icosahedral as Icosahedral
+from .finite import MatrixRepresentation as MatrixRepresentation
+from .finite import Octahedral as Octahedral
+from .finite import PermutationRepresentation as PermutationRepresentation
+from .finite import Quaternion as Quaternion
+from .finite import Subgroup as Subgroup
+from .finite import SubgroupClass as SubgroupClass
+from .finite import Symmetric as Symmetric
+from .finite import Tetrahedral as Tetrahedral
+from .finite import direct_product as direct_product
+from .finite import isomorphism as isomorphism
+from .finite import semidirect_product as semidirect_product
+from .finite import structure_name as structure_name
+from .lie import O2 as O2
+from .lie import O3 as O3
+from .lie import SE2 as SE2
+from .lie import SE3 as SE3
+from .lie import SO2 as SO2
+from .lie import SO3 as SO3
+from .lie import CompactLieGroup as CompactLieGroup
+from .lie import LieGroup as LieGroup
+from .lie import LieRepresentation as LieRepresentation
+from .lie import Translations as Translations
+from .lie import degree_of as degree_of
+from .names import parse as parse
+from .names import parse_finite as parse_finite
+from .names import parse_representation as parse_representation
+from .names import parse_subgroup as parse_subgroup
+from .special import circular_harmonics as circular_harmonics
+from .special import clebsch_gordan as clebsch_gordan
+from .special import spherical_harmonics as spherical_harmonics
+from .special import wigner_d as wigner_d
+from .special import wigner_ds as wigner_ds

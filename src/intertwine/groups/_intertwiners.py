@@ -11,7 +11,7 @@ from torch import Tensor
 
 from .._checked import checked, describe
 from .._numerics import projector_range, require_memory
-from ..errors import InputError
+from ..errors import InputError, NumericalError
 
 
 @checked
@@ -79,3 +79,17 @@ def permutation_intertwiners(table1: Tensor, table2: Tensor) -> Tensor:
     basis = torch.zeros(len(names), d1 * d2, dtype=torch.float64)
     basis[orbit, torch.arange(d1 * d2)] = size[orbit].rsqrt()
     return basis.reshape(-1, d2, d1)
+
+
+def as_count(value: Tensor | float, *, who: str) -> int:
+    """A dimension computed in floating point as the integer it must be."""
+    number = float(value)
+    count = round(number)
+    if abs(number - count) > 1e-6 or count < 0:
+        raise NumericalError(
+            who,
+            expected="a whole number",
+            got=f"{number!r}",
+            fix="The characters are inconsistent: is the representation a homomorphism?",
+        )
+    return count

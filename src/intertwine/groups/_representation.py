@@ -6,7 +6,6 @@ summands costs nothing until then. The combinators here know nothing about the k
 
 from __future__ import annotations
 
-import hashlib
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -19,6 +18,7 @@ from torch import Tensor
 
 from .._checked import checked, describe
 from .._devices import OnCPU
+from .._digest import content_digest
 from .._numerics import require_memory
 from ..errors import RepresentationError
 from ._group import Element, Group
@@ -210,19 +210,6 @@ def sum_name(parts: Sequence[Representation]) -> str:
         else:
             counted.append((1, part.name))
     return " + ".join(name if n == 1 else f"{n} {name}" for n, name in counted)
-
-
-def content_digest(*parts: object) -> str:
-    """A digest of strings, numbers and tensors; tensors count by shape, type and bytes."""
-    sha = hashlib.sha256()
-    for part in parts:
-        if isinstance(part, Tensor):
-            sha.update(f"{tuple(part.shape)}{part.dtype}".encode())
-            sha.update(part.detach().cpu().contiguous().numpy().tobytes())
-        else:
-            sha.update(repr(part).encode())
-        sha.update(b"\0")
-    return sha.hexdigest()
 
 
 class DirectSum(Representation):

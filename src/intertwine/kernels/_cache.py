@@ -15,7 +15,7 @@ from threading import Lock
 
 from torch import Tensor
 
-from ..groups import content_digest
+from .._digest import content_digest
 
 SOLVER_VERSION = 1
 """Raise it whenever a solver returns another basis than before."""

@@ -1,95 +1,65 @@
-"""How symmetric is a network? Surgery on any ``torch.nn.Module``: channel graphs, matching, merging, symmetrizing."""
+"""How symmetric is a network? Metrics, audits and surgery for any ``torch.nn.Module``.
 
-from . import _surgery_steps as _surgery_steps  # enters its steps in the list of the audit
-from ._audit import Audit as Audit
-from ._audit import audit as audit
-from ._audit_files import read_audit as read_audit
-from ._audit_files import save_audit as save_audit
-from ._barrier import Barrier as Barrier
-from ._barrier import GcnnBarrier as GcnnBarrier
-from ._barrier import accuracy as accuracy
-from ._barrier import barrier as barrier
-from ._barrier import filter_pairs as filter_pairs
-from ._barrier import gcnn_barrier as gcnn_barrier
-from ._barrier import interpolation_curve as interpolation_curve
-from ._barrier import kernel_residuals as kernel_residuals
-from ._barrier import moved_and_matched as moved_and_matched
-from ._barrier import variance_collapse as variance_collapse
-from ._batches import Images as Images
-from ._capsules import capsule_correlation as capsule_correlation
-from ._capsules import capsule_equivariance_error as capsule_equivariance_error
-from ._capsules import capsule_equivariance_error_by_pairs as capsule_equivariance_error_by_pairs
-from ._capsules import capsule_null as capsule_null
-from ._capsules import observed_roll as observed_roll
-from ._channel_graph import ChannelGraph as ChannelGraph
-from ._channel_graph import Group as Group
-from ._channel_graph import Site as Site
-from ._channel_graph import Untraced as Untraced
-from ._channel_graph import channel_graph as channel_graph
-from ._consistency import shift_consistency as shift_consistency
-from ._equivariance import equivariance_error as equivariance_error
+The files at the top say what a symmetry, an estimate and a batch of images are. The sub-packages build on them, in this
+order; each one imports only those before it.
+
+    metrics   errors of outputs, layers and capsules
+    graph     which channels belong together; networks permuted, flipped and rotated
+    matching  which channel corresponds to which
+    surgery   merge, repair, barrier, symmetrize, tune
+    load      networks and weights from files
+    audits    all measurements of one network, and the files they write
+    relu      the propositions about ReLU networks
+"""
+
+from . import relu as relu
 from ._estimate import Estimate as Estimate
-from ._exported import load_exported as load_exported
-from ._finite_actions import PushedAction as PushedAction
-from ._finite_actions import layerwise_quotient as layerwise_quotient
-from ._finite_actions import pushed_action as pushed_action
-from ._invariance import agreement as agreement
-from ._invariance import invariance_error as invariance_error
-from ._invariance import invariance_loss as invariance_loss
-from ._invariance import relative_difference as relative_difference
-from ._layers import LayerError as LayerError
-from ._layers import LayerErrors as LayerErrors
-from ._layers import layer_errors as layer_errors
-from ._lie import lie_derivative as lie_derivative
-from ._matching import Matching as Matching
-from ._matching import match as match
-from ._matching import match_networks as match_networks
-from ._merge import merge as merge
-from ._merge import reset_batch_norms as reset_batch_norms
-from ._metrics import METRICS as METRICS
-from ._metrics import MetricInfo as MetricInfo
-from ._mirrored_training import mirrored_training_gap as mirrored_training_gap
-from ._network import Network as Network
-from ._network import load_network as load_network
-from ._orbit_average import OrbitAverage as OrbitAverage
-from ._permute import permute as permute
-from ._permute import random_permutations as random_permutations
-from ._permute import require_preserved as require_preserved
-from ._probe import linear_probe as linear_probe
-from ._reading import Gate as Gate
-from ._reading import Note as Note
-from ._reading import Reading as Reading
-from ._relu_theory import ScaledPermutation as ScaledPermutation
-from ._relu_theory import Verdict as Verdict
-from ._relu_theory import absolute_value_errors as absolute_value_errors
-from ._relu_theory import affine_relu_witness as affine_relu_witness
-from ._relu_theory import hidden_action as hidden_action
-from ._relu_theory import layerwise_swap_net as layerwise_swap_net
-from ._relu_theory import relu_commutes as relu_commutes
-from ._relu_theory import scalar_invariance as scalar_invariance
-from ._relu_theory import swap_invariant as swap_invariant
-from ._relu_theory import to_permutations as to_permutations
-from ._relu_theory import two_layer_equivariance as two_layer_equivariance
-from ._repair import repair as repair
-from ._repair import repair_closed_form as repair_closed_form
-from ._steps import STEPS as STEPS
-from ._stride import Artifact as Artifact
-from ._stride import StrideReport as StrideReport
-from ._stride import stride_artifacts as stride_artifacts
-from ._symmetrize import Symmetrized as Symmetrized
-from ._symmetrize import field_types as field_types
-from ._symmetrize import symmetrize as symmetrize
 from ._symmetry import Symmetry as Symmetry
-from ._symmetry import SymmetryLike as SymmetryLike
 from ._symmetry import parse_symmetry as parse_symmetry
-from ._taps import tapped as tapped
-from ._tied import tie as tie
-from ._transform import transform_network as transform_network
 from ._transformation import Transformation as Transformation
-from ._transformation import transformations as transformations
-from ._traversal import reconstruction_error as reconstruction_error
-from ._traversal import traversal_error as traversal_error
-from ._tune import tune as tune
-from ._warp import FLOWS as FLOWS
-from ._warp import flow_step as flow_step
-from ._weights import load_weights_into as load_weights_into
+from .audits import Audit as Audit
+from .audits import Gate as Gate
+from .audits import Reading as Reading
+from .audits import audit as audit
+from .audits import read_audit as read_audit
+from .graph import ChannelGraph as ChannelGraph
+from .graph import ChannelGroup as ChannelGroup
+from .graph import channel_graph as channel_graph
+from .graph import permute as permute
+from .graph import transform_network as transform_network
+from .load import Network as Network
+from .load import load_network as load_network
+from .matching import Matching as Matching
+from .matching import match as match
+from .matching import match_networks as match_networks
+from .metrics import METRICS as METRICS
+from .metrics import LayerErrors as LayerErrors
+from .metrics import agreement as agreement
+from .metrics import capsule_correlation as capsule_correlation
+from .metrics import capsule_equivariance_error as capsule_equivariance_error
+from .metrics import capsule_null as capsule_null
+from .metrics import equivariance_error as equivariance_error
+from .metrics import invariance_error as invariance_error
+from .metrics import invariance_loss as invariance_loss
+from .metrics import layer_errors as layer_errors
+from .metrics import lie_derivative as lie_derivative
+from .metrics import linear_probe as linear_probe
+from .metrics import reconstruction_error as reconstruction_error
+from .metrics import shift_consistency as shift_consistency
+from .metrics import traversal_error as traversal_error
+from .surgery import Barrier as Barrier
+from .surgery import GcnnBarrier as GcnnBarrier
+from .surgery import OrbitAverage as OrbitAverage
+from .surgery import StrideReport as StrideReport
+from .surgery import Symmetrized as Symmetrized
+from .surgery import accuracy as accuracy
+from .surgery import barrier as barrier
+from .surgery import filter_pairs as filter_pairs
+from .surgery import gcnn_barrier as gcnn_barrier
+from .surgery import merge as merge
+from .surgery import repair as repair
+from .surgery import stride_artifacts as stride_artifacts
+from .surgery import symmetrize as symmetrize
+from .surgery import tie as tie
+from .surgery import tune as tune
+from .surgery import variance_collapse as variance_collapse

@@ -20,9 +20,9 @@ Images = Tensor | tuple[Tensor, Tensor] | Iterable[object]
 
 
 def batches(
-    data: Images, *, who: str, batch_size: Positive = 128, most: int | None = None, rank: int | None = 4
+    data: Images, *, who: str, batch_size: Positive = 128, max_images: Positive | None = None, rank: int | None = 4
 ) -> Iterator[tuple[Tensor, ...]]:
-    """Images, and labels where there are some, batch by batch; ``most`` images at most.
+    """Images, and labels where there are some, batch by batch; at most ``max_images`` of them.
 
     A batch has ``rank`` axes, 2 or more if that is None.
 
@@ -41,7 +41,7 @@ def batches(
                 got=f"{images.dtype} of shape {tuple(images.shape)}",
                 fix="Scale the images as in training, and add the axes that lack.",
             )
-        room = len(images) if most is None else min(len(images), most - seen)
+        room = len(images) if max_images is None else min(len(images), max_images - seen)
         if room <= 0:
             break
         seen += room
@@ -116,12 +116,12 @@ class Fitting:
 
     def __call__(self, run: Callable[..., R], *parts: Tensor) -> list[R]:
         """``run`` on these tensors, which are cut along their first axis if need be; one result for each piece."""
-        found: list[R] = []
+        results: list[R] = []
         start, length = 0, len(parts[0])
         while start < length:
             size = length - start if self.size is None else min(self.size, length - start)
             try:
-                found.append(run(*(self._moved(part[start : start + size]) for part in parts)))
+                results.append(run(*(self._moved(part[start : start + size]) for part in parts)))
                 start += size
                 continue
             except (RuntimeError, MemoryError) as error:
@@ -130,7 +130,7 @@ class Fitting:
                 reason = (str(error).splitlines() or [""])[0]
             # Outside of the except block, because the trace of the error holds on to what was computed.
             self._halve(size, parts[0], reason)
-        return found
+        return results
 
     def _moved(self, part: Tensor) -> Tensor:
         return part if self.device is None else part.to(self.device)

@@ -67,7 +67,7 @@ class Estimate:
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, for JSON."""
         low, high = self.interval
-        found: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "metric": self.metric,
             "of": self.of,
             "mean": self.mean,
@@ -75,7 +75,7 @@ class Estimate:
             "high": high,
             "n": self.n,
         }
-        return found if self.floor is None else {**found, "floor": self.floor.mean}
+        return fields if self.floor is None else {**fields, "floor": self.floor.mean}
 
     def __float__(self) -> float:
         return self.mean

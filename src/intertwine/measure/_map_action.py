@@ -133,12 +133,12 @@ class MapAction(OnCPU):
             return None
         probe = torch.arange(channels * 5.0**d, dtype=torch.float64).reshape(1, channels, *[5] * d)
         try:
-            found = self.maps[g](probe)
+            image = self.maps[g](probe)
         except (RuntimeError, IndexError):  # a map made for another number of channels
             return None
         moved = move(probe)
         order = tuple(
-            next((j for j in range(channels) if torch.equal(found[:, i], moved[:, j])), -1) for i in range(channels)
+            next((j for j in range(channels) if torch.equal(image[:, i], moved[:, j])), -1) for i in range(channels)
         )
         return order if sorted(order) == list(range(channels)) else None
 

@@ -11,8 +11,9 @@ from torch import Tensor
 
 from .._checked import Positive, checked, describe
 from .._devices import OnCPU
+from .._digest import content_digest
 from ..errors import InputError, TypeMismatchError
-from ..groups import FiniteGroup, Group, LieGroup, content_digest
+from ..groups import FiniteGroup, Group, LieGroup
 from ..spaces import AxisMove, FieldAction, FieldType, Point, Space
 from ._map_action import MapAction, TensorMap
 

@@ -12,8 +12,9 @@ from torch import Tensor
 
 from .._checked import checked
 from .._devices import OnCPU
+from .._digest import content_digest
 from ..errors import InputError, TypeMismatchError
-from ..groups import LieGroup, Representation, content_digest, intertwiners
+from ..groups import LieGroup, Representation, intertwiners
 from ._homogeneous import HomogeneousSpace
 from ._space import Space
 

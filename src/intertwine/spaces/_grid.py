@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 
 from .._checked import checked, describe
+from .._digest import content_digest
 from .._numerics import LAW_TOLERANCE
 from ..errors import InputError, RepresentationError
-from ..groups import Element, FiniteGroup, Group, LieGroup, Representation, content_digest
+from ..groups import Element, FiniteGroup, Group, LieGroup, Representation
 from ._axis_move import AxisMove
 from ._resample import Border, resample
 from ._space import Space

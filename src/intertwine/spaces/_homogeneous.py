@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from .._checked import checked, require_index
+from .._digest import content_digest
 from ..errors import InputError, SubgroupError
-from ..groups import Element, FiniteGroup, Group, Representation, content_digest
+from ..groups import Element, FiniteGroup, Group, Representation
 from ._space import Space
 
 

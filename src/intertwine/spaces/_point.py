@@ -7,8 +7,9 @@ from typing import Any
 from torch import Tensor
 
 from .._checked import checked
+from .._digest import content_digest
 from ..errors import InputError
-from ..groups import Element, Group, Representation, content_digest, parse
+from ..groups import Element, Group, Representation, parse
 from ._space import Space
 
 

@@ -1,0 +1,20 @@
+"""Digests of content: groups, representations, spaces and files of solutions are the same when their digests are."""
+
+from __future__ import annotations
+
+import hashlib
+
+from torch import Tensor
+
+
+def content_digest(*parts: object) -> str:
+    """A digest of strings, numbers and tensors; tensors count by shape, type and bytes."""
+    sha = hashlib.sha256()
+    for part in parts:
+        if isinstance(part, Tensor):
+            sha.update(f"{tuple(part.shape)}{part.dtype}".encode())
+            sha.update(part.detach().cpu().contiguous().numpy().tobytes())
+        else:
+            sha.update(repr(part).encode())
+        sha.update(b"\0")
+    return sha.hexdigest()

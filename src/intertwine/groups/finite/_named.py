@@ -1,0 +1,190 @@
+"""The groups people know by name. Each is registered, so that ``parse`` and the law tests find it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from itertools import permutations, product
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..._checked import checked
+from ...errors import InputError
+from .._representation import Representation
+from . import _tables
+from ._finite_group import FiniteGroup
+from ._frequencies import cyclic_irreps, cyclic_table, dihedral_irreps, dihedral_table, irrep_of_frequency, rotations
+from ._generate import cycle_notation
+from ._tables import Table, snapped
+
+
+class Cyclic(FiniteGroup):
+    """C_n, the rotations of the plane by multiples of 2π/n; element k turns by 2πk/n, counterclockwise."""
+
+    @checked
+    def __init__(self, n: int) -> None:
+        _require_count("Cyclic", n)
+        super().__init__(
+            cyclic_table(n),
+            name=f"C{n}",
+            labels=[_power("r", i) for i in range(n)],
+            standard_matrices=rotations(n),
+            validated=True,
+        )
+
+    @cached_property
+    def irreps(self) -> tuple[Representation, ...]:
+        """All real irreducible representations by frequency: ``irreps[k]`` is ``irrep(k)``."""
+        return cyclic_irreps(self)
+
+    @checked
+    def irrep(self, frequency: int) -> Representation:
+        """The irreducible in which element 1 turns by ``frequency`` · 2π/n, for frequencies 0 to n/2.
+
+        The dimension is 2, and 1 for frequency 0 and, if n is even, for n/2, where element 1 changes the sign.
+
+        >>> [Cyclic(8).irrep(k).dim for k in range(5)]
+        [1, 2, 2, 2, 1]
+        """
+        return irrep_of_frequency(self, frequency, None, who=f"{self.name}.irrep")
+
+
+class Dihedral(FiniteGroup):
+    """D_n, of order 2n: element k < n turns by 2πk/n, element n + k first mirrors left and right, then turns.
+
+    Element n alone is the mirror x ↦ -x, a photo flipped left to right: ``Grid2d("D1")`` is the plane with that mirror.
+    """
+
+    @checked
+    def __init__(self, n: int) -> None:
+        _require_count("Dihedral", n)
+        turns = rotations(n)
+        super().__init__(
+            dihedral_table(n),
+            name=f"D{n}",
+            labels=[_power("r", i) for i in range(n)] + [f"{_power('r', i)} s" if i else "s" for i in range(n)],
+            standard_matrices=torch.cat([turns, turns * turns.new_tensor([-1.0, 1.0])]) + 0.0,
+            validated=True,
+        )
+
+    @cached_property
+    def irreps(self) -> tuple[Representation, ...]:
+        """All real irreducible representations by frequency, then by parity."""
+        return dihedral_irreps(self)
+
+    @checked
+    def irrep(self, frequency: int, parity: int | None = None) -> Representation:
+        """The irreducible in which element 1 turns by ``frequency`` · 2π/n, for frequencies 0 to n/2.
+
+        Between 0 and n/2 the dimension is 2, and it is the restriction of ``O2().irrep(frequency)``; frequency 1 is
+        the standard representation. At 0 and, if n is even, at n/2 there are two of dimension 1: in that of
+        ``parity`` 1, the default, the mirror does nothing; in that of parity -1 it changes the sign.
+
+        >>> [Dihedral(4).irrep(*k) for k in ((0,), (0, -1), (1,), (2,), (2, -1))]
+        [D4: trivial, D4: irrep(0, -1), D4: irrep(1), D4: irrep(2, +1), D4: irrep(2, -1)]
+        """
+        return irrep_of_frequency(self, frequency, parity, who=f"{self.name}.irrep")
+
+
+class Symmetric(FiniteGroup):
+    """S_n, all permutations of n points in lexicographic order."""
+
+    @checked
+    def __init__(self, n: int) -> None:
+        _require_count("Symmetric", n, most=7)
+        members = list(permutations(range(n)))
+        super().__init__(_permutation_table(members), name=f"S{n}", validated=True, **_permuting(members))
+
+
+class Alternating(FiniteGroup):
+    """A_n, the even permutations of n points in lexicographic order."""
+
+    @checked
+    def __init__(self, n: int) -> None:
+        _require_count("Alternating", n, most=7)
+        members = [p for p in permutations(range(n)) if _is_even(p)]
+        super().__init__(_permutation_table(members), name=f"A{n}", validated=True, **_permuting(members))
+
+
+class Quaternion(FiniteGroup):
+    """Q_8 = {1, -1, i, -i, j, -j, k, -k}, in this order."""
+
+    def __init__(self) -> None:
+        one, i = np.eye(2), np.array([[1j, 0], [0, -1j]])
+        j = np.array([[0, 1], [-1, 0]])
+        members = [sign * u for u in (one, i, j, i @ j) for sign in (1, -1)]
+        table = [[_nearest(a @ b, members) for b in members] for a in members]
+        super().__init__(table, name="Q8", labels=["1", "-1", "i", "-i", "j", "-j", "k", "-k"], validated=True)
+
+
+class Tetrahedral(FiniteGroup):
+    """T, the 12 rotations of the tetrahedron inside the cube."""
+
+    def __init__(self) -> None:
+        table, motions = _matrix_group([_axis_cycle(), np.diag([1.0, -1.0, -1.0])])
+        super().__init__(table, name="T", standard_matrices=motions, validated=True)
+
+
+class Octahedral(FiniteGroup):
+    """O, the 24 rotations of the cube; with reflections O_h, all 48 signed permutation matrices."""
+
+    @checked
+    def __init__(self, *, reflections: bool = False) -> None:
+        gens = [_axis_cycle(), np.array([[0.0, -1, 0], [1, 0, 0], [0, 0, 1]])]
+        gens += [-np.eye(3)] if reflections else []
+        table, motions = _matrix_group(gens)
+        super().__init__(table, name="Oh" if reflections else "O", standard_matrices=motions, validated=True)
+
+
+class Icosahedral(FiniteGroup):
+    """I, the 60 rotations of the icosahedron with vertices at cyclic permutations of (0, ±1, ±φ); I_h has 120."""
+
+    @checked
+    def __init__(self, *, reflections: bool = False) -> None:
+        golden = (1 + 5**0.5) / 2
+        fifth = 0.5 * np.array([[golden - 1, -golden, 1], [golden, 1, golden - 1], [-1, golden - 1, golden]])
+        gens = [_axis_cycle(), np.diag([-1.0, -1.0, 1.0]), fifth]
+        gens += [-np.eye(3)] if reflections else []
+        table, motions = _matrix_group(gens)
+        super().__init__(table, name="Ih" if reflections else "I", standard_matrices=motions, validated=True)
+
+
+def _axis_cycle() -> np.ndarray:
+    return np.array([[0.0, 0, 1], [1, 0, 0], [0, 1, 0]])
+
+
+def _matrix_group(generators: Sequence[np.ndarray]) -> tuple[Table, torch.Tensor]:
+    group = _tables.enumerate_group(
+        list(generators), np.eye(3), lambda a, b: snapped(a @ b), lambda m: (m.round(6) + 0.0).tobytes(), who="motions"
+    )
+    return group.table, torch.from_numpy(np.stack(group.members))
+
+
+def _permuting(members: list[tuple[int, ...]]) -> dict[str, Any]:
+    return {"labels": [cycle_notation(p) for p in members], "permutations": torch.tensor(members, dtype=torch.int64)}
+
+
+def _permutation_table(members: list[tuple[int, ...]]) -> Table:
+    perms = np.asarray(members, np.int64).reshape(len(members), -1)
+    weights = perms.shape[1] ** np.arange(perms.shape[1])[::-1]
+    codes = perms @ weights  # increasing, because the members come in lexicographic order
+    return np.stack([np.searchsorted(codes, p[perms] @ weights) for p in perms])
+
+
+def _is_even(p: Sequence[int]) -> bool:
+    return sum(p[i] > p[j] for i, j in product(range(len(p)), repeat=2) if i < j) % 2 == 0
+
+
+def _nearest(matrix: np.ndarray, members: list[np.ndarray]) -> int:
+    return int(np.argmin([np.abs(matrix - m).max() for m in members]))
+
+
+def _power(letter: str, k: int) -> str:
+    return "e" if k == 0 else letter if k == 1 else f"{letter}^{k}"
+
+
+def _require_count(who: str, n: int, *, most: int = 5040) -> None:
+    if not isinstance(n, int) or isinstance(n, bool) or not 1 <= n <= most:
+        raise InputError(who, expected=f"a whole number from 1 to {most}", got=repr(n), fix=f"For example {who}(4).")

@@ -1,0 +1,238 @@
+"""What every Lie group offers. Elements are matrices; batches of elements have leading dimensions."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from functools import lru_cache
+
+import torch
+from torch import Tensor
+
+from ..._checked import checked
+from ...errors import InputError, SubgroupError
+from .._group import Element, Group
+from .._representation import Representation, require_same_group
+from ..special._checks import require_shape
+from ._representation import LieRepresentation
+
+MEMBER_TOLERANCE = 1e-5
+"""How far a matrix may be from the group and still pass as an element: room for float32 and for finite differences."""
+
+
+class LieGroup(Group):
+    """A Lie group of matrices.
+
+    An element is a float64 tensor ``(matrix_dim, matrix_dim)``; float32 is promoted. The coordinates of the Lie algebra
+    refer to the basis ``generators``: exp(c) = expm(Σ_a c_a generators[a]).
+
+    Attributes:
+        space_dim: the dimension n of the space R^n on which the group acts.
+        matrix_dim: the size of the matrices: n for groups that fix the origin, else n + 1 (homogeneous coordinates).
+        algebra_dim: the dimension of the group.
+    """
+
+    space_dim: int
+    matrix_dim: int
+    algebra_dim: int
+
+    # -- what a group says about itself ------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def generators(self) -> Tensor:
+        """A basis of the Lie algebra, ``(algebra_dim, matrix_dim, matrix_dim)``."""
+
+    @property
+    @abstractmethod
+    def component_representatives(self) -> Tensor:
+        """One element of each connected component, the identity first.
+
+        A linear map is equivariant for the whole group when it is for the ``generators`` (through
+        :meth:`differential`) and for these.
+        """
+
+    @abstractmethod
+    def exp(self, coords: Tensor) -> Tensor:
+        """The exponential of ``(..., algebra_dim)`` coordinates in the Lie algebra."""
+
+    @abstractmethod
+    def log(self, g: Element) -> Tensor:
+        """Principal logarithm, ``(..., algebra_dim)``: exp(log(g)) = g with rotation angle at most π.
+
+        Smooth except at half turns. Elements outside the component of the identity have none: an error.
+        """
+
+    @abstractmethod
+    def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
+        """``(n, matrix_dim, matrix_dim)`` random elements."""
+
+    @abstractmethod
+    def _complaint(self, g: Tensor) -> str | None:
+        """What keeps matrices of the right shape from being elements; None if nothing does."""
+
+    @abstractmethod
+    def _embed_lie(self, subgroup: Group, h: Element) -> Tensor | None:
+        """The element that an element of a Lie subgroup is; None if ``subgroup`` is not known as one."""
+
+    @abstractmethod
+    def _embed_linear(self, m: Tensor, *, proper: bool) -> Tensor | None:
+        """The elements that act on R^n by the orthogonal matrices m; None if there are none."""
+
+    # -- what follows ------------------------------------------------------------------------------------------
+
+    @property
+    def identity(self) -> Tensor:
+        return torch.eye(self.matrix_dim, dtype=torch.float64)
+
+    @property
+    def elements(self) -> Tensor:
+        raise InputError(
+            f"{self.name}.elements",
+            expected="a group with finitely many elements",
+            got=f"{self.name}, which has infinitely many",
+            fix="Draw some with sample(n), or restrict to a finite subgroup: rho.restrict(H).",
+        )
+
+    @property
+    def probes(self) -> Tensor:
+        """A few fixed elements that generate a dense subgroup: continuous homomorphisms equal there are equal."""
+        d = self.algebra_dim
+        generic = torch.arange(1.0, (d + 1) * d + 1, dtype=torch.float64).sin().reshape(d + 1, d)
+        return torch.cat([self.component_representatives, self.exp(generic)])
+
+    @checked
+    def compose(self, a: Element, b: Element) -> Tensor:
+        return self.as_matrices(a, who=f"{self.name}.compose") @ self.as_matrices(b, who=f"{self.name}.compose")
+
+    @checked
+    def contains(self, g: Element) -> bool:
+        """Whether every matrix of the batch g is an element, to 1e-5.
+
+        >>> from intertwine.groups import SO2
+        >>> SO2().contains(torch.eye(2)), SO2().contains(2 * torch.eye(2))
+        (True, False)
+        """
+        shaped = isinstance(g, Tensor) and g.shape[-2:] == (self.matrix_dim, self.matrix_dim)
+        return shaped and self._complaint(self.as_matrices(g, who=self.name)) is None
+
+    @checked
+    def require(self, g: Element, *, who: str) -> Tensor:
+        """The matrices g in float64, or an error that says why they are no elements."""
+        m = self.as_matrices(g, who=who)
+        # Reading values would break a graph under compilation; the check has run in eager mode before.
+        complaint = None if torch.compiler.is_compiling() else self._complaint(m)
+        if complaint is not None:
+            raise InputError(
+                who,
+                expected=f"elements of {self.name}",
+                got=complaint,
+                fix="Make elements with sample(n) or exp(coords).",
+            )
+        return m
+
+    @checked
+    def as_matrices(self, g: Element, *, who: str) -> Tensor:
+        """The matrices g in float64, only their shape checked."""
+        size, fix = self.matrix_dim, "Elements of a Lie group are matrices; see exp, log and sample."
+        return require_shape(g, size, size, who=who, what=f"elements of {self.name}", fix=fix)
+
+    @checked
+    def as_coordinates(self, coords: Tensor) -> Tensor:
+        """Coordinates in the Lie algebra in float64, their shape checked."""
+        what, fix = "coordinates in the Lie algebra", "The basis they refer to is the attribute generators."
+        return require_shape(coords, self.algebra_dim, who=f"{self.name}.exp", what=what, fix=fix)
+
+    @property
+    def standard(self) -> Representation:
+        """The group's own matrices, on column vectors (x, y, …)."""
+        orthogonal = self.matrix_dim == self.space_dim
+        return LieRepresentation(
+            self, _own_matrices, dim=self.matrix_dim, degree=1, name="standard", is_orthogonal=orthogonal
+        )
+
+    @checked
+    def embed(self, subgroup: Group, h: Element) -> Tensor:
+        """The element of this group that the element ``h`` of ``subgroup`` is.
+
+        Rotations of the plane enter rotations of space about the z axis; a finite group enters by the matrices of its
+        ``standard`` representation. Anything else is an error.
+        """
+        if subgroup == self:
+            return self.require(h, who=f"{self.name}.embed")
+        inside = self._embed_lie(subgroup, h)
+        if inside is not None:
+            return inside
+        standard = getattr(subgroup, "standard", None)
+        if isinstance(standard, Representation) and not isinstance(subgroup, LieGroup):
+            proper = _is_proper(standard)
+            if proper is not None and standard.dim == self.space_dim:
+                inside = self._embed_linear(standard(h), proper=proper)
+            if inside is not None:
+                return inside
+            got = f"{subgroup.name}, which acts by {_describe(standard.dim, proper)}"
+        else:
+            got = f"{subgroup.name}, for which no embedding is known"
+        raise SubgroupError(
+            f"{self.name}.embed",
+            expected=f"a subgroup of {self.name}",
+            got=got,
+            fix="Restrict in steps (SO(3), SO(2), C_n), or make a group of motions: FiniteGroup.from_matrices.",
+        )
+
+    @checked
+    def differential(self, rho: Representation) -> Tensor:
+        """The matrices by which the Lie algebra acts: d/dt rho(exp(t X_a)) at t = 0 for the generators X_a.
+
+        Returns:
+            ``(algebra_dim, rho.dim, rho.dim)``.
+
+        >>> from intertwine.groups import SO2
+        >>> SO2().differential(SO2().irrep(3))
+        tensor([[[ 0., -3.],
+                 [ 3.,  0.]]], dtype=torch.float64)
+        """
+        require_same_group(f"{self.name}.differential", (self.trivial, rho))
+        with torch.enable_grad():
+            coords = torch.zeros(self.algebra_dim, dtype=torch.float64, requires_grad=True)
+            values = rho(self.exp(coords))
+            if not values.requires_grad:  # constant
+                return values.new_zeros(self.algebra_dim, *values.shape)
+            # The gradient is linear in the weights u of the values, and its coefficients are the wanted derivatives:
+            # a pass for each generator instead of one for each entry of the matrix.
+            u = torch.zeros_like(values, requires_grad=True)
+            (gradient,) = torch.autograd.grad(values, coords, u, create_graph=True)
+            along = [torch.autograd.grad(c, u, retain_graph=True, materialize_grads=True)[0] for c in gradient]
+        return torch.stack(along) + 0.0  # no negative zeros
+
+
+def rotation_complaint(m: Tensor, *, proper: bool) -> str | None:
+    """What keeps the matrices from being orthogonal, and of determinant 1 if they are to be proper."""
+    if m.numel() == 0:
+        return None
+    m = m.detach()
+    if not bool(torch.isfinite(m).all()):
+        return "matrices with entries that are NaN or infinite"
+    eye = torch.eye(m.shape[-1], dtype=m.dtype, device=m.device)
+    error = float((m.mT @ m - eye).abs().max())
+    if error > MEMBER_TOLERANCE:
+        return f"matrices that are not orthogonal: gᵀg differs from the identity by {error:.2g}"
+    if proper and bool((torch.linalg.det(m) < 0).any()):
+        return "orthogonal matrices of determinant -1, which reverse orientation"
+    return None
+
+
+def _own_matrices(g: Tensor) -> Tensor:
+    return g
+
+
+def _describe(dim: int, proper: bool | None) -> str:
+    kind = {True: "rotations", False: "orthogonal matrices, some of determinant -1,", None: "matrices, not orthogonal,"}
+    return f"{kind[proper]} in dimension {dim}"
+
+
+@lru_cache(maxsize=256)
+def _is_proper(standard: Representation) -> bool | None:
+    """Whether all matrices of a finite group's representation are rotations; None if they are not even orthogonal."""
+    if not standard.is_orthogonal:
+        return None
+    return bool((torch.linalg.det(standard.matrices) > 0).all())

@@ -1,0 +1,254 @@
+"""SO(3) and O(3): rotations of space, without and with reflections."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from math import pi
+
+import torch
+from torch import Tensor
+
+from ..._checked import checked
+from ..._numerics import projector_range
+from .._group import Element, Group
+from ..special._checks import require_whole
+from ..special._wigner import wigner_d
+from . import _rotation_maps as maps
+from ._compact import CompactLieGroup, Quadrature
+from ._irreps import o3_irrep, so3_irrep
+from ._lie_group import rotation_complaint
+from ._planar import SO2, require_identity_component
+from ._representation import LieRepresentation
+
+
+class _SpatialGroup(CompactLieGroup):
+    """What SO(3) and O(3) share."""
+
+    space_dim = 3
+    matrix_dim = 3
+    algebra_dim = 3
+
+    @property
+    def generators(self) -> Tensor:
+        return maps.hat(torch.eye(3, dtype=torch.float64))
+
+    @checked
+    def exp(self, coords: Tensor) -> Tensor:
+        """The rotation about the vector ``coords`` by its length."""
+        return maps.spatial(self.as_coordinates(coords))
+
+    @checked
+    def from_euler(self, alpha: Tensor | float, beta: Tensor | float, gamma: Tensor | float) -> Tensor:
+        """g = Z(alpha) Y(beta) Z(gamma), with Z and Y the rotations about those axes.
+
+        >>> SO3().from_euler(0.0, torch.pi / 2, 0.0).round() @ torch.tensor([0.0, 0.0, 1.0], dtype=torch.float64)
+        tensor([1., 0., 0.], dtype=torch.float64)
+        """
+        a, b, c = (torch.as_tensor(angle, dtype=torch.float64) for angle in (alpha, beta, gamma))
+        return maps.about_z(a) @ maps.about_y(b) @ maps.about_z(c)
+
+    @checked
+    def to_euler(self, g: Element) -> tuple[Tensor, Tensor, Tensor]:
+        """Angles (alpha, beta, gamma) with g = Z(alpha) Y(beta) Z(gamma) and beta in [0, π].
+
+        At the poles beta = 0, π only a combination of alpha and gamma matters, and there the angles have no derivative;
+        they give g back all the same.
+        """
+        g = self.require(g, who=f"{self.name}.to_euler")
+        require_identity_component(g, who=f"{self.name}.to_euler")
+        alpha = torch.atan2(g[..., 1, 2], g[..., 0, 2])
+        rest = maps.about_z(alpha).mT @ g  # Y(beta) Z(gamma): an error in alpha is made good in gamma
+        return (
+            alpha,
+            torch.atan2(rest[..., 0, 2], rest[..., 2, 2]),
+            torch.atan2(rest[..., 1, 0], rest[..., 1, 1]),
+        )
+
+
+class SO3(_SpatialGroup):
+    """SO(3), the rotations of space; an element is a ``(..., 3, 3)`` rotation matrix.
+
+    >>> G = SO3()
+    >>> (G.irrep(1) @ G.irrep(2)).decompose().irreps
+    (SO(3): irrep(1), SO(3): irrep(2), SO(3): irrep(3))
+    """
+
+    name = "SO(3)"
+    digest = "SO(3)"
+
+    @property
+    def component_representatives(self) -> Tensor:
+        return self.identity[None]
+
+    @checked
+    def log(self, g: Element) -> Tensor:
+        return maps.spatial_vector(self.require(g, who="SO(3).log"))
+
+    @checked
+    def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
+        """Elements distributed by the Haar measure."""
+        require_whole(n, who="SO(3).sample", name="n")
+        return _haar_rotations(n, generator)
+
+    @checked
+    def haar_factors(self, degree: int) -> tuple[Quadrature, ...]:
+        return _euler_quadrature(degree, who="SO(3).haar_quadrature")
+
+    @checked
+    def class_quadrature(self, degree: int) -> Quadrature:
+        return _weyl_quadrature(degree, who="SO(3).class_quadrature")
+
+    @checked
+    def irrep(self, l: int) -> LieRepresentation:
+        """The irreducible of degree l, dimension 2l+1, by real Wigner matrices; see :func:`wigner_d` for the basis.
+
+        >>> SO3().irrep(2).dim
+        5
+        """
+        return so3_irrep(self, l)
+
+    @checked
+    def irreps_up_to(self, degree: int) -> tuple[LieRepresentation, ...]:
+        return tuple(self.irrep(l) for l in range(degree + 1))
+
+    def _candidates(
+        self, evaluate: Callable[[Tensor], Tensor], degree: int, irreps: Sequence[LieRepresentation]
+    ) -> Iterator[Tensor]:
+        return _zonal_candidates(evaluate, degree, irreps)
+
+    def _complaint(self, g: Tensor) -> str | None:
+        return rotation_complaint(g, proper=True)
+
+    def _embed_lie(self, subgroup: Group, h: Element) -> Tensor | None:
+        if isinstance(subgroup, SO2):
+            return maps.embed_corner(subgroup.require(h, who="SO(3).embed"), 3)
+        return None
+
+    def _embed_linear(self, m: Tensor, *, proper: bool) -> Tensor | None:
+        return m if proper else None
+
+
+class O3(_SpatialGroup):
+    """O(3), the rotations and reflections of space; an element is a ``(..., 3, 3)`` orthogonal matrix.
+
+    >>> G = O3()
+    >>> (G.irrep(1) @ G.irrep(1)).decompose().irreps
+    (O(3): trivial, O(3): irrep(1, +1), O(3): irrep(2, +1))
+    """
+
+    name = "O(3)"
+    digest = "O(3)"
+
+    @property
+    def component_representatives(self) -> Tensor:
+        return torch.stack([self.identity, -self.identity])
+
+    @checked
+    def log(self, g: Element) -> Tensor:
+        g = self.require(g, who="O(3).log")
+        require_identity_component(g, who="O(3).log")
+        return maps.spatial_vector(g)
+
+    @checked
+    def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
+        """Elements distributed by the Haar measure, half of them of determinant -1."""
+        require_whole(n, who="O(3).sample", name="n")
+        turns = _haar_rotations(n, generator)
+        return turns @ self.component_representatives[torch.randint(2, (n,), generator=generator)]
+
+    @checked
+    def haar_factors(self, degree: int) -> tuple[Quadrature, ...]:
+        half = torch.full((2,), 0.5, dtype=torch.float64)
+        return (self.component_representatives, half), *_euler_quadrature(degree, who="O(3).haar_quadrature")
+
+    @checked
+    def class_quadrature(self, degree: int) -> Quadrature:
+        turns, weights = _weyl_quadrature(degree, who="O(3).class_quadrature")
+        return torch.cat([turns, -turns]), torch.cat([weights, weights]) / 2
+
+    @checked
+    def irrep(self, l: int, parity: int | None = None) -> LieRepresentation:
+        """The irreducible of degree l in which the inversion -1 acts by the sign ``parity``.
+
+        The default is (-1)^l, the parity of the spherical harmonics of degree l.
+
+        >>> O3().irrep(0, -1)(-torch.eye(3))
+        tensor([[-1.]], dtype=torch.float64)
+        """
+        return o3_irrep(self, l, parity)
+
+    @checked
+    def irreps_up_to(self, degree: int) -> tuple[LieRepresentation, ...]:
+        return tuple(self.irrep(l, parity) for l in range(degree + 1) for parity in (1, -1))
+
+    def _candidates(
+        self, evaluate: Callable[[Tensor], Tensor], degree: int, irreps: Sequence[LieRepresentation]
+    ) -> Iterator[Tensor]:
+        inversion = evaluate(-self.identity)
+        for psi, spanning in zip(irreps, _zonal_candidates(evaluate, degree, irreps), strict=True):
+            parity = float(psi(-self.identity)[0, 0])
+            yield (spanning + parity * inversion @ spanning) / 2
+
+    def _complaint(self, g: Tensor) -> str | None:
+        return rotation_complaint(g, proper=False)
+
+    def _embed_lie(self, subgroup: Group, h: Element) -> Tensor | None:
+        if isinstance(subgroup, SO3):
+            return subgroup.require(h, who="O(3).embed")
+        return SO3().embed(subgroup, h) if isinstance(subgroup, SO2) else None
+
+    def _embed_linear(self, m: Tensor, *, proper: bool) -> Tensor | None:
+        return m
+
+
+def _haar_rotations(n: int, generator: torch.Generator | None) -> Tensor:
+    """Uniform unit quaternions (w, v), as the rotations 1 + 2w·hat(v) + 2·hat(v)²."""
+    q = torch.randn(n, 4, dtype=torch.float64, generator=generator)
+    q = q / torch.linalg.vector_norm(q, dim=-1, keepdim=True)
+    h = maps.hat(q[:, 1:])
+    eye = torch.eye(3, dtype=torch.float64)
+    turned: Tensor = eye + 2 * q[:, :1, None] * h + 2 * h @ h
+    return turned
+
+
+def _euler_quadrature(degree: int, *, who: str) -> tuple[Quadrature, Quadrature, Quadrature]:
+    """Equal steps in alpha and gamma leave only powers of cos(beta), which the nodes of Gauss integrate."""
+    require_whole(degree, who=who, name="degree")
+    n = degree + 1
+    turns = maps.about_z(torch.arange(n, dtype=torch.float64) * (2 * pi / n))
+    equal = torch.full((n,), 1 / n, dtype=torch.float64)
+    cosines, weights = maps.gauss_legendre(degree // 2 + 1)
+    return (turns, equal), (maps.about_y(cosines.acos()), weights / 2), (turns, equal)
+
+
+def _weyl_quadrature(degree: int, *, who: str) -> Quadrature:
+    """Weyl's formula: the density of the rotation angle is (1 - cos θ) / 2π."""
+    require_whole(degree, who=who, name="degree")
+    n = degree + 2
+    theta = torch.arange(n, dtype=torch.float64) * (2 * pi / n)
+    return maps.about_z(theta), (1 - theta.cos()) / n
+
+
+def _zonal_candidates(
+    evaluate: Callable[[Tensor], Tensor], degree: int, irreps: Sequence[LieRepresentation]
+) -> Iterator[Tensor]:
+    """Intertwiners (2l+1) ∫ rho(g) v D^l(g)[:, 0]ᵀ dg for the vectors v that rotations about z leave alone.
+
+    Every copy of an irreducible contains one such direction, its m = 0. In the angles of Euler the integral falls
+    apart: gamma drops out, D^l[k, 0](Z(a) Y(b)) = D^l[k, |k|](Z(a)) D^l[|k|, 0](Y(b)), and the sums over a and b are
+    taken one after the other, with a number of matrices that is linear in the degree instead of cubic.
+    """
+    (turns, equal), (tilts, weights), _ = _euler_quadrature(2 * degree, who="decompose")
+    rho_z, rho_y = evaluate(turns), evaluate(tilts)
+    mean = torch.einsum("g,gij->ij", equal, rho_z)
+    zonal = projector_range((mean + mean.T) / 2).T
+    tilted = rho_y @ zonal
+    for psi in irreps:
+        l, d = psi.degree, rho_z.shape[-1]
+        k = torch.arange(-l, l + 1)
+        about_z = wigner_d(l, turns)[:, k + l, k.abs() + l] * equal[:, None]
+        about_y = wigner_d(l, tilts)[:, l:, l] * weights[:, None]
+        inner = torch.einsum("bp,bdn->pdn", about_y, tilted)
+        averaged = ((c @ rho_z.flatten(1)).reshape(d, d) for c in about_z.T)
+        outer = [average @ inner[abs(m)] for average, m in zip(averaged, k.tolist(), strict=True)]
+        yield psi.dim * torch.stack(outer, dim=-1).permute(1, 0, 2)

@@ -1,0 +1,49 @@
+"""Groups by name: ``parse("D4")``, ``parse("C3 x S3")``, ``parse("SO(3)")``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..._checked import checked
+from ...errors import ParseError
+from .._group import Group
+from ..finite import FiniteGroup
+from ..finite._by_name import factors_of, finite_by_name
+from ..lie import O2, O3, SE2, SE3, SO2, SO3, Translations
+
+LIE: dict[str, Callable[[], Group]] = {
+    "SO2": SO2,
+    "O2": O2,
+    "SO3": SO3,
+    "O3": O3,
+    "T2": lambda: Translations(2),
+    "T3": lambda: Translations(3),
+    "SE2": SE2,
+    "SE3": SE3,
+}
+
+
+@checked
+def parse(name: str) -> Group:
+    """The group of this name; factors of a direct product are joined by ``x``.
+
+    >>> parse("D4").order, parse("C3 x S3").order, parse("SO(3)").name
+    (8, 18, 'SO(3)')
+    """
+    factors = factors_of(name)
+    if len(factors) == 1 and factors[0] in LIE:
+        return LIE[factors[0]]()
+    if any(factor in LIE for factor in factors):
+        raise ParseError(
+            "parse", expected="finite factors in a product", got=repr(name), fix="Use the Lie group alone."
+        )
+    return finite_by_name(name, others=tuple(LIE))
+
+
+@checked
+def parse_finite(name: str) -> FiniteGroup:
+    """The finite group of this name."""
+    group = parse(name)
+    if not isinstance(group, FiniteGroup):
+        raise ParseError("parse", expected="a finite group", got=name, fix="Use a finite subgroup such as C8 or D8.")
+    return group

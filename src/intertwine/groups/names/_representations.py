@@ -1,0 +1,144 @@
+"""Representations and subgroups by name: ``parse_representation(G, "3*trivial + 2*regular")``."""
+
+from __future__ import annotations
+
+import re
+
+from ..._checked import checked
+from ..._numerics import require_memory
+from ...errors import InputError, ParseError, SubgroupError
+from .._representation import Representation, direct_sum
+from ..finite._finite_group import FiniteGroup
+from ..finite._subgroup import Subgroup
+from ..lie import O2, O3, SO2, SO3
+from ..lie._compact import CompactLieGroup
+
+_LISTED = 12
+_LARGEST_TO_LIST = 240
+_IRREP = re.compile(r"irrep\s*\(?\s*(\d+)\s*(?:,\s*([+-]?1)\s*)?\)?")
+
+
+@checked
+def parse_representation(group: FiniteGroup | CompactLieGroup, text: str) -> Representation:
+    """The representation of ``group`` that a text names.
+
+    A sum of terms, each with an optional number of copies. A term is ``trivial``, ``regular``, ``standard`` (the
+    matrices of a group of motions), ``irrep2`` or ``quotient:C2`` (functions on the cosets of a subgroup, see
+    :func:`parse_subgroup`). ``irrep2`` has frequency 2 for C_n, D_n, SO(2) and O(2), and degree 2 for SO(3) and O(3);
+    ``irrep(2,-1)`` names the parity too. For any other finite group it is ``group.irreps[2]``. The names that
+    representations print are understood.
+
+    >>> from intertwine.groups import Dihedral
+    >>> parse_representation(Dihedral(4), "3*trivial + 2 regular").dim
+    19
+    >>> parse_representation(Dihedral(4), "quotient:C4 + irrep1")
+    D4: quotient by C4 + irrep(1)
+    """
+    terms: list[tuple[int, Representation]] = []
+    for term in re.split(r"\+(?![^()]*\))", text):  # the sign of a parity stands in parentheses
+        match = re.fullmatch(r"(?:(\d+)\s*[*·×]?\s*)?(\S.*)", term.strip())
+        if match is None:
+            raise _unknown(group, text, term.strip())
+        terms.append((int(match[1]) if match[1] else 1, _atom(group, match[2], text)))
+    channels = sum(copies * rho.dim for copies, rho in terms)
+    require_memory(
+        channels**2,
+        who=f"representation {text!r} of {group.name}",
+        what=f"{channels} channels, one matrix of size {channels} x {channels}",
+        fix="Use fewer copies.",
+    )
+    return direct_sum(copies * rho for copies, rho in terms)
+
+
+@checked
+def parse_subgroup(group: FiniteGroup, text: str) -> Subgroup:
+    """The subgroup of ``group`` that a text names.
+
+    ``trivial``, ``whole``, generators such as ``1,4``, or a type such as ``C2``, with ``C2#2`` for the second class of
+    that type in ``group.subgroup_classes()``.
+
+    >>> from intertwine.groups import Dihedral
+    >>> [parse_subgroup(Dihedral(4), name).embedding.tolist() for name in ("C2", "C2#2", "2,4", "trivial")]
+    [[0, 2], [0, 4], [0, 2, 4, 6], [0]]
+    """
+    plain = text.strip()
+    if plain == "trivial":
+        return Subgroup(group, [0], name="C1")
+    if plain == "whole":
+        return Subgroup(group, range(group.order), name=group.name)
+    if re.fullmatch(r"\d+(\s*,\s*\d+)*", plain):
+        generators = [int(g) for g in plain.split(",")]
+        return Subgroup(group, group.subgroup(generators).embedding, name=f"<{','.join(map(str, generators))}>")
+    try:
+        return group.find_subgroup(plain)
+    except InputError as error:
+        listed = ", ".join(c.name for c in group.subgroup_classes())
+        raise SubgroupError(
+            f"subgroup of {group.name}",
+            expected=f"trivial, whole or one of {listed}",
+            got=repr(text),
+            fix=f"Or list generators by number, 0 to {group.order - 1}, as in 1,4.",
+        ) from error
+
+
+def _atom(group: FiniteGroup | CompactLieGroup, name: str, text: str) -> Representation:
+    if name == "trivial":
+        return group.trivial
+    if isinstance(group, CompactLieGroup):
+        return _lie_atom(group, name, text)
+    if name == "regular":
+        return group.regular
+    if name == "standard" and group.standard is not None:
+        return group.standard
+    if match := _IRREP.fullmatch(name):
+        for psi in group.irreps:
+            if psi.name in _irrep_names(int(match[1]), match[2]):
+                return psi
+    if match := re.fullmatch(r"quotient(?:\s*:\s*|\s+by\s+)(\S.*)", name):
+        return group.quotient(parse_subgroup(group, match[1]))
+    raise _unknown(group, text, name)
+
+
+def _irrep_names(number: int, parity: str | None) -> list[str]:
+    """What the irreducible may be called, by its number in a list, or by its frequency and parity."""
+    sign = f"{int(parity):+d}" if parity else "+1"
+    plain = [f"irrep{number}", f"irrep({number})"] if parity is None else []
+    return [*plain, f"irrep({number}, {sign})", *(["trivial"] if number == 0 and sign == "+1" else [])]
+
+
+def _lie_atom(group: CompactLieGroup, name: str, text: str) -> Representation:
+    if name == "standard":
+        return group.standard
+    if match := _IRREP.fullmatch(name):
+        degree, parity = int(match[1]), int(match[2]) if match[2] else None
+        if isinstance(group, SO2 | SO3) and parity is None:
+            return group.irrep(degree)
+        if isinstance(group, O2 | O3):
+            return group.irrep(degree, parity)
+    raise _unknown(group, text, name)
+
+
+def _unknown(group: FiniteGroup | CompactLieGroup, text: str, term: str) -> ParseError:
+    if isinstance(group, CompactLieGroup):
+        return ParseError(
+            "parse_representation",
+            expected=f"a representation of {group.name}: trivial, standard, irrep1, irrep2, ...",
+            got=repr(term) + (f" in {text!r}" if term != text.strip() else ""),
+            fix="Sums and copies are written as in '2*trivial + irrep1'; parities as in irrep(1,-1).",
+        )
+    standard = "standard, " if group.standard is not None else ""
+    return ParseError(
+        "parse_representation",
+        expected=f"a representation of {group.name}: trivial, regular, {standard}quotient:SUBGROUP{_irreps_of(group)}",
+        got=(repr(term) if term else "an empty term") + (f" in {text!r}" if term != text.strip() else ""),
+        fix="Sums and copies are written as in '3*trivial + 2*regular'.",
+    )
+
+
+def _irreps_of(group: FiniteGroup) -> str:
+    if group.order > _LARGEST_TO_LIST:  # a misspelled name is not worth the time it takes to find them
+        return ", irrep1, irrep2, ..."
+    listed = [f"{rho.name} (dim {rho.dim}, {rho.kind})" for rho in group.irreps[1:_LISTED]]
+    if len(group.irreps) > _LISTED:
+        listed.append(f"... {group.irreps[-1].name}")
+    return "".join(f", {item}" for item in listed)

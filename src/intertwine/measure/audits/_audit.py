@@ -1,0 +1,265 @@
+"""The audit: all steps on one network, kept step by step, so that what was interrupted goes on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..._checked import Positive, checked
+from ...errors import InputError
+from ...spaces import FieldType, Space
+from .._batches import Fitting, Images, batches, measuring
+from .._symmetry import Output, Symmetry, SymmetryLike, parse_symmetry
+from ._files import read_part, require_writable, save_audit, write_part
+from ._reading import Gate, Note, Reading
+from ._steps import STEPS, Findings, Step, Subject
+
+SCHEMA = 1
+
+
+@checked
+@dataclass
+class Audit:
+    """What was found about a network.
+
+    Attributes:
+        network: its name.
+        data: what it was measured on.
+        symmetries: which ones.
+        images: how many.
+        readings: all numbers.
+        notes: what to know besides.
+        arrays: pictures by name.
+        left_out: steps that the budget did not allow.
+        seconds: how long it took.
+        weights: a digest of the weights.
+    """
+
+    network: str
+    data: str
+    symmetries: tuple[str, ...]
+    images: int
+    readings: list[Reading] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
+    arrays: dict[str, Tensor] = field(default_factory=dict)
+    left_out: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+    weights: str = ""
+
+    def reading(self, metric: str, symmetry: str | None = None, layer: str = "") -> Reading:
+        """The one number of this metric, symmetry and layer."""
+        matching = [
+            r for r in self.readings if r.metric == metric and r.layer == layer and symmetry in (None, r.symmetry)
+        ]
+        if not matching:
+            raise InputError(
+                "audit",
+                expected=f"a metric that was measured: {', '.join(sorted({r.metric for r in self.readings}))}",
+                got=f"{metric} {symmetry or ''} {layer}".strip(),
+                fix="Look at audit.readings.",
+            )
+        return matching[0]
+
+    def judge(self, gates: Sequence[Gate]) -> list[tuple[Gate, Reading, bool]]:
+        """Every reading that a gate is about, and whether it keeps the bound."""
+        judged = []
+        for gate in gates:
+            verdicts = gate.judge(self.readings)
+            if not verdicts:
+                raise InputError(
+                    "gate",
+                    expected=f"a metric that was measured: {', '.join(sorted({r.metric for r in self.readings}))}",
+                    got=gate.metric,
+                    fix="Gate on one of these, or give data with labels for accuracies.",
+                )
+            judged += [(gate, reading, kept) for reading, kept in verdicts]
+        return judged
+
+    def save(self, folder: str | Path, gates: Sequence[Gate] = ()) -> None:
+        """Write ``audit.json``, ``audit.csv`` and ``audit.xml``, each whole or not at all.
+
+        :func:`intertwine.report.write_audit_page` writes the page.
+        """
+        save_audit(Path(folder), self, self.judge(gates))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything but the pictures, for JSON."""
+        from ... import __version__
+
+        return {
+            "schema": SCHEMA,
+            "intertwine": __version__,
+            "torch": str(torch.__version__),
+            "network": self.network,
+            "weights": self.weights,
+            "data": self.data,
+            "images": self.images,
+            "symmetries": list(self.symmetries),
+            "seconds": round(self.seconds, 3),
+            "left_out": self.left_out,
+            "readings": [reading.to_dict() for reading in self.readings],
+            "notes": [asdict(note) for note in self.notes],
+        }
+
+
+@checked
+def audit(
+    model: nn.Module,
+    data: Images,
+    symmetry: SymmetryLike | Iterable[SymmetryLike] = "hflip",
+    *,
+    output: Output | None = None,
+    max_images: Positive = 512,
+    batch_size: Positive = 64,
+    budget: float | None = None,
+    name: str = "",
+    data_name: str = "",
+    folder: Path | None = None,
+    progress: Callable[[str, int, int], None] | None = None,
+) -> Audit:
+    """Measure a network from every side: as a whole, by class, at each layer, under shifts and small motions.
+
+    Args:
+        model: any network from images to scores of classes, or to images.
+        data: images, or images and labels, in any of the forms of :func:`invariance_error`.
+        symmetry: one or several names, spaces with their groups, field types or symmetries.
+        output: the type of the output where it moves otherwise than as scalars, as for :func:`equivariance_error`.
+        max_images: the largest number of images to use.
+        batch_size: images at a time; it halves itself when memory runs out.
+        budget: seconds. One batch is timed, and fewer images are taken where the time would not do; what does not fit
+            even then is left out, the least telling first, and named.
+        name: what to call the network.
+        data_name: what to call the data.
+        folder: where finished steps are kept. The same audit into the same folder goes on where it was interrupted.
+        progress: called with the step, how many are done and how many there are.
+
+    >>> net = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    >>> result = audit(net, torch.rand(8, 1, 9, 9), "hflip")
+    >>> result.reading("invariance_error").n
+    8
+    """
+    if budget is not None and not 0 < budget < math.inf:
+        raise InputError("audit", expected="a budget in seconds, above 0", got=str(budget))
+    begun = time.monotonic()
+    several = [symmetry] if isinstance(symmetry, str | Space | FieldType | Symmetry) else list(symmetry)
+    groups = [parse_symmetry(each, output=output) for each in several]
+    if folder is not None:
+        require_writable(folder)
+    subject = _subject(model, data, max_images, batch_size, _common_rank(groups))
+    result = Audit(
+        name or type(model).__name__,
+        data_name,
+        tuple(g.name for g in groups),
+        len(subject.images),
+        weights=digest(model),
+    )
+    plan = _plan(subject, groups)
+    if budget is not None:
+        subject, plan, result.left_out = _within(budget, subject, plan)
+        result.images = len(subject.images)
+    for number, (step, group) in enumerate(plan):
+        title = step.name if group is None else f"{step.name}, {group.name}"
+        if progress is not None:
+            progress(title, number, len(plan))
+        late = budget is not None and number > 0 and time.monotonic() - begun > budget
+        if late:
+            result.left_out.append(title)
+            continue
+        _add(result, _done(step, group, subject, folder, result.weights))
+    if progress is not None:
+        progress("done", len(plan), len(plan))
+    result.seconds = time.monotonic() - begun
+    return result
+
+
+def _common_rank(symmetries: Sequence[Symmetry]) -> int:
+    """The number of axes of the batches that all of them move."""
+    ranks = {symmetry.rank for symmetry in symmetries}
+    if len(ranks) != 1:
+        names = ", ".join(repr(symmetry) for symmetry in symmetries) or "none"
+        raise InputError("audit", expected="symmetries of one kind of input", got=names)
+    return ranks.pop()
+
+
+def _subject(model: nn.Module, data: Images, max_images: int, batch_size: int, rank: int) -> Subject:
+    parts = list(batches(data, who="audit", batch_size=batch_size, max_images=max_images, rank=rank))
+    labels = torch.cat([part[1] for part in parts]) if all(len(part) > 1 for part in parts) else None
+    images = torch.cat([part[0] for part in parts])
+    if not bool(torch.isfinite(images).all()):
+        raise InputError("audit", expected="finite images", got="NaN or infinity", fix="Look at the data.")
+    return Subject.of(model, images, labels, batch_size=batch_size)
+
+
+def _plan(subject: Subject, groups: Sequence[Symmetry]) -> list[tuple[Step, Symmetry | None]]:
+    plan: list[tuple[Step, Symmetry | None]] = []
+    for step in STEPS.values():
+        if step.applies(subject):
+            plan += [(step, group) for group in groups] if step.per_symmetry else [(step, None)]
+    return plan
+
+
+def _within(
+    budget: float, subject: Subject, plan: list[tuple[Step, Symmetry | None]]
+) -> tuple[Subject, list[tuple[Step, Symmetry | None]], list[str]]:
+    """Fewer images, then fewer steps, so that the passes through the network take about the budget."""
+    batch = subject.images[: subject.batch_size]
+    with measuring(subject.model) as device:
+        begun = time.monotonic()
+        Fitting("audit", device)(lambda x: subject.model(x) is None, batch)
+        seconds = (time.monotonic() - begun) / len(batch)
+    cost = sum(step.passes(group.order if group else 1) for step, group in plan)
+    fitting = int(budget / max(seconds * cost, 1e-12))
+    kept = list(plan)
+    left_out = []
+    while fitting < 8 and len(kept) > 1:
+        step, group = kept.pop()
+        left_out.append(step.name if group is None else f"{step.name}, {group.name}")
+        cost -= step.passes(group.order if group else 1)
+        fitting = int(budget / max(seconds * cost, 1e-12))
+    number = max(1, min(fitting, len(subject.images)))
+    labels = None if subject.labels is None else subject.labels[:number]
+    return Subject(subject.model, subject.images[:number], labels, subject.dense, subject.batch_size), kept, left_out
+
+
+def _done(step: Step, group: Symmetry | None, subject: Subject, folder: Path | None, weights: str) -> Findings:
+    """The findings of a step, from the folder if this very step was finished there."""
+    if folder is None:
+        return step.measure(subject, group)
+    asked = [step.name, group.digest if group else "", weights, _digest([subject.images]), subject.batch_size]
+    if subject.labels is not None:
+        asked.append(_digest([subject.labels]))
+    key = hashlib.blake2b(json.dumps(asked).encode(), digest_size=12).hexdigest()
+    kept = read_part(folder, key)
+    if kept is not None:
+        return kept
+    findings = step.measure(subject, group)
+    write_part(folder, key, findings)
+    return findings
+
+
+def _add(result: Audit, findings: Findings) -> None:
+    result.readings += [reading for reading in findings.readings if reading not in result.readings]
+    result.notes += [note for note in findings.notes if note not in result.notes]
+    result.arrays |= findings.arrays
+
+
+def digest(model: nn.Module) -> str:
+    """A digest of all weights and buffers."""
+    return _digest(model.state_dict().values())
+
+
+def _digest(tensors: Iterable[Tensor]) -> str:
+    whole = hashlib.blake2b(digest_size=12)
+    for tensor in tensors:
+        whole.update(str((tensor.dtype, tuple(tensor.shape))).encode())
+        whole.update(tensor.detach().cpu().reshape(-1).view(torch.uint8).numpy().data if tensor.numel() else b"")
+    return whole.hexdigest()

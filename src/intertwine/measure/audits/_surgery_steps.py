@@ -1,0 +1,199 @@
+"""Steps of an audit that take the network apart: how close is it to a group-convolutional one?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from ...errors import IntertwineError
+from .._estimate import Estimate
+from .._symmetry import Symmetry
+from ..load._onnx import OnnxNetwork
+from ..matching._match import Matching, match
+from ..metrics._invariance import invariance_error
+from ..metrics._metric import define
+from ..surgery._barrier import accuracy, filter_pairs, gcnn_barrier, kernel_residuals
+from ..surgery._stride import stride_artifacts
+from ..surgery._symmetrize import symmetrize
+from ._reading import Note, Reading
+from ._steps import Findings, Subject, step
+
+_PICTURED = 24  # layers whose filters are kept for pictures: each costs a pass over all weights
+
+define(
+    "matched_correlation",
+    "correlation of channel i of Φ with channel p(i) of the moved Φ, mean over live channels",
+    "",
+    "higher",
+    "how well the channels of the network find partners in the network with moved filters; 1 in a GCNN",
+)
+define(
+    "kernel_residual",
+    "‖ψ − P τ(ψ) P'ᵀ‖ / ‖ψ‖",
+    "",
+    "lower",
+    "how far the filters of a layer are from the kernel constraint of a group convolution, channels matched",
+)
+define(
+    "moved_accuracy",
+    "accuracy of the network with moved filters, on images as they are",
+    "",
+    "higher",
+    "equals the accuracy on moved images if every layer commutes with the symmetry",
+)
+define(
+    "gcnn_barrier",
+    "1 − ζ(½(Φ + PΦ̂)) / ½(ζ(Φ) + ζ(Φ̂)), ζ the accuracy, after REPAIR",
+    "",
+    "lower",
+    "what is lost by averaging the network with its moved and matched image; 0 for a group-convolutional network",
+)
+define(
+    "gcnn_barrier_without_repair",
+    "the same with batch norms recomputed only",
+    "",
+    "lower",
+    "the barrier without restoring the statistics of hidden layers",
+)
+define(
+    "symmetrized_accuracy",
+    "accuracy of the nearest exactly equivariant network",
+    "",
+    "higher",
+    "what is left of the accuracy when the symmetry is imposed on the trained network",
+)
+define(
+    "symmetrized_invariance_error",
+    "invariance error of the nearest exactly equivariant network",
+    "",
+    "lower",
+    "rounding, unless a layer cannot commute with the symmetry",
+)
+
+
+def _can_be_cut(subject: Subject) -> bool:
+    return not isinstance(subject.model, OnnxNetwork) and any(True for _ in subject.model.parameters())
+
+
+@step("strides", passes=lambda _: 0.1, applies=_can_be_cut)
+def _strides(subject: Subject, symmetry: Symmetry | None) -> Findings:
+    group = _plane(symmetry)
+    if group is None:
+        return Findings()
+    try:
+        report = stride_artifacts(subject.model, tuple(subject.images.shape[1:]), group)  # type: ignore[arg-type]
+    except Exception as error:  # somebody's network may fail in any way, and the rest of the audit must not be lost
+        return Findings(notes=[Note(f"strides, {group.name}", f"could not be looked at: {_told(error)}")])
+    size = " x ".join(map(str, report.input_shape[1:]))
+    advice = f" At {report.better[0]} x {report.better[1]} nothing breaks." if report.better else ""
+    return Findings(
+        notes=[
+            Note(
+                broken.layer,
+                f"{broken.operation} cannot commute with {group.name} on images of {size}, whatever its filters are: "
+                f"{broken.reason} of its input of {broken.input_size[0]} x {broken.input_size[1]}.{advice}",
+                "warning",
+            )
+            for broken in report.artifacts
+        ]
+    )
+
+
+@step("channels", passes=lambda order: 2.0 * order, applies=_can_be_cut)
+def _channels(subject: Subject, symmetry: Symmetry | None) -> Findings:
+    group = _plane(symmetry)
+    if group is None:
+        return Findings()
+    try:
+        matching = match(subject.model, subject.images, group, constrained=False, batch_size=subject.batch_size)
+        findings = _matched(subject, matching, group)
+        if subject.classifies:
+            findings.readings += _barriers(subject, matching, group)
+    except Exception as error:  # somebody's network may fail in any way, and the rest of the audit must not be lost
+        return Findings(notes=[Note(f"channels, {group.name}", f"cannot be matched: {_told(error)}")])
+    return findings
+
+
+def _matched(subject: Subject, matching: Matching, group: Symmetry) -> Findings:
+    readings = [
+        Reading("matched_correlation", group.name, value, layer=name, kind="channels", shape=str(size))
+        for name, value, size in (
+            (name, value, len(matching.permutations[1][name])) for name, value in matching.mean_correlation().items()
+        )
+        if value == value
+    ]
+    residuals = kernel_residuals(subject.model, matching)
+    for name, value in residuals.items():
+        readings.append(
+            Reading("kernel_residual", group.name, value, layer=name.removesuffix(".weight"), kind="filter")
+        )
+    notes = [
+        Note("channels", f"{untraced.channels} stay where they are: {untraced.where}")
+        for untraced in matching.graph.untraced
+    ]
+    arrays = {f"orders/{group.name}/{name}": _orders(counts) for name, counts in matching.order_histogram().items()}
+    planes = [name for name in residuals if subject.model.get_parameter(name).dim() == 4]
+    for name in planes[:_PICTURED]:
+        for kind, filters in zip(("own", "moved"), filter_pairs(subject.model, matching, name), strict=True):
+            arrays[f"filters/{group.name}/{name.removesuffix('.weight')}/{kind}"] = filters[:16, :4].clone()
+    return Findings(readings, notes, arrays)
+
+
+def _orders(counts: Mapping[int, int]) -> Tensor:
+    """How many channels lie on cycles of length 1, 2, 3, …"""
+    out = torch.zeros(max(counts, default=1), dtype=torch.int64)
+    for order, count in counts.items():
+        out[order - 1] = count
+    return out
+
+
+def _barriers(subject: Subject, matching: Matching, group: Symmetry) -> list[Reading]:
+    data = subject.images, subject.labels
+    barrier = gcnn_barrier(
+        subject.model,
+        subject.images,
+        group,
+        data,
+        matching=matching,
+        batch_size=subject.batch_size,
+    )
+    n = len(subject.images)
+    return [
+        Reading("moved_accuracy", group.name, barrier.plain.second, n=n),
+        # Relative to the mean accuracy, which has to be there.
+        Reading("gcnn_barrier", group.name, barrier.repaired.relative, n=n),
+        Reading("gcnn_barrier_without_repair", group.name, barrier.plain.relative, n=n),
+    ][: 3 if barrier.plain.first + barrier.plain.second > 0 else 1]
+
+
+@step("symmetrized", passes=lambda order: 3.0 * order, applies=_can_be_cut)
+def _symmetrized(subject: Subject, symmetry: Symmetry | None) -> Findings:
+    group = _plane(symmetry)
+    if group is None or subject.dense:
+        return Findings()
+    try:
+        twin = symmetrize(subject.model, subject.images, group, batch_size=subject.batch_size)
+    except Exception as error:  # somebody's network may fail in any way, and the rest of the audit must not be lost
+        return Findings(notes=[Note(f"symmetrized, {group.name}", f"not possible: {_told(error)}")])
+    left = invariance_error(twin.model, subject.images, group, batch_size=subject.batch_size)
+    readings = [Reading.of(Estimate("symmetrized_invariance_error", left.values, of=group.name))]
+    if subject.labels is not None:
+        value = accuracy(twin.model, (subject.images, subject.labels), batch_size=subject.batch_size)
+        readings.append(Reading("symmetrized_accuracy", group.name, value, n=len(subject.images)))
+    fields = [
+        f"{name}: {', '.join(f'{n} of size {k}' for k, n in sizes.items())}" for name, sizes in twin.fields.items()
+    ]
+    text = f"{twin.free_parameters} free parameters; orbits of channels: {'; '.join(fields)}"
+    return Findings(readings, [Note(f"symmetrized, {group.name}", text)])
+
+
+def _told(error: Exception) -> str:
+    text = (str(error).splitlines() or [""])[0]
+    return text if isinstance(error, IntertwineError) else f"{type(error).__name__}: {text}"
+
+
+def _plane(symmetry: Symmetry | None) -> Symmetry | None:
+    """The symmetry, if it moves pixels by flips and turns, which filters can follow."""
+    return None if symmetry is None or not symmetry.moves_filters or symmetry.judges_output else symmetry

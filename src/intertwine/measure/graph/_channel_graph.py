@@ -1,0 +1,357 @@
+"""Which axes of which parameters must move together, found by tracing the network."""
+
+from __future__ import annotations
+
+import operator
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, fx, nn
+
+from ..._checked import checked
+from ...errors import InputError
+from . import _shape_rules as _shape_rules  # registers its rules
+from ._axes import Atom, Axes, Axis, Label, fixed, fresh, kind_of, plane
+from ._rules import RULES, Call, Labeled, unknown
+
+_NONLINEAR = """
+relu relu6 gelu silu sigmoid tanh hardswish hardsigmoid hardtanh leaky_relu elu selu celu softplus mish prelu
+softsign threshold
+"""
+NONLINEAR = frozenset(_NONLINEAR.split())
+
+
+@checked
+@dataclass(frozen=True)
+class ChannelGroup:
+    """Channels that one permutation moves: ``size`` of them, wherever they occur."""
+
+    name: str
+    size: int
+
+
+@checked
+@dataclass(frozen=True)
+class Untraced:
+    """Something whose channels are left in place: where, why, and how many channels."""
+
+    where: str
+    channels: int
+
+
+@checked
+@dataclass(frozen=True)
+class Site:
+    """Where channels can be watched: a node of the graph, the axis, and where the group's channels start."""
+
+    node: str
+    module: str
+    axis: int
+    start: int
+    size: int
+    positions: int
+    nonlinear: bool
+
+
+@checked
+@dataclass
+class ChannelGraph:
+    """The channels of a network and how they are tied.
+
+    Attributes:
+        groups: the permutations that can be chosen freely, in the order in which the network meets them.
+        axes: for each parameter and buffer, what the entries of each of its axes stand for.
+        grouped: for weights of grouped convolutions, the channels that their second axis stands for, block by block.
+        untraced: what was pinned because an operation is not understood.
+        lost: where rows and columns could not be followed, so that filters cannot be flipped.
+        colors_cut: whether the network takes the channels of the image apart.
+        sites: where the channels of each group can be watched, in the order of the network.
+        blocks: modules that add two streams, such as residual blocks.
+        output: what the axes of the output stand for.
+
+    >>> net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 36, 5))
+    >>> graph = channel_graph(net, (3, 8, 8))
+    >>> graph.groups
+    (ChannelGroup(name='0', size=8),)
+    >>> graph.describe("3.weight")
+    '(f5) (0:8·h6·w6)'
+    """
+
+    groups: tuple[ChannelGroup, ...]
+    axes: dict[str, Label]
+    grouped: dict[str, tuple[Axis, int]]
+    untraced: tuple[Untraced, ...]
+    lost: tuple[str, ...]
+    colors_cut: bool
+    sites: dict[str, tuple[Site, ...]]
+    blocks: tuple[str, ...]
+    output: Label
+    program: fx.GraphModule
+    inputs: dict[str, str]
+    constants: dict[str, Any] = field(repr=False, default_factory=dict)
+    names: dict[Atom, str] = field(repr=False, default_factory=dict)
+
+    def group(self, name: str) -> ChannelGroup:
+        """The group of this name."""
+        return next(g for g in self.groups if g.name == name)
+
+    def describe(self, parameter: str) -> str:
+        """The axes of a parameter in words."""
+        texts = []
+        for axis in self.axes[parameter]:
+            parts = [
+                "·".join((self.names[f.atom] + ":" if f.atom else f.kind) + str(f.size) for f in segment)
+                for segment in axis
+            ]
+            texts.append("(" + " + ".join(parts) + ")")
+        return " ".join(texts)
+
+
+@checked
+def channel_graph(model: nn.Module, input_shape: tuple[int, ...]) -> ChannelGraph:
+    """Trace a network and find which channels may be permuted, and what has to follow.
+
+    A permutation of the channels of a hidden layer does not change the function of a network, if all weights that
+    produce and consume these channels follow. Streams that are added share a permutation; concatenated streams keep
+    theirs; a flattened map moves in blocks. Input channels and outputs stay in place. An operation that is not
+    understood pins everything that enters it, and is listed in ``untraced``.
+
+    Args:
+        model: any module that ``torch.export`` can trace; it is traced in evaluation mode and left as it is.
+        input_shape: shape of one input without the batch, such as (3, 224, 224).
+    """
+    program, inputs, constants, x = _exported(model, input_shape)
+    tracer = _Tracer(program, inputs, constants, model)
+    tracer.run(x)
+    return tracer.graph()
+
+
+def _exported(
+    model: nn.Module, input_shape: tuple[int, ...]
+) -> tuple[fx.GraphModule, dict[str, str], dict[str, Any], Tensor]:
+    from torch.export import Dim, export
+
+    first = next((p for p in model.parameters()), torch.zeros(()))
+    x = torch.randn(2, *input_shape, generator=torch.Generator().manual_seed(0)).to(first.device, first.dtype)
+    training = [m for m in model.modules() if m.training]
+    model.eval()
+    try:
+        with torch.no_grad():
+            program = export(model, (x,), dynamic_shapes=({0: Dim.AUTO},), strict=False)
+    except Exception as error:
+        message = str(error).strip().splitlines()
+        raise InputError(
+            "channel_graph",
+            expected=f"a network that torch.export can trace on an input of shape {(2, *input_shape)}",
+            got=f"{type(error).__name__}: {message[0] if message else 'no message'}",
+            fix="Check the input shape; data-dependent control flow cannot be traced.",
+        ) from error
+    finally:
+        for m in training:
+            m.training = True
+    signature = program.graph_signature
+    inputs = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
+    inputs.update(getattr(signature, "inputs_to_lifted_tensor_constants", {}))
+    module = program.graph_module
+    return module, inputs, dict(program.constants), x
+
+
+class _Tracer:
+    """Runs the traced program once and carries the labels along."""
+
+    def __init__(
+        self, program: fx.GraphModule, inputs: dict[str, str], constants: dict[str, Any], model: nn.Module
+    ) -> None:
+        self.program, self.inputs, self.constants = program, inputs, constants
+        self.state = {
+            **dict(model.named_parameters(remove_duplicate=False)),
+            **dict(model.named_buffers(remove_duplicate=False)),
+            **constants,
+        }
+        self.axes = Axes()
+        self.parameters: dict[str, Label] = {}
+        self.values: dict[fx.Node, Any] = {}
+        self.streams: list[tuple[fx.Node, Label]] = []
+        self.blocks: dict[str, None] = {}
+        self.output: Label = ()
+
+    def run(self, x: Tensor) -> None:
+        with torch.no_grad():
+            for node in self.program.graph.nodes:
+                if node.op == "placeholder":
+                    self.values[node] = self._placeholder(node, x)
+                elif node.op == "get_attr":
+                    value = _attribute(self.program, node.target)
+                    self.values[node] = (
+                        Labeled(value, tuple(fixed(n) for n in value.shape)) if isinstance(value, Tensor) else value
+                    )
+                elif node.op == "call_function":
+                    self.values[node] = self._call(node)
+                elif node.op == "output":
+                    returned = fx.map_arg(node.args, lambda n: self.values[n])
+                    outputs = _tensors(returned)
+                    for t in outputs:
+                        self.axes.pin_all(t.label, "")
+                    self.output = outputs[0].label if outputs else ()
+
+    def _placeholder(self, node: fx.Node, x: Tensor) -> Labeled:
+        name = self.inputs.get(node.name)
+        if name is None:
+            kinds = {2: "fi", 4: "fihw"}.get(x.dim(), "f" * x.dim())
+            return Labeled(x, tuple(plane(kind, n) for kind, n in zip(kinds, x.shape, strict=True)))
+        value = self.state[name]
+        if name not in self.parameters:
+            # A tensor that is held under two names is one tensor.
+            twin = next((o for o in self.parameters if self.state[o] is value), None)
+            self.parameters[name] = self.parameters[twin] if twin else tuple(fresh(n) for n in value.shape)
+        return Labeled(value.detach().clone(), self.parameters[name], name)
+
+    def _call(self, node: fx.Node) -> Any:
+        target: Any = node.target
+        args: Any = fx.map_arg(node.args, lambda n: self.values[n])
+        kwargs: Any = fx.map_arg(node.kwargs, lambda n: self.values[n])
+        if target is operator.getitem and not isinstance(args[0], Labeled):
+            return args[0][args[1]]
+        out = target(*_bare(args), **_bare(kwargs))
+        if not _holds_tensor(out):
+            return out
+        name, ordered = _operation(node.target), [*args, *kwargs.values()]
+        if isinstance(node.target, torch._ops.OpOverload):
+            schema = node.target._schema.arguments
+            named = dict(kwargs)
+            ordered = [
+                a if k < len(args) else named.get(s.name)
+                for k, (s, a) in enumerate(zip(schema, [*args, *[None] * (len(schema) - len(args))], strict=True))
+            ]
+        call = Call(self.axes, ordered, out, f"{module_of(node) or 'network'} ({name})")
+        handler = RULES.get(name)
+        label = handler(call) if handler else unknown(call, "this operation is not understood")
+        result = _labeled(out, label)
+        if isinstance(result, Labeled):
+            self.streams.append((node, result.label))
+            if name == "add" and self._adds_streams(ordered, result):
+                self.blocks[module_of(node)] = None
+        return result
+
+    def _adds_streams(self, args: list[Any], out: Labeled) -> bool:
+        terms = [a for a in args if isinstance(a, Labeled) and a.name is None and a.shape == out.shape]
+        return len(terms) == 2 and len(out.shape) >= 3
+
+    def graph(self) -> ChannelGraph:
+        resolve = self.axes.resolve
+        parameters = {name: tuple(resolve(a) for a in label) for name, label in self.parameters.items()}
+        grouped = {name: (resolve(axis), groups) for name, (axis, groups) in self.axes.grouped.items()}
+        # Twice, because resolving may pin.
+        parameters = {name: tuple(resolve(a) for a in label) for name, label in parameters.items()}
+        names = self._names(parameters)
+        sites = self._sites(names)
+        # Parameters that the network does not use in evaluation have channels that nobody sees.
+        idle = {atom: name for atom, name in names.items() if not sites[name]}
+        for atom in idle:
+            atom.parts = fixed(atom.size)
+        names = {atom: name for atom, name in names.items() if atom not in idle}
+        parameters = {name: tuple(resolve(a) for a in label) for name, label in parameters.items()}
+        untraced = Counter[str]()
+        for why, channels in self.axes.pinned:
+            if why:
+                untraced[why] += channels
+        return ChannelGraph(
+            groups=tuple(ChannelGroup(name, atom.size) for atom, name in names.items()),
+            axes=parameters,
+            grouped={name: (resolve(axis), groups) for name, (axis, groups) in grouped.items()},
+            untraced=tuple(Untraced(where, n) for where, n in untraced.items()),
+            lost=tuple(self.axes.lost),
+            colors_cut=self.axes.colors_cut,
+            sites={name: places for name, places in sites.items() if places},
+            blocks=tuple(b for b in self.blocks if b),
+            output=tuple(resolve(a) for a in self.output),
+            program=self.program,
+            inputs=self.inputs,
+            constants=self.constants,
+            names=names,
+        )
+
+    def _names(self, parameters: dict[str, Label]) -> dict[Atom, str]:
+        """Each group is called after the first module that makes its channels."""
+        names: dict[Atom, str] = {}
+        used = Counter[str]()
+        order = [self.inputs[n.name] for n in self.program.graph.nodes if n.name in self.inputs]
+        for name in sorted(parameters, key=lambda n: order.index(n)):
+            for axis in parameters[name]:
+                for segment in axis:
+                    for factor in segment:
+                        if factor.atom is not None and factor.atom not in names:
+                            base = name.rpartition(".")[0] or name
+                            used[base] += 1
+                            names[factor.atom] = base if used[base] == 1 else f"{base}#{used[base]}"
+        return names
+
+    def _sites(self, names: dict[Atom, str]) -> dict[str, tuple[Site, ...]]:
+        by_group: dict[str, list[Site]] = {name: [] for name in names.values()}
+        for node, label in self.streams:
+            shape = self.values[node].shape
+            for k, axis in enumerate(label):
+                start = 0
+                for segment in self.axes.resolve(axis):
+                    size = 1
+                    for f in segment:
+                        size *= f.size
+                    if len(segment) == 1 and segment[0].atom in names and k > 0:
+                        positions = int(torch.Size(shape[1:]).numel()) // shape[k]
+                        nonlinear = _operation(node.target) in NONLINEAR
+                        site = Site(node.name, module_of(node), k, start, size, positions, nonlinear)
+                        by_group[names[segment[0].atom]].append(site)
+                    start += size
+        return {name: tuple(sites) for name, sites in by_group.items()}
+
+
+def _tensors(value: Any) -> list[Labeled]:
+    if isinstance(value, Labeled):
+        return [value]
+    return [t for f in value for t in _tensors(f)] if isinstance(value, list | tuple) else []
+
+
+def _bare(value: Any) -> Any:
+    if isinstance(value, Labeled):
+        return value.value
+    if isinstance(value, dict):
+        return {k: _bare(v) for k, v in value.items()}
+    return type(value)(_bare(v) for v in value) if isinstance(value, list | tuple) else value
+
+
+def _holds_tensor(value: Any) -> bool:
+    return isinstance(value, Tensor) or (isinstance(value, list | tuple) and any(_holds_tensor(v) for v in value))
+
+
+def _labeled(out: Any, label: Any) -> Any:
+    if isinstance(out, Tensor):
+        return Labeled(out, label)
+    return [_labeled(o, x) for o, x in zip(out, label, strict=True)]
+
+
+def _operation(target: Any) -> str:
+    """The bare name of an operation: ``aten.relu_.default`` is ``relu``."""
+    if isinstance(target, torch._ops.OpOverload):
+        name = target._schema.name.split("::")[1]
+        return name if name.startswith("_") and name.endswith("__") else name.rstrip("_") or name
+    return getattr(target, "__name__", str(target))
+
+
+def _attribute(module: fx.GraphModule, path: str) -> Any:
+    value: Any = module
+    for part in path.split("."):
+        value = getattr(value, part)
+    return value
+
+
+def module_of(node: fx.Node) -> str:
+    """The module in whose forward a node was recorded."""
+    stack = list((node.meta.get("nn_module_stack") or {}).values())
+    return str(stack[-1][0]) if stack else ""
+
+
+def spatial_kinds(label: Label) -> tuple[str, ...]:
+    """For each axis h, w, f or c."""
+    return tuple(kind_of(a) for a in label)

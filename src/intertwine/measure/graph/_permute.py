@@ -1,0 +1,195 @@
+"""Permuting the channels of a network, and the check that this does not change its function."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from ..._checked import checked
+from ...errors import InputError
+from ._axes import Axis
+from ._channel_graph import ChannelGraph, channel_graph
+
+Permutations = Mapping[str, Tensor]
+
+
+@checked
+def random_permutations(graph: ChannelGraph, *, seed: int = 0) -> dict[str, Tensor]:
+    """A random permutation for every group of channels."""
+    generator = torch.Generator().manual_seed(seed)
+    return {g.name: torch.randperm(g.size, generator=generator) for g in graph.groups}
+
+
+def axis_index(graph: ChannelGraph, axis: Axis, permutations: Permutations) -> Tensor | None:
+    """The index by which an axis has to be reordered, or None where it stays as it is."""
+    parts, start, moved = [], 0, False
+    for segment in axis:
+        sizes = [f.size for f in segment]
+        index = torch.arange(int(torch.Size(sizes).numel())).reshape(sizes)
+        for k, factor in enumerate(segment):
+            p = permutations.get(graph.names[factor.atom]) if factor.atom is not None else None
+            if p is not None:
+                index, moved = index.index_select(k, p.cpu()), True
+        parts.append(index.reshape(-1) + start)
+        start += index.numel()
+    return torch.cat(parts) if moved else None
+
+
+def permuted_state(graph: ChannelGraph, state: Mapping[str, Tensor], permutations: Permutations) -> dict[str, Tensor]:
+    """Parameters and buffers with their channels reordered: entry i is the old entry p[i]."""
+    out = dict(state)
+    for name, label in graph.axes.items():
+        if name not in state:
+            continue
+        value = state[name]
+        for k, axis in enumerate(label):
+            index = axis_index(graph, axis, permutations)
+            if index is not None:
+                value = value.index_select(k, index.to(value.device))
+        if name in graph.grouped:
+            value = _reordered_blocks(graph, name, value, permutations)
+        out[name] = value
+    return out
+
+
+def _reordered_blocks(graph: ChannelGraph, name: str, value: Tensor, permutations: Permutations) -> Tensor:
+    """Reorder the second axis of a grouped weight, in each block of rows by the permutation of that block."""
+    axis, groups = graph.grouped[name]
+    index = axis_index(graph, axis, permutations)
+    if index is None:
+        return value
+    size = value.shape[1]
+    columns = (index.reshape(groups, size) % size).repeat_interleave(value.shape[0] // groups, 0)
+    columns = columns.reshape(*columns.shape, *[1] * (value.dim() - 2)).expand_as(value)
+    return value.gather(1, columns.to(value.device))
+
+
+@checked
+def permute(model: nn.Module, permutations: Permutations, *, graph: ChannelGraph) -> nn.Module:
+    """A copy of the network with its channels in another order; its function is the same.
+
+    Slot i of a group of channels receives what was in slot p[i]: rows of the weights and biases that produce the
+    channels, their norms and running statistics, and columns of everything that consumes them.
+
+    Args:
+        model: the network.
+        permutations: for names of groups of ``graph``, the index p; groups that are not named stay.
+        graph: the channel graph of this network.
+
+    >>> net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+    >>> graph = channel_graph(net, (4,))
+    >>> other = permute(net, {"0": torch.arange(7, -1, -1)}, graph=graph)
+    >>> x = torch.randn(5, 4)
+    >>> torch.allclose(net(x), other(x), atol=1e-6), torch.equal(net[0].weight, other[0].weight)
+    (True, False)
+    """
+    known = {g.name: g.size for g in graph.groups}
+    for name, p in permutations.items():
+        if name not in known or sorted(p.tolist()) != list(range(known.get(name, 0))):
+            raise InputError(
+                "permute",
+                expected="permutations of " + ", ".join(f"{n} ({s})" for n, s in known.items())[:200],
+                got=f"{name!r} with {len(p)} entries",
+                fix="Groups and sizes are in channel_graph(model, input_shape).groups.",
+            )
+    return with_state(model, permuted_state(graph, full_state(model), permutations))
+
+
+def full_state(model: nn.Module) -> dict[str, Tensor]:
+    """All parameters and buffers by name, also the buffers that a state dict leaves out."""
+    named = [*model.named_parameters(remove_duplicate=False), *model.named_buffers(remove_duplicate=False)]
+    return {name: value.detach() for name, value in named}
+
+
+def with_state(model: nn.Module, state: Mapping[str, Tensor]) -> nn.Module:
+    """A copy of the network with these parameters and buffers."""
+    twin = copy.deepcopy(model)
+    with torch.no_grad():
+        for name, value in full_state(twin).items():
+            value.copy_(state[name])
+    return twin
+
+
+@checked
+def require_preserved(model: nn.Module, graph: ChannelGraph, input_shape: Sequence[int], *, seed: int = 0) -> float:
+    """Permute all groups at random and compare outputs, in float64. Returns the largest difference.
+
+    The difference is relative to the largest output. More than 1e-10 is an error that names the groups at fault.
+    All parameters are disturbed first: a network with a zero last layer, or with all norms alike, would pass whatever
+    the permutation does.
+    """
+    twin = _disturbed(model, seed)
+    first = next(iter(twin.parameters()), torch.zeros(()))
+    x = torch.randn(2, *input_shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+    x = x.to(first.device)
+    permutations = random_permutations(graph, seed=seed)
+    state = full_state(twin)
+    with torch.no_grad():
+        before = _outputs(twin(x))
+        if not all(bool(torch.isfinite(t).all()) for t in before):
+            raise InputError(
+                "channel_graph",
+                expected="a network with finite outputs",
+                got="NaN or infinity for random images",
+                fix="Check the weights.",
+            )
+        scale = max(float(t.abs().max()) for t in before) or 1.0
+
+        def difference(chosen: Permutations) -> float:
+            _load(twin, permuted_state(graph, state, chosen))
+            after = _outputs(twin(x))
+            return max(float((a - b).abs().max()) for a, b in zip(before, after, strict=True)) / scale
+
+        state = {name: value.clone() for name, value in state.items()}
+        error = difference(permutations)
+        if not error <= 1e-10:
+            guilty = [name for name, p in permutations.items() if not difference({name: p}) <= 1e-10]
+            raise InputError(
+                "channel_graph",
+                expected="permutations of hidden channels that preserve the output",
+                got=f"a relative difference of {error:.1e}, from {', '.join(guilty[:5]) or 'several groups together'}",
+                fix="This network does something the tracer misreads; pass the module and report it.",
+            )
+    return error
+
+
+def _disturbed(model: nn.Module, seed: int) -> nn.Module:
+    twin = copy.deepcopy(model).eval().double()
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for p in twin.parameters():
+            size = float(p.std()) if p.numel() > 1 else 0.0
+            p.add_((size or 0.1) * torch.randn(p.shape, dtype=torch.float64, generator=generator).to(p))
+        for m in twin.modules():
+            if (
+                isinstance(m, nn.modules.batchnorm._NormBase)
+                and m.running_var is not None
+                and m.running_mean is not None
+            ):
+                noise = torch.rand(m.running_var.shape, dtype=torch.float64, generator=generator)
+                m.running_var.mul_(0.5 + noise.to(m.running_var))
+                m.running_mean.add_(0.1 * noise.flip(0).to(m.running_mean))
+    return twin
+
+
+def _load(model: nn.Module, state: Mapping[str, Tensor]) -> None:
+    for name, value in full_state(model).items():
+        value.copy_(state[name])
+
+
+def _outputs(value: object) -> list[Tensor]:
+    if isinstance(value, Tensor):
+        return [value]
+    if isinstance(value, dict):
+        return [t for f in value.values() for t in _outputs(f)]
+    return [t for f in value for t in _outputs(f)] if isinstance(value, list | tuple) else []
+
+
+def checked_graph(model: nn.Module, input_shape: Sequence[int]) -> ChannelGraph:
+    """The channel graph of a network, after the check that permuting preserves its output."""
+    graph = channel_graph(model, tuple(input_shape))
+    require_preserved(model, graph, input_shape)
+    return graph

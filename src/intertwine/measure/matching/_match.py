@@ -1,0 +1,298 @@
+"""Which channel of a network answers to which channel of its mirror image, or of another network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from ..._checked import Positive, checked
+from ...errors import InputError
+from .._batches import Fitting, Images, batches, measuring
+from .._symmetry import Symmetry, SymmetryLike, parse_symmetry
+from ..graph._channel_graph import ChannelGraph, channel_graph
+from ..graph._permute import full_state, require_preserved
+from ..graph._transform import transformed_state
+from ._assignment import best_permutation, cycle_lengths
+from ._moments import CrossMoments, Moments, chosen_sites, lockstep, samples
+from ._representation import best_representation
+from ._weights import weight_matching
+
+Method = Literal["activation", "weight", "identity"]
+
+
+@checked
+@dataclass
+class Matching:
+    """For each element g of a symmetry and each group of channels, the permutation p_g.
+
+    Slot i of the network answers to channel p_g[i] of the network moved by τ_g. In an equivariant network the hidden
+    features obey h(τ_g x)_i = τ_g h(x)_{p_g[i]}.
+
+    Attributes:
+        permutations: by element, then by the name of the group of channels.
+        correlations: the correlation of each matched pair, as above; empty for weight matching.
+        dead: channels that do not vary on the data.
+        constrained: whether the permutations form a representation, p_gh = p_h ∘ p_g.
+    """
+
+    symmetry: Symmetry
+    graph: ChannelGraph = field(repr=False)
+    permutations: dict[int, dict[str, Tensor]] = field(repr=False)
+    correlations: dict[int, dict[str, Tensor]] = field(repr=False)
+    dead: dict[str, Tensor] = field(repr=False)
+    method: str
+    constrained: bool
+    input_shape: tuple[int, ...]
+
+    def order_histogram(self, element: int = 1) -> dict[str, dict[int, int]]:
+        """For each group of channels, how many lie on a cycle of length 1, 2, 3, ... of the permutation."""
+        histogram = {}
+        for name, p in self.permutations[element].items():
+            lengths, counts = cycle_lengths(p).unique(return_counts=True)
+            histogram[name] = dict(zip(lengths.tolist(), counts.tolist(), strict=True))
+        return histogram
+
+    def mean_correlation(self, element: int = 1) -> dict[str, float]:
+        """The mean correlation of matched live channels, by group."""
+        means = {}
+        for name, values in self.correlations[element].items():
+            live = values[~self.dead[name]]
+            means[name] = float(live.mean()) if len(live) else float("nan")
+        return means
+
+
+@checked
+def match(
+    model: nn.Module,
+    data: Images | None,
+    symmetry: SymmetryLike,
+    *,
+    method: Method = "activation",
+    constrained: bool = True,
+    graph: ChannelGraph | None = None,
+    input_shape: tuple[int, ...] | None = None,
+    every_site: bool = False,
+    batch_size: Positive = 128,
+    max_images: Positive | None = None,
+    check: bool = True,
+    seed: int = 0,
+) -> Matching:
+    """Match the channels of a network with those of the network moved by each element of a symmetry.
+
+    Activation matching: both networks see the same images; the channels are assigned so that the sum of correlations is
+    largest. One pass over the data serves all groups of channels, and the memory does not depend on the number of
+    images. ``constrained`` asks for permutations that represent the group (involutions for mirrors), so that the
+    average over the group is exactly equivariant; otherwise every element is matched on its own, as in the paper.
+
+    Args:
+        model: any network that can be traced.
+        data: images, or batches of images; not needed for weight matching if ``input_shape`` is given.
+        symmetry: a name, a space with its group, or a :class:`Symmetry`; it moves pixels by flips and quarter turns.
+        method: ``activation``, ``weight`` (inner products of parameters, coordinate descent), or ``identity``.
+        constrained: whether to ask for a representation.
+        graph: the channel graph, if it is at hand.
+        input_shape: shape of one image; taken from the data if not given.
+        every_site: watch a group of channels at every map of its largest size, not only at the last.
+        batch_size: for data given as one tensor.
+        max_images: the largest number of images to use.
+        check: whether to check first that permuting preserves the output.
+        seed: of the order in which weight matching visits the groups.
+
+    >>> _ = torch.manual_seed(0)
+    >>> half = torch.randn(4, 1, 3, 3)
+    >>> net = nn.Sequential(nn.Conv2d(1, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 16, 2))
+    >>> net[0].weight.data, net[0].bias.data = torch.cat([half, half.flip(3)]), torch.zeros(8)
+    >>> match(net, torch.randn(50, 1, 6, 6), "hflip").permutations[1]["0"]
+    tensor([4, 5, 6, 7, 0, 1, 2, 3])
+    """
+    symmetry = parse_symmetry(symmetry)
+    symmetry.require_finite(who="match")
+    symmetry.require_plain_output(who="match")
+    shape = input_shape or _shape(data, "match")
+    graph = graph or channel_graph(model, shape)
+    if not graph.groups:
+        raise InputError(
+            "match",
+            expected="a network with hidden channels that can be permuted",
+            got=f"none; {graph.untraced[0].where if graph.untraced else 'it has no hidden layer'}",
+            fix="Nothing in this network can be matched.",
+        )
+    if check:
+        require_preserved(model, graph, shape)
+    elements = range(1, symmetry.order)
+    state = full_state(model)
+    with torch.no_grad():
+        moved = [transformed_state(graph, state, symmetry, g, shape) for g in elements]
+        if method == "identity":
+            still = {g.name: torch.arange(g.size) for g in graph.groups}
+            return Matching(
+                symmetry, graph, {g: dict(still) for g in range(symmetry.order)}, {}, {}, method, True, shape
+            )
+        if method == "weight":
+            if constrained and symmetry.order > 2:
+                raise InputError(
+                    "match",
+                    expected="activation matching for a constrained match of more than two elements",
+                    got=f"method='weight' for {symmetry.name}",
+                    fix="Use method='activation', or constrained=False.",
+                )
+            permutations = {
+                g: weight_matching(graph, state, moved[g - 1], involution=constrained, seed=seed) for g in elements
+            }
+            permutations[0] = {g.name: torch.arange(g.size) for g in graph.groups}
+            return Matching(symmetry, graph, permutations, {}, {}, method, constrained, shape)
+        if data is None:
+            raise InputError("match", expected="images", got="none", fix="Activation matching needs data.")
+        with measuring(model) as device:
+            crosses = correlate(
+                graph,
+                [state, *moved],
+                (b[0] for b in batches(data, who="match", batch_size=batch_size, max_images=max_images)),
+                fit=Fitting("match", device),
+                every=every_site,
+            )
+    return _from_correlations(symmetry, graph, crosses, constrained, shape)
+
+
+def _from_correlations(
+    symmetry: Symmetry,
+    graph: ChannelGraph,
+    crosses: Mapping[str, Sequence[tuple[Tensor, Tensor, Tensor]]],
+    constrained: bool,
+    shape: tuple[int, ...],
+) -> Matching:
+    elements = range(1, symmetry.order)
+    permutations: dict[int, dict[str, Tensor]] = {g: {} for g in range(symmetry.order)}
+    correlations: dict[int, dict[str, Tensor]] = {g: {} for g in elements}
+    dead: dict[str, Tensor] = {}
+    for group in graph.groups:
+        tables = {g: crosses[group.name][g - 1] for g in elements}
+        dead[group.name] = next(iter(tables.values()))[1].cpu()
+        if constrained:
+            # A channel that is dead on these images may have a live partner on the moved ones: only those that are dead
+            # in all networks are frozen.
+            frozen = dead[group.name].clone()
+            for _, _, other in tables.values():
+                frozen &= other.cpu()
+            chosen = best_representation(
+                symmetry.require_finite(who="match"), {g: t[0] for g, t in tables.items()}, dead=frozen
+            )
+        else:
+            chosen = {g: best_permutation(t[0], dead=(t[1], t[2])) for g, t in tables.items()}
+            chosen[0] = torch.arange(group.size)
+        for g, p in chosen.items():
+            permutations[g][group.name] = p
+            if g:
+                correlations[g][group.name] = tables[g][0].cpu().gather(1, p[:, None])[:, 0]
+    return Matching(symmetry, graph, permutations, correlations, dead, "activation", constrained, shape)
+
+
+def correlate(
+    graph: ChannelGraph,
+    states: Sequence[Mapping[str, Tensor]],
+    images: Iterable[Tensor],
+    *,
+    fit: Fitting | None = None,
+    every: bool = False,
+) -> dict[str, list[tuple[Tensor, Tensor, Tensor]]]:
+    """Correlations of the channels of the first network with those of each other one, from one pass over the images.
+
+    For each group of channels and each other network: K, and which channels are dead in the first and in the other.
+    """
+    sites = chosen_sites(graph, every=every)
+    at: dict[str, list[tuple[str, int]]] = {}
+    for name, chosen in sites.items():
+        for k, site in enumerate(chosen):
+            at.setdefault(site.node, []).append((name, k))
+    moments: dict[tuple[str, int], tuple[list[Moments], list[CrossMoments]]] = {}
+
+    def run(x: Tensor) -> None:
+        seen = []
+        for node, values in lockstep(graph, states, x, set(at)):
+            for key in at.get(node, ()):
+                rows = [samples(v, sites[key[0]][key[1]]) for v in values]
+                if key in moments:
+                    own, cross = moments[key]
+                else:
+                    own = [Moments(r) for r in rows]
+                    cross = [CrossMoments(own[0], m) for m in own[1:]]
+                shifted = [m.shifted(r) for m, r in zip(own, rows, strict=True)]
+                sums = [(r.sum(1), torch.linalg.vector_norm(r, dim=1)) for r in shifted]
+                products = [shifted[0] @ r.T for r in shifted[1:]]
+                seen.append((key, own, cross, shifted[0].shape[1], sums, products))
+        # Nothing is added before all of it is there: memory may run out halfway, and no image must count twice.
+        for key, own, cross, count, sums, products in seen:
+            moments[key] = own, cross
+            for m, (total, norm) in zip(own, sums, strict=True):
+                m.add(count, total, norm)
+            for c, product in zip(cross, products, strict=True):
+                c.add(product)
+
+    fitting = fit or Fitting("match")
+    for x in images:
+        fitting(run, x)
+    correlations: dict[str, list[tuple[Tensor, Tensor, Tensor]]] = {}
+    for name, chosen in sites.items():
+        parts = [moments[name, k] for k in range(len(chosen))]
+        correlations[name] = [
+            (
+                torch.stack([p[1][b].correlation() for p in parts]).mean(0),
+                torch.stack([p[0][0].dead for p in parts]).all(0),
+                torch.stack([p[0][b + 1].dead for p in parts]).all(0),
+            )
+            for b in range(len(states) - 1)
+        ]
+    return correlations
+
+
+@checked
+def match_networks(
+    first: nn.Module,
+    second: nn.Module,
+    data: Images | None,
+    *,
+    method: Method = "activation",
+    graph: ChannelGraph | None = None,
+    input_shape: tuple[int, ...] | None = None,
+    batch_size: Positive = 128,
+    max_images: Positive | None = None,
+    seed: int = 0,
+) -> tuple[ChannelGraph, dict[str, Tensor]]:
+    """Permutations of the channels of ``second`` that bring it closest to ``first``, a network of the same make.
+
+    Returns the channel graph and the permutations, ready for :func:`permute`.
+    """
+    shape = input_shape or _shape(data, "match_networks")
+    graph = graph or channel_graph(first, shape)
+    states = [full_state(first), full_state(second)]
+    odd = [n for n in states[0] if n not in states[1] or states[0][n].shape != states[1][n].shape]
+    if odd or len(states[0]) != len(states[1]):
+        raise InputError(
+            "match_networks",
+            expected="two networks with the same parameters",
+            got=f"a difference at {odd[0] if odd else 'parameters of the second'}",
+            fix="Build both from the same architecture.",
+        )
+    with torch.no_grad():
+        if method == "identity":
+            return graph, {g.name: torch.arange(g.size) for g in graph.groups}
+        if method == "weight":
+            return graph, weight_matching(graph, states[0], states[1], seed=seed)
+        if data is None:
+            raise InputError("match_networks", expected="images", got="none", fix="Activation matching needs data.")
+        device = next(iter(states[0].values())).device
+        images = (b[0] for b in batches(data, who="match_networks", batch_size=batch_size, max_images=max_images))
+        crosses = correlate(graph, states, images, fit=Fitting("match_networks", device))
+    return graph, {name: best_permutation(t[0][0], dead=(t[0][1], t[0][2])) for name, t in crosses.items()}
+
+
+def _shape(data: Images | None, who: str) -> tuple[int, ...]:
+    if isinstance(data, Tensor):
+        return tuple(data.shape[1:])
+    if data is None:
+        raise InputError(who, expected="input_shape when there are no data", got="neither", fix="Give (C, H, W).")
+    return tuple(next(iter(batches(data, who=who)))[0].shape[1:])

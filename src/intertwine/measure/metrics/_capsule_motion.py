@@ -1,0 +1,83 @@
+"""What a step of time does to capsules: an element of a group, by the regular representation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from ...errors import InputError
+from ...groups import Cyclic, FiniteGroup, parse_finite
+from ...spaces import FieldType, Point
+
+
+def capsule_group(who: str, length: int, group: FiniteGroup | str | None) -> FiniteGroup:
+    """The group whose elements are the places of a capsule: a cyclic one unless given."""
+    if group is None:
+        return Cyclic(length)
+    parsed = parse_finite(group) if isinstance(group, str) else group
+    if parsed.order != length:
+        raise InputError(
+            who,
+            expected=f"capsules of {parsed.order} variables, one for each element of {parsed.name}",
+            got=f"a length of {length}",
+        )
+    return parsed
+
+
+def only_generator(who: str, group: FiniteGroup) -> int:
+    """The element that moves sequences if nobody says which."""
+    if len(group.generators) > 1:
+        options = ", ".join(f"{s} = {group.label(s)}" for s in group.generators)
+        raise InputError(
+            who,
+            expected="moving=, the element by which a step of time moves each sequence",
+            got="none",
+            fix=f"{group.name} has several generators: {options}.",
+        )
+    return group.generators[0] if group.generators else 0
+
+
+@dataclass(frozen=True)
+class CapsuleMotion:
+    """t_{l+1} = rho(s) t_l: the group, and for each sequence the element s."""
+
+    group: FiniteGroup
+    moving: Tensor
+
+    @staticmethod
+    def of(who: str, t: Tensor, group: FiniteGroup | str | None, moving: int | Tensor | None) -> CapsuleMotion:
+        """Of latents ``(sequences, ..., length)``, with what was left out filled in."""
+        own = capsule_group(who, t.shape[-1], group)
+        given = own.require_element(only_generator(who, own) if moving is None else moving)
+        elements = torch.as_tensor(given).cpu()
+        if elements.shape not in ((), (len(t),)):
+            raise InputError(
+                who,
+                expected=f"moving= as one element, or {len(t)}, one for each sequence",
+                got=f"shape {tuple(elements.shape)}",
+            )
+        return CapsuleMotion(own, elements.expand(len(t)))
+
+    @cached_property
+    def field(self) -> FieldType:
+        """The type of a capsule."""
+        return Point(self.group).field(self.group.regular)
+
+    def moved(self, t: Tensor, steps: int) -> Tensor:
+        """rho(s)^steps t, for latents ``(sequences, ..., length)``."""
+        elements = self.moving.unique().tolist()
+        if len(elements) == 1:
+            return self._by_one(t, elements[0], steps)
+        out = torch.empty_like(t)
+        for s in elements:
+            own = (self.moving == s).to(t.device)
+            out[own] = self._by_one(t[own], s, steps)
+        return out
+
+    def _by_one(self, t: Tensor, s: int, steps: int) -> Tensor:
+        powers = self.group.cycles(s)[0]
+        moved: Tensor = self.field.transform(t, int(powers[steps % len(powers)]))
+        return moved

@@ -1,0 +1,210 @@
+"""Where in the network is the symmetry lost? The error of every layer's output, in one pass."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..._checked import Positive, checked
+from ...errors import InputError
+from .._batches import Fitting, Images, batches, measuring
+from .._estimate import Estimate, estimate
+from .._symmetry import Symmetry, SymmetryLike, parse_symmetry
+from ._invariance import relative_difference
+from ._metric import define
+from ._taps import tapped
+
+define(
+    "layer_equivariance_error",
+    "‖τ f(x) − P f(τx)‖ / (½‖τ f(x)‖ + ½‖f(τx)‖), mean over τ ≠ 1",
+    "",
+    "lower",
+    "how far a layer's output is from moving with the input, its channels permuted by P (the identity unless given)",
+)
+define(
+    "layer_invariance_error",
+    "‖f(x) − f(τx)‖ / (½‖f(x)‖ + ½‖f(τx)‖), mean over τ ≠ 1",
+    "",
+    "lower",
+    "how far a layer's output is from staying as it is",
+)
+
+
+@checked
+@dataclass(frozen=True)
+class LayerError:
+    """What happens at one layer.
+
+    Attributes:
+        name: of the layer; ``name#2`` is the second call of a layer that is used twice.
+        kind: the module's class, or the function.
+        shape: of its output, without the batch.
+        equivariance: how far it is from moving with the input; None for outputs that are not images.
+        invariance: how far it is from staying as it is.
+    """
+
+    name: str
+    kind: str
+    shape: tuple[int, ...]
+    equivariance: Estimate | None
+    invariance: Estimate
+
+
+@checked
+@dataclass(frozen=True)
+class LayerErrors:
+    """All layers in the order in which they ran.
+
+    Attributes:
+        layers: what was measured.
+        skipped: (name, reason) of layers whose output could not be compared.
+    """
+
+    layers: tuple[LayerError, ...]
+    skipped: tuple[tuple[str, str], ...]
+
+
+@checked
+def layer_errors(
+    model: nn.Module,
+    data: Images,
+    symmetry: SymmetryLike = "hflip",
+    *,
+    permutations: Mapping[str, Tensor] | None = None,
+    batch_size: Positive = 64,
+    max_images: Positive | None = None,
+) -> LayerErrors:
+    """Equivariance and invariance error at every layer, from one pass over the images.
+
+    A feature map ``(n, c, h, w)`` is moved as the images are, as scalars; tokens ``(n, t, c)`` are taken as a square
+    grid, extra tokens in front staying where they are. A layer of a group-equivariant network permutes its channels as
+    well: give ``permutations`` as found by :func:`match`, else channels are compared with themselves.
+
+    Args:
+        model: any network, see :func:`tapped` for what counts as a layer.
+        data: as for :func:`invariance_error`.
+        symmetry: a name, a space with its group, a field type or a :class:`Symmetry`.
+        permutations: layer name → ``(order, channels)``: for each element g the index p with τ_g f(x)[i] compared to
+            f(τ_g x)[p[i]].
+        batch_size: images at a time; each goes through the network once for every element of the group, together.
+        max_images: the largest number of images to use.
+
+    >>> net = nn.Sequential(nn.Conv2d(1, 2, 3, padding=1), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    >>> [layer.name for layer in layer_errors(net, torch.rand(2, 1, 6, 6), "hflip").layers]
+    ['0', '1', '2', '3']
+    """
+    group = parse_symmetry(symmetry)
+    by_layer: dict[str, list[_Seen]] = {}
+    skipped: dict[str, str] = {}
+    with measuring(model) as device:
+
+        def run(x: Tensor) -> tuple[dict[str, _Seen], dict[str, str]]:
+            copies = _all_copies(group, x)
+            seen: dict[str, _Seen] = {}
+            passed: dict[str, str] = {}
+
+            def see(name: str, kind: str, out: Tensor) -> None:
+                if out.ndim < 2 or len(out) % group.order:
+                    passed[name] = f"{kind}: shape {tuple(out.shape)} has no batch of {group.order} x {len(x)} first"
+                    return
+                parts = out.detach().chunk(group.order)
+                order = None if permutations is None else permutations.get(name)
+                seen[name] = _Seen(kind, tuple(out.shape[1:]), *_compared(group, parts, order))
+
+            with tapped(model, see):
+                model(copies)
+            return seen, passed
+
+        fit = Fitting("layer_errors", device)
+        for images, *_ in batches(
+            data, who="layer_errors", batch_size=batch_size, max_images=max_images, rank=group.rank
+        ):
+            for seen, passed in fit(run, images):
+                skipped |= passed
+                for name, value in seen.items():
+                    by_layer.setdefault(name, []).append(value)
+    layers = tuple(_result(name, group.name, seen) for name, seen in by_layer.items() if name not in skipped)
+    return LayerErrors(layers, tuple(skipped.items()))
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """The values of one layer on one batch: one number per image."""
+
+    kind: str
+    shape: tuple[int, ...]
+    still: Tensor
+    moved: Tensor | None
+    floor: Tensor | None
+
+
+def _compared(
+    symmetry: Symmetry, parts: tuple[Tensor, ...], permutations: Tensor | None
+) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    still, moved, floors = [], [], []
+    action = symmetry.action
+    maps = [_feature_maps(symmetry, part) for part in parts]
+    for g in range(1, symmetry.order):
+        still.append(relative_difference(parts[0], parts[g]))
+        base, other = maps[0], maps[g]
+        here = action.move_scalars(symmetry.element(g), base) if base is not None and action.fits(base) else None
+        if base is None or other is None or here is None:
+            continue
+        if permutations is not None:
+            other = other[:, permutations[g].to(other.device)]
+        moved.append(relative_difference(here, other))
+        if not symmetry.is_exact(g):
+            inverse: Any = symmetry.group.inverse(symmetry.element(g))
+            back = action.move_scalars(inverse, here)
+            floors += [] if back is None else [relative_difference(back, base)]
+    complete = len(moved) == symmetry.order - 1
+    return (
+        torch.stack(still).mean(0),
+        torch.stack(moved).mean(0) if complete else None,
+        torch.stack(floors).mean(0) if complete and floors else None,
+    )
+
+
+def _feature_maps(symmetry: Symmetry, out: Tensor) -> Tensor | None:
+    return as_maps(out) if symmetry.rank == 4 else out
+
+
+def _result(name: str, of: str, seen: list[_Seen]) -> LayerError:
+    moved = [s.moved for s in seen if s.moved is not None]
+    floors = [s.floor for s in seen if s.floor is not None]
+    return LayerError(
+        name,
+        seen[0].kind,
+        seen[0].shape,
+        estimate("layer_equivariance_error", moved, floor=floors or None, of=of) if moved else None,
+        estimate("layer_invariance_error", [s.still for s in seen], of=of),
+    )
+
+
+def as_maps(out: Tensor) -> Tensor | None:
+    """A layer's output as feature maps ``(n, c, h, w)``; None if it is neither maps nor tokens on a square grid."""
+    if out.ndim == 4:
+        return out if out.shape[-1] > 1 or out.shape[-2] > 1 else None
+    if out.ndim == 3:
+        for extra in range(3):  # class and distillation tokens
+            side = math.isqrt(max(out.shape[1] - extra, 0))
+            if side > 1 and side * side == out.shape[1] - extra:
+                return out[:, extra:].transpose(1, 2).unflatten(2, (side, side))
+    return None
+
+
+def _all_copies(group: Symmetry, x: Tensor) -> Tensor:
+    copies = [group.apply(g, x) for g in range(group.order)]
+    if any(copy.shape != x.shape for copy in copies):
+        raise InputError(
+            "layer_errors",
+            expected=f"square images, which {group.name} keeps in shape",
+            got=f"{x.shape[-2]} x {x.shape[-1]}",
+            fix="Crop the images, or measure a symmetry that does not turn them.",
+        )
+    return torch.cat(copies)

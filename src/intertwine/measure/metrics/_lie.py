@@ -1,0 +1,142 @@
+"""The derivative of a network's answer along a smooth motion of its input, by forward-mode differentiation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from ..._checked import Positive, checked
+from ..._numerics import is_memory
+from ..._warn import warn_caller
+from ...errors import InputError
+from .._batches import Fitting, Images, as_tensor, batches, measuring, require_finite
+from .._estimate import Estimate, estimate
+from .._flows import FLOWS, Flow, using
+from ._layers import as_maps
+from ._metric import define
+
+define(
+    "lie_derivative",
+    "mean over outputs k of |d/dt f_k(g_t x)| at t = 0; for images as outputs |d/dt (g_−t f(g_t x))_k|",
+    "1 / unit of t",
+    "lower",
+    "speed at which the answer changes when the input begins to move; 0 where the network is equivariant",
+)
+
+Output = Literal["probabilities", "scores", "images"]
+
+
+@checked
+def lie_derivative(
+    model: nn.Module,
+    data: Images,
+    flow: str = "rotation",
+    *,
+    output: Output | None = None,
+    batch_size: Positive = 16,
+    max_images: Positive | None = 128,
+) -> Estimate:
+    """(L f)(x) = d/dt g_t⁻¹ f(g_t x) at t = 0, absolute values averaged over outputs, for each image.
+
+    The motion is exact to first order on a cubic interpolation of the image; the network is differentiated forward, no
+    step size is chosen. The ``floor`` is the same for the difference between this interpolation and one of fifth order
+    of the same motion: how much of the value could be a matter of how pixels are interpolated.
+
+    Args:
+        model: any network. Operations without forward-mode derivatives make the measurement fall back, with a warning,
+            on a central difference along the same direction.
+        data: as for :func:`invariance_error`.
+        flow: translation_x, translation_y, rotation, scale, shear_x, shear_y, hue or brightness. Units of t: the longer
+            side of the image for translations, radians for rotation and hue, the logarithm of the factor for scale and
+            brightness, the slope for shears.
+        output: what f is: ``probabilities``, the softmax of scores (the usual choice); ``scores`` as they are; or
+            ``images``, which move back. None for images where the output is images, else probabilities.
+        batch_size: for data that come as one tensor.
+        max_images: the largest number of images to use.
+
+    References: Gruver, Finzi, Goldblum, Wilson, *The Lie derivative for measuring learned equivariance*, 2023.
+
+    >>> mean = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    >>> lie_derivative(mean, torch.rand(2, 3, 9, 9, dtype=torch.float64), "hue").mean > 0
+    True
+    """
+    move = FLOWS[flow]
+    values: list[Tensor] = []
+    floors: list[Tensor] = []
+    with measuring(model) as device:
+
+        def run(x: Tensor) -> tuple[Tensor, Tensor]:
+            out = require_finite(as_tensor(model(x), who="lie_derivative"), who="lie_derivative")
+            kind = _checked_output(output, out)
+            velocity, finer = _velocity(move, x), _velocity(using(move, "quintic"), x)
+            return _speed(model, move, x, velocity, out, kind), _speed(model, None, x, velocity - finer, out, kind)
+
+        fit = Fitting("lie_derivative", device)
+        for images, *_ in batches(data, who="lie_derivative", batch_size=batch_size, max_images=max_images):
+            for derivative, floor in fit(run, images):
+                values.append(derivative)
+                floors.append(floor)
+    return estimate("lie_derivative", values, floor=floors, of=flow)
+
+
+def _checked_output(output: Output | None, out: Tensor) -> Output:
+    kind = output or ("images" if as_maps(out) is not None and out.ndim == 4 else "probabilities")
+    wanted = {"probabilities": out.ndim == 2, "scores": out.ndim >= 2, "images": out.ndim == 4}
+    if not wanted.get(kind, False):
+        raise InputError(
+            "lie_derivative",
+            expected="output 'probabilities' for scores (n, classes), 'scores' for any, 'images' for (n, c, h, w)",
+            got=f"{kind!r} for shape {tuple(out.shape)}",
+            fix="Choose what fits the network.",
+        )
+    return kind
+
+
+def _velocity(move: Flow, x: Tensor) -> Tensor:
+    """d/dt g_t x at t = 0."""
+    zero = torch.zeros((), dtype=x.dtype, device=x.device)
+    return _jvp(lambda t: move(x, t), zero, torch.ones_like(zero))
+
+
+def _speed(model: nn.Module, move: Flow | None, x: Tensor, velocity: Tensor, out: Tensor, kind: Output) -> Tensor:
+    """The mean over outputs of |d/dt f|; where the output is images they move back, unless ``move`` is None."""
+
+    def f(images: Tensor) -> Tensor:
+        scores = as_tensor(model(images), who="lie_derivative")
+        return scores.softmax(1) if kind == "probabilities" else scores
+
+    change = _directional(f, x, velocity)
+    if kind == "images" and move is not None:
+        change = change - _velocity(move, out)
+    return change.abs().flatten(1).mean(1)
+
+
+def _directional(f: Callable[[Tensor], Tensor], x: Tensor, v: Tensor) -> Tensor:
+    """J v, forward; by a central difference where an operation knows no forward derivative."""
+    try:
+        with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
+            return _jvp(f, x, v)
+    except (NotImplementedError, RuntimeError) as error:
+        if is_memory(error) or not _lacks_forward(error):
+            raise
+        warn_caller(
+            f"lie_derivative: a central difference instead of forward-mode: {str(error).splitlines()[0]}",
+            RuntimeWarning,
+        )
+    size = float(v.abs().amax()) or 1.0
+    step = torch.finfo(x.dtype).eps ** (1 / 3) * max(float(x.abs().amax()), 1.0) / size
+    return (f(x + step * v) - f(x - step * v)) / (2 * step)
+
+
+def _lacks_forward(error: Exception) -> bool:
+    text = str(error)
+    return isinstance(error, NotImplementedError) or "forward AD" in text or "forward-mode" in text or "jvp" in text
+
+
+def _jvp(f: Callable[[Tensor], Tensor], x: Tensor, v: Tensor) -> Tensor:
+    with torch.enable_grad():
+        pair: tuple[Tensor, ...] = torch.func.jvp(f, (x.detach(),), (v.detach(),))
+    return pair[1].detach()

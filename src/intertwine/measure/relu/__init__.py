@@ -1,0 +1,17 @@
+"""What commutes with ReLU: the propositions of Bökman & Kahl (2023) as checks."""
+
+from ._finite_actions import PushedAction as PushedAction
+from ._finite_actions import layerwise_quotient as layerwise_quotient
+from ._finite_actions import pushed_action as pushed_action
+from ._mirrored_training import mirrored_training_gap as mirrored_training_gap
+from ._propositions import ScaledPermutation as ScaledPermutation
+from ._propositions import Verdict as Verdict
+from ._propositions import absolute_value_errors as absolute_value_errors
+from ._propositions import affine_relu_witness as affine_relu_witness
+from ._propositions import hidden_action as hidden_action
+from ._propositions import layerwise_swap_net as layerwise_swap_net
+from ._propositions import relu_commutes as relu_commutes
+from ._propositions import scalar_invariance as scalar_invariance
+from ._propositions import swap_invariant as swap_invariant
+from ._propositions import to_permutations as to_permutations
+from ._propositions import two_layer_equivariance as two_layer_equivariance

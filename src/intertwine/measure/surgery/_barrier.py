@@ -1,0 +1,239 @@
+"""How much is lost halfway between two networks, and between a network and its mirror image."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..._checked import Positive, checked
+from ...errors import InputError
+from .._batches import Fitting, Images, as_tensor, batches, measuring
+from .._symmetry import SymmetryLike
+from ..graph._permute import full_state, permuted_state, with_state
+from ..graph._transform import transformed_state
+from ..matching._match import Matching, match
+from ._merge import merge, reset_batch_norms
+from ._repair import repair
+
+Score = Callable[[nn.Module], float]
+
+
+@checked
+@dataclass(frozen=True)
+class Barrier:
+    """Scores (higher is better) of two networks and of their average.
+
+    >>> b = Barrier(0.761, 0.746, 0.725)
+    >>> round(b.absolute, 4), round(b.relative, 3)
+    (0.0285, 0.038)
+    """
+
+    first: float
+    second: float
+    merged: float
+
+    @property
+    def absolute(self) -> float:
+        """½(ζ₁ + ζ₂) − ζ(½(θ₁ + θ₂)): 0 if nothing is lost, negative if something is won."""
+        return (self.first + self.second) / 2 - self.merged
+
+    @property
+    def relative(self) -> float:
+        """The absolute barrier divided by the mean score of the two networks."""
+        mean = (self.first + self.second) / 2
+        return self.absolute / mean if mean else float("nan")
+
+
+@checked
+def accuracy(model: nn.Module, data: Images, *, batch_size: Positive = 500) -> float:
+    """The fraction of images whose label has the highest score."""
+    right = count = 0
+    with measuring(model) as device:
+
+        def hits(x: Tensor, labels: Tensor) -> int:
+            out = as_tensor(model(x), who="accuracy")
+            if out.ndim != 2:
+                raise InputError(
+                    "accuracy",
+                    expected="scores of classes (n, classes)",
+                    got=f"shape {tuple(out.shape)}",
+                    fix="For images as outputs use equivariance_error.",
+                )
+            return int((out.argmax(1) == labels).sum())
+
+        fit = Fitting("accuracy", device)
+        for batch in batches(data, who="accuracy", batch_size=batch_size):
+            if len(batch) < 2:
+                raise InputError(
+                    "accuracy", expected="images and labels", got="images only", fix="Give (images, labels)."
+                )
+            right += sum(fit(hits, *batch))
+            count += len(batch[0])
+    return right / count
+
+
+@checked
+def barrier(
+    first: nn.Module, second: nn.Module, score: Score, *, finish: Callable[[nn.Module], nn.Module] | None = None
+) -> Barrier:
+    """The barrier between two networks (channels matched): how far the average falls below the mean of the two.
+
+    Args:
+        first: a network.
+        second: a network of the same architecture.
+        score: higher is better, such as an accuracy.
+        finish: what to do with the average before it is scored, such as :func:`reset_batch_norms` or :func:`repair`.
+    """
+    middle = merge([first, second])
+    return Barrier(score(first), score(second), score(finish(middle) if finish else middle))
+
+
+@checked
+def interpolation_curve(
+    first: nn.Module,
+    second: nn.Module,
+    score: Score,
+    *,
+    points: Sequence[float] = (0.0, 0.25, 0.5, 0.75, 1.0),
+    finish: Callable[[nn.Module], nn.Module] | None = None,
+) -> list[tuple[float, float]]:
+    """Scores on the line (1 − λ)θ₁ + λθ₂; the ends are the untouched networks."""
+    curve = []
+    for share in points:
+        if share in (0.0, 1.0):
+            curve.append((share, score(second if share else first)))
+            continue
+        middle = merge([first, second], weights=[1 - share, share])
+        curve.append((share, score(finish(middle) if finish else middle)))
+    return curve
+
+
+@checked
+@dataclass(frozen=True)
+class GcnnBarrier:
+    """The barrier between a network and its moved image, before and after REPAIR, and the ends after a reset.
+
+    ``plain`` is without REPAIR, which still means with batch norms recomputed. ``reset`` are the scores of both
+    ends after the same measurement, so that its own effect can be told apart; None without batch norms.
+    """
+
+    plain: Barrier
+    repaired: Barrier
+    untouched: Barrier
+    reset: tuple[float, float] | None
+    matching: Matching
+
+
+@checked
+def moved_and_matched(model: nn.Module, matching: Matching, element: int) -> nn.Module:
+    """The network moved by τ_g with its channels in the order of the network itself."""
+    with torch.no_grad():
+        state = transformed_state(matching.graph, full_state(model), matching.symmetry, element, matching.input_shape)
+        return with_state(model, permuted_state(matching.graph, state, matching.permutations[element]))
+
+
+@checked
+def gcnn_barrier(
+    model: nn.Module,
+    data: Images,
+    symmetry: SymmetryLike,
+    test: Images,
+    *,
+    element: int = 1,
+    matching: Matching | None = None,
+    constrained: bool = False,
+    batch_size: Positive = 200,
+    max_images: Positive | None = None,
+    score: Score | None = None,
+) -> GcnnBarrier:
+    """The barrier between Φ and the matched Φ̂: 0 for a group-convolutional network.
+
+    Args:
+        model: the network Φ.
+        data: training images, for matching and statistics.
+        symmetry: a name, a space with its group, or a :class:`Symmetry`.
+        test: images and labels to score on; accuracy unless ``score`` says otherwise.
+        element: the element of the group.
+        matching: a matching made before.
+        constrained: whether the matching must be a representation; the paper's is not.
+        batch_size: for data given as one tensor.
+        max_images: the largest number of images to use.
+        score: another score, higher is better.
+    """
+    options: dict[str, Any] = {"batch_size": batch_size, "max_images": max_images}
+    matching = matching or match(model, data, symmetry, constrained=constrained, **options)
+    other = moved_and_matched(model, matching, element)
+    rate: Score = score or (lambda m: accuracy(m, test))
+    middle = merge([model, other])
+    ends = rate(model), rate(other)
+    reset = reset_batch_norms(middle, data, **options)
+    fixed = repair(middle, [model, other], data, blocks=matching.graph.blocks, **options)
+    has_norms = any(isinstance(m, nn.modules.batchnorm._BatchNorm) for m in model.modules())
+    again = None
+    if has_norms:
+        again = tuple(rate(reset_batch_norms(m, data, **options)) for m in (model, other))
+    return GcnnBarrier(
+        plain=Barrier(*ends, rate(reset)),
+        repaired=Barrier(*ends, rate(fixed)),
+        untouched=Barrier(*ends, rate(middle)),
+        reset=again,  # type: ignore[arg-type]
+        matching=matching,
+    )
+
+
+@checked
+def kernel_residuals(model: nn.Module, matching: Matching, element: int = 1) -> dict[str, float]:
+    """For each parameter with at least two axes, ‖ψ − P τ(ψ) P'ᵀ‖ / ‖ψ‖: 0 where the kernel constraint holds."""
+    state = {n: v.double() if v.is_floating_point() else v for n, v in full_state(model).items()}
+    with torch.no_grad():
+        moved = transformed_state(matching.graph, state, matching.symmetry, element, matching.input_shape)
+        moved = permuted_state(matching.graph, moved, matching.permutations[element])
+    return {
+        name: float((state[name] - moved[name]).norm() / state[name].norm().clamp_min(1e-300))
+        for name, p in model.named_parameters()
+        if p.dim() > 1 and name in matching.graph.axes
+    }
+
+
+@checked
+def filter_pairs(model: nn.Module, matching: Matching, parameter: str, element: int = 1) -> tuple[Tensor, Tensor]:
+    """The filters of a layer, and what the moved and matched layer has in the same slots; equal in a GCNN."""
+    state = full_state(model)
+    with torch.no_grad():
+        moved = transformed_state(matching.graph, state, matching.symmetry, element, matching.input_shape)
+        moved = permuted_state(matching.graph, moved, matching.permutations[element])
+    return state[parameter].clone(), moved[parameter]
+
+
+@checked
+def variance_collapse(
+    merged: nn.Module,
+    models: Sequence[nn.Module],
+    data: Images,
+    *,
+    batch_size: Positive = 200,
+    max_images: Positive | None = None,
+) -> dict[str, float]:
+    """For each hidden layer, the mean channel variance of the merged network over that of the others.
+
+    Below 1 and falling with depth where averaging destroys what the channels carry.
+    """
+    from ._repair import channel_statistics, filter_layers
+
+    if not models:
+        raise InputError("variance_collapse", expected="at least one network to compare with", got="none")
+    with measuring(merged):
+        names = filter_layers(merged, data)
+        ours = channel_statistics(merged, data, names, batch_size=batch_size, max_images=max_images)
+    others = []
+    for m in models:
+        with measuring(m):
+            others.append(channel_statistics(m, data, names, batch_size=batch_size, max_images=max_images))
+    return {
+        name: float((ours[name][1] ** 2).mean() / torch.stack([(o[name][1] ** 2).mean() for o in others]).mean())
+        for name in names
+    }

@@ -1,0 +1,91 @@
+"""Averages of networks, and the running statistics of batch norms after averaging."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from ..._checked import Positive, checked
+from ...errors import InputError
+from .._batches import Fitting, Images, batches
+from ..graph._permute import full_state, with_state
+from ._batch_statistics import BatchNorm, Look, Running, normalizing_by_batch, of_batch
+
+
+@checked
+def merge(models: Sequence[nn.Module], *, weights: Sequence[float] | None = None) -> nn.Module:
+    """The network whose parameters and buffers are the weighted means of those of the given networks.
+
+    Meaningful for networks whose channels are matched: see :func:`match_networks` and :func:`permute`.
+
+    >>> a, b = nn.Linear(2, 1), nn.Linear(2, 1)
+    >>> torch.allclose(merge([a, b]).weight, (a.weight + b.weight) / 2)
+    True
+    """
+    shares = shares_of("merge", models, weights)
+    states = [full_state(m) for m in models]
+    odd = [n for n, v in states[0].items() if any(n not in s or s[n].shape != v.shape for s in states)]
+    if odd:
+        raise InputError("merge", expected="networks of one architecture", got=f"a difference at {odd[0]}")
+    mean = {
+        name: sum(share * s[name].double() for share, s in zip(shares, states, strict=True)).to(value.dtype)  # type: ignore[union-attr]
+        if value.is_floating_point()
+        else value
+        for name, value in states[0].items()
+    }
+    return with_state(models[0], mean)
+
+
+def shares_of(who: str, models: Sequence[nn.Module], weights: Sequence[float] | None) -> list[float]:
+    """The share of each network in an average; equal ones unless they are given."""
+    if not models or (weights is not None and len(weights) != len(models)):
+        raise InputError(
+            who,
+            expected="at least one network, and a weight for each",
+            got=f"{len(models)} networks and {'no' if weights is None else len(weights)} weights",
+        )
+    return [1 / len(models)] * len(models) if weights is None else list(weights)
+
+
+def batch_norms(model: nn.Module) -> dict[str, BatchNorm]:
+    """The batch norms of a network that keep running statistics."""
+    return {n: m for n, m in model.named_modules() if isinstance(m, BatchNorm) and m.running_mean is not None}
+
+
+@checked
+def reset_batch_norms(
+    model: nn.Module, data: Images, *, batch_size: Positive = 200, max_images: Positive | None = None
+) -> nn.Module:
+    """A copy of the network with running statistics recomputed, in evaluation mode.
+
+    One pass in which every batch norm uses the statistics of the batch; the running ones become the mean over batches
+    of the batch means and of the unbiased batch variances. Only batch norms are in training mode: dropout stays off.
+    The data should be distributed as in training. A batch that does not fit into memory is taken in pieces, to the
+    same result, but one pass for every batch norm.
+    """
+    twin = copy.deepcopy(model).eval()
+    norms = batch_norms(twin)
+    if not norms:
+        return twin
+    device = next(twin.parameters()).device
+    fit = Fitting("reset_batch_norms", device)
+    running: dict[str, Running] = {}
+
+    def run(x: Tensor, look: Look) -> None:
+        with normalizing_by_batch(list(norms.items()), look):
+            twin(x)
+
+    with torch.no_grad():
+        for batch in batches(data, who="reset_batch_norms", batch_size=batch_size, max_images=max_images):
+            if len(batch[0]) > 1:
+                Running.gather(running, of_batch(run, batch[0], fit))
+        for name, norm in norms.items():
+            norm.reset_running_stats()
+            if name in running:
+                norm.running_mean.copy_(running[name].mean)  # type: ignore[union-attr]
+                norm.running_var.copy_(running[name].variance)  # type: ignore[union-attr]
+                norm.num_batches_tracked.fill_(running[name].batches)  # type: ignore[union-attr]
+    return twin.eval()

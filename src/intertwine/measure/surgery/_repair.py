@@ -1,0 +1,284 @@
+"""REPAIR: give the channels of a merged network the means and variances of the networks it was merged from.
+
+Jordan, Sedghi, Saukh, Entezari & Neyshabur, "REPAIR: REnormalizing Permuted Activations for Interpolation Repair".
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..._checked import Positive, checked
+from ...errors import InputError
+from .._batches import Fitting, Images, batches
+from ..graph._channel_graph import ChannelGraph
+from ._batch_statistics import Look, Running, normalizing_by_batch, of_batch
+from ._merge import batch_norms, reset_batch_norms, shares_of
+
+EPS = 1e-5
+_CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
+
+
+def filter_layers(model: nn.Module, data: Images) -> list[str]:
+    """The convolutions and linear maps whose output is hidden: all that run, in order, but the last.
+
+    A module that runs twice for one input has no single statistics and is left out.
+    """
+    order: list[str] = []
+    handles = [
+        m.register_forward_hook(lambda *_, name=name: order.append(name))
+        for name, m in model.named_modules()
+        if isinstance(m, (*_CONVOLUTIONS, nn.Linear))
+    ]
+    try:
+        with torch.no_grad():
+            first = next(iter(batches(data, who="repair", batch_size=1)))[0][:1]
+            Fitting("repair", next(model.parameters()).device)(model, first)
+    finally:
+        for h in handles:
+            h.remove()
+    return [name for name in order[:-1] if order.count(name) == 1]
+
+
+def _channel_axis(module: nn.Module, y: Tensor) -> int:
+    if isinstance(module, nn.Linear):
+        return y.dim() - 1
+    return 1
+
+
+@contextmanager
+def _watched(model: nn.Module, names: Sequence[str], see: Callable[[str, nn.Module, Tensor], Any]) -> Iterator[None]:
+    modules = dict(model.named_modules())
+    handles = [
+        modules[name].register_forward_hook(lambda module, _, y, name=name: see(name, module, y)) for name in names
+    ]
+    try:
+        yield
+    finally:
+        for h in handles:
+            h.remove()
+
+
+def channel_statistics(
+    model: nn.Module,
+    data: Images,
+    names: Sequence[str],
+    *,
+    batch_size: Positive = 200,
+    max_images: Positive | None = None,
+) -> dict[str, tuple[Tensor, Tensor]]:
+    """Mean and standard deviation of the output channels of modules, in the mode in which the network is."""
+    running: dict[str, Running] = {}
+    # The names of batch norms must not be taken for those of the modules that are looked at.
+    norms = [(f"{n} (input)", m) for n, m in batch_norms(model).items() if m.training]
+
+    def run(x: Tensor, look: Look) -> None:
+        def see(name: str, module: nn.Module, y: Tensor) -> None:
+            if not isinstance(y, Tensor):
+                raise InputError(
+                    "repair",
+                    expected=f"{name} to return one tensor, whose statistics can be restored",
+                    got=type(y).__name__,
+                    fix="Merge without REPAIR.",
+                )
+            look(name, y, _channel_axis(module, y), used=False)
+
+        with normalizing_by_batch(norms, look), _watched(model, names, see):
+            model(x)
+
+    fit = Fitting("repair", next(model.parameters()).device)
+    with torch.no_grad():
+        for batch in batches(data, who="repair", batch_size=batch_size, max_images=max_images):
+            if len(batch[0]) > 1 or not batch_norms(model):
+                Running.gather(running, of_batch(run, batch[0], fit))
+    return {name: (running[name].mean, running[name].variance.sqrt()) for name in names if name in running}
+
+
+def _goals(
+    models: Sequence[nn.Module], shares: Sequence[float], data: Images, names: Sequence[str], **options: Any
+) -> dict[str, tuple[Tensor, Tensor]]:
+    """The weighted means of the means and of the standard deviations (not of the variances)."""
+    each = [channel_statistics(m, data, names, **options) for m in models]
+    return {
+        name: (
+            torch.stack([w * e[name][0] for w, e in zip(shares, each, strict=True)]).sum(0),
+            torch.stack([w * e[name][1] for w, e in zip(shares, each, strict=True)]).sum(0),
+        )
+        for name in names
+    }
+
+
+@checked
+def repair(
+    merged: nn.Module,
+    models: Sequence[nn.Module],
+    data: Images,
+    *,
+    weights: Sequence[float] | None = None,
+    blocks: Sequence[str] = (),
+    batch_size: Positive = 200,
+    max_images: Positive | None = None,
+) -> nn.Module:
+    """A copy of a merged network whose channels have the statistics of the networks it was merged from.
+
+    Without batch norms, the output of every hidden convolution and linear map gets the mean and standard deviation
+    averaged over the given networks, by scaling its filters: the architecture stays. Layers are treated in one pass,
+    each on inputs that are already repaired. With batch norms their running statistics are recomputed, and what
+    ``blocks`` give (residual blocks, as in ``ChannelGraph.blocks``) is renormalized by a batch norm behind each, which
+    stays in the network.
+
+    Args:
+        merged: the average of the networks.
+        models: the networks, channels matched.
+        data: images distributed as in training.
+        weights: their shares in the average; equal if not given.
+        blocks: names of modules to renormalize, for networks with batch norms.
+        batch_size: for data given as one tensor.
+        max_images: the largest number of images to use.
+    """
+    shares = shares_of("repair", models, weights)
+    options: dict[str, Any] = {"batch_size": batch_size, "max_images": max_images}
+    if batch_norms(merged):
+        return _repaired_blocks(merged, models, shares, data, blocks, options)
+    merged = copy.deepcopy(merged).eval()
+    names = filter_layers(merged, data)
+    goals = _goals([m.eval() for m in map(copy.deepcopy, models)], shares, data, names, **options)
+    running: dict[str, Running] = {}
+
+    def run(x: Tensor, look: Look) -> None:
+        def normalize(name: str, module: nn.Module, y: Tensor) -> Tensor:
+            axis = _channel_axis(module, y)
+            seen = look(name, y, axis, used=True)
+            scale = goals[name][1] / (seen.biased + EPS).sqrt()
+            shape = [-1 if k == axis else 1 for k in range(y.dim())]
+            return y * scale.to(y).view(shape) + (goals[name][0] - scale * seen.mean).to(y).view(shape)
+
+        with _watched(merged, names, normalize):
+            merged(x)
+
+    fit = Fitting("repair", next(merged.parameters()).device)
+    with torch.no_grad():
+        for batch in batches(data, who="repair", **options):
+            Running.gather(running, of_batch(run, batch[0], fit))
+    for name in names:
+        scale = goals[name][1] / (running[name].variance + EPS).sqrt()
+        _scale(merged.get_submodule(name), scale, goals[name][0] - scale * running[name].mean)
+    return merged
+
+
+def _scale(module: nn.Module, scale: Tensor, shift: Tensor) -> None:
+    """Fold y ↦ scale · y + shift into the filters of a layer."""
+    weight: Any = module.weight
+    bias: Any = module.bias
+    with torch.no_grad():
+        transposed = isinstance(module, nn.ConvTranspose1d | nn.ConvTranspose2d | nn.ConvTranspose3d)
+        groups = module.groups if transposed else 1
+        if transposed and isinstance(groups, int):
+            shape = weight.shape
+            blocks = weight.view(groups, shape[0] // groups, *shape[1:])
+            blocks *= scale.to(weight).view(groups, 1, -1, *[1] * (weight.dim() - 2))
+        else:
+            weight *= scale.to(weight).view(-1, *[1] * (weight.dim() - 1))
+        if bias is None:
+            module.bias = nn.Parameter(shift.to(weight))
+        else:
+            bias.copy_(scale.to(bias) * bias + shift.to(bias))
+
+
+class Renormalized(nn.Module):
+    """A module and a batch norm behind it."""
+
+    def __init__(self, module: nn.Module, norm: nn.Module) -> None:
+        super().__init__()
+        self.module, self.norm = module, norm
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The renormalized output."""
+        return self.norm(self.module(x))
+
+
+def _repaired_blocks(
+    merged: nn.Module,
+    models: Sequence[nn.Module],
+    shares: Sequence[float],
+    data: Images,
+    blocks: Sequence[str],
+    options: dict[str, Any],
+) -> nn.Module:
+    goals = {}
+    if blocks:
+        tracked = [copy.deepcopy(m).eval() for m in models]
+        for m in tracked:
+            for norm in batch_norms(m).values():
+                norm.train()
+        goals = _goals(tracked, shares, data, blocks, **options)
+    merged = copy.deepcopy(merged).eval()
+    example = next(merged.parameters())
+    for name in blocks:
+        mean, std = goals[name]
+        norm = nn.BatchNorm2d(len(mean)).to(example.device, example.dtype)
+        with torch.no_grad():
+            norm.bias.copy_(mean)
+            norm.weight.copy_(std)
+        parent, _, child = name.rpartition(".")
+        setattr(merged.get_submodule(parent), child, Renormalized(merged.get_submodule(name), norm))
+    return reset_batch_norms(merged, data, **options)
+
+
+@checked
+def repair_closed_form(
+    merged: nn.Module,
+    models: Sequence[nn.Module],
+    data: Images,
+    *,
+    graph: ChannelGraph,
+    correlations: Mapping[str, Tensor],
+    batch_size: Positive = 200,
+    max_images: Positive | None = None,
+) -> nn.Module:
+    """REPAIR of the average of two networks without batch norms, without a pass of the merged network.
+
+    The merged unit is taken to have the standard deviation √(¼σ₀² + ¼σ₁² + ½σ₀σ₁r), with r the correlation of the
+    matched units (that behind the nonlinearity, as a proxy).
+
+    Args:
+        merged: the average of the two networks.
+        models: the two networks, channels matched.
+        data: images distributed as in training.
+        graph: the channel graph.
+        correlations: of each group's matched channels, as in ``Matching.correlations[1]``.
+        batch_size: for data given as one tensor.
+        max_images: the largest number of images to use.
+    """
+    if batch_norms(merged) or len(models) != 2:
+        raise InputError(
+            "repair_closed_form",
+            expected="two networks without batch norms",
+            got=f"{len(models)} networks" if len(models) != 2 else "batch norms",
+            fix="Use repair.",
+        )
+    merged = copy.deepcopy(merged).eval()
+    names = [n for n in filter_layers(merged, data) if f"{n}.weight" in graph.axes]
+    stats = [channel_statistics(m, data, names, batch_size=batch_size, max_images=max_images) for m in models]
+    for name in names:
+        module = merged.get_submodule(name)
+        axis = 1 if isinstance(module, nn.ConvTranspose2d) else 0
+        r = torch.cat(
+            [
+                correlations[graph.names[f.atom]].double() if f.atom is not None else torch.ones(f.size).double()
+                for segment in graph.axes[f"{name}.weight"][axis]
+                for f in segment
+            ]
+        )
+        (m0, s0), (m1, s1) = stats[0][name], stats[1][name]
+        if len(r) != len(s0):
+            continue  # a layer with a structure of its own, such as a channel multiplier
+        expected = (s0**2 / 4 + s1**2 / 4 + s0 * s1 * r.to(s0) / 2).clamp_min(0).sqrt()
+        scale = torch.where(expected > 1e-12, (s0 + s1) / 2 / expected.clamp_min(1e-12), torch.ones_like(expected))
+        _scale(module, scale, (m0 + m1) / 2 * (1 - scale))
+    return merged

@@ -1,0 +1,178 @@
+"""The audit: complete, resumable, within a budget, with gates, and files that other programs read."""
+
+from __future__ import annotations
+
+import csv
+from xml.etree import ElementTree
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from intertwine.errors import InputError, StorageError
+from intertwine.measure import Gate, audit, invariance_error, read_audit
+from intertwine.measure.audits._steps import STEPS
+
+X = torch.rand(12, 3, 9, 9, generator=torch.Generator().manual_seed(0))
+LABELS = torch.arange(12) % 4
+
+
+class Net(nn.Module):
+    """Counts how many images it has seen."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.act, self.head = nn.Conv2d(3, 4, 3), nn.ReLU(inplace=True), nn.Linear(4, 4)
+        self.seen = 0
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.seen += len(x)
+        return self.head(self.act(self.conv(x)).mean((2, 3)))
+
+
+@pytest.fixture
+def net() -> Net:
+    torch.manual_seed(1)
+    return Net()
+
+
+def test_all_steps(net):
+    found = audit(net, (X, LABELS), ["c4", "hflip"])
+    metrics = {reading.metric for reading in found.readings}
+    assert {"invariance_error", "agreement", "accuracy", "transformed_accuracy", "lie_derivative"} <= metrics
+    assert found.reading("invariance_error", "c4").value == invariance_error(net, X, "c4").mean
+    hits = (net(X).argmax(1) == LABELS).double().mean()
+    assert found.reading("accuracy").value == pytest.approx(float(hits))
+    layers = {reading.layer for reading in found.readings if reading.layer}
+    assert {"conv", "act", "mean", "head"} <= layers
+    assert found.images == 12
+    with pytest.raises(InputError, match="a metric that was measured"):
+        found.reading("barrier_of_sound")
+
+
+def test_without_labels_there_are_no_accuracies(net):
+    metrics = {reading.metric for reading in audit(net, X).readings}
+    assert "accuracy" not in metrics
+    assert "agreement" in metrics
+
+
+def test_images_as_outputs():
+    found = audit(nn.Conv2d(3, 2, 3, padding=1), X, "d4")
+    metrics = {reading.metric for reading in found.readings}
+    assert "equivariance_error" in metrics
+    assert not metrics & {"invariance_error", "agreement", "accuracy", "shift_consistency"}
+
+
+class TestResume:
+    def test_finished_steps_are_not_done_again(self, net, tmp_path, monkeypatch):
+        whole = audit(net, (X, LABELS), "c4", folder=tmp_path)
+        before = net.seen
+        again = audit(net, (X, LABELS), "c4", folder=tmp_path)
+        assert net.seen == before + 1, "one image, to see what kind of output there is"
+        assert again.readings == whole.readings
+        with torch.no_grad():
+            net.head.weight.add_(1.0)
+        before = net.seen
+        assert audit(net, (X, LABELS), "c4", folder=tmp_path).readings != whole.readings
+        assert net.seen > before + 1, "other weights are another audit"
+
+    def test_interrupted_work_goes_on(self, net, tmp_path, monkeypatch):
+        expected = audit(net, (X, LABELS), ["c4", "hflip"]).readings
+        done: list[str] = []
+
+        def stop(title: str, number: int, total: int) -> None:
+            done.append(title)
+            if number == 3 and len(done) == 4:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            audit(net, (X, LABELS), ["c4", "hflip"], folder=tmp_path, progress=stop)
+        assert len(list((tmp_path / "parts").glob("*.json"))) == 3
+        damaged = sorted((tmp_path / "parts").glob("*.json"))[0]
+        damaged.write_text(damaged.read_text()[:20])
+        assert audit(net, (X, LABELS), ["c4", "hflip"], folder=tmp_path, progress=stop).readings == expected
+
+
+class TestBudget:
+    def test_fewer_images_then_fewer_steps(self, net, monkeypatch):
+        clock = iter(range(100_000))
+        monkeypatch.setattr("time.monotonic", lambda: next(clock) * 1.0)
+        found = audit(net, (X, LABELS), "hflip", budget=6.0)  # one second a call of the clock: 12 images a second
+        assert found.images < 12
+        assert found.left_out
+        assert found.reading("invariance_error").n == found.images, "the most telling step is always done"
+
+    def test_enough_time(self, net):
+        found = audit(net, (X, LABELS), "hflip", budget=600.0)
+        assert found.images == 12
+        assert found.left_out == []
+
+
+class TestGates:
+    def test_both_directions(self, net):
+        found = audit(net, (X, LABELS), "hflip")
+        error, share = found.reading("invariance_error").value, found.reading("agreement").value
+        judged = found.judge([Gate("invariance_error", error), Gate("invariance_error", error / 2)])
+        assert [kept for _, _, kept in judged] == [True, False]
+        judged = found.judge([Gate("agreement", share), Gate("agreement", share + 0.1)])
+        assert [kept for _, _, kept in judged] == [True, False]
+
+    def test_names(self):
+        assert Gate.parse("inv=0.1") == Gate("invariance_error", 0.1)
+        for text, message in (("a=0.1", "which fits"), ("warp=1", "one of"), ("invariance", "METRIC=BOUND")):
+            with pytest.raises(InputError, match=message):
+                Gate.parse(text)
+
+    def test_a_gate_on_what_was_not_measured(self, net):
+        with pytest.raises(InputError, match="give data with labels"):
+            audit(net, X, "hflip").judge([Gate("accuracy", 0.5)])
+
+
+class TestFiles:
+    def test_written_and_read(self, net, tmp_path):
+        found = audit(net, (X, LABELS), "hflip", name="net", data_name="noise")
+        found.save(tmp_path, [Gate("invariance_error", 0.0), Gate("agreement", 0.0)])
+        content = read_audit(tmp_path)
+        assert content["schema"] == 1
+        assert len(content["readings"]) == len(found.readings)
+        assert [gate["kept"] for gate in content["gates"]] == [False, True]
+        with open(tmp_path / "audit.csv", newline="") as file:
+            rows = list(csv.DictReader(file))
+        assert len(rows) == len(found.readings)
+        assert float(rows[0]["value"]) == found.readings[0].value
+        suite = ElementTree.parse(tmp_path / "audit.xml").getroot()
+        assert (suite.get("tests"), suite.get("failures")) == ("2", "1")
+        assert sum(case.find("failure") is not None for case in suite) == 1
+
+    def test_what_cannot_be_read(self, tmp_path):
+        for text, message in (
+            (None, "none there"),
+            ("{", "expected JSON"),
+            ('{"schema": 99}', "schema 99"),
+            ("[]", "none"),
+        ):
+            if text is not None:
+                (tmp_path / "audit.json").write_text(text)
+            with pytest.raises(InputError, match=message):
+                read_audit(tmp_path)
+
+    def test_nowhere_to_write(self, net, tmp_path):
+        (tmp_path / "file").write_text("")
+        with pytest.raises(StorageError, match="a folder that can be written to"):
+            audit(net, X, "hflip", folder=tmp_path / "file" / "out")
+
+
+def test_bad_input(net):
+    with pytest.raises(InputError, match="finite images"):
+        audit(net, X / 0)
+    with pytest.raises(InputError, match=r"1 x 9 x 9, at which it said: .*channels"):
+        audit(net, X[:, :1])
+    assert audit(net, X[:1]).images == 1, "one image is enough"
+    assert len(STEPS) >= 6
+
+
+def test_batch_norms_count_their_batches_in_a_number():
+    """A buffer without axes is part of the digest of the weights."""
+    found = audit(nn.Sequential(nn.BatchNorm2d(3), nn.Flatten(), nn.Linear(243, 2)), X, "hflip")
+    assert found.weights
+    assert found.reading("invariance_error").n == 12

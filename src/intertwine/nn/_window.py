@@ -113,6 +113,7 @@ class Window:
         """How many samples a window sees, Π k."""
         return prod(self.kernel_size)
 
+    # Sizes may be symbols of a tracer, and these are called in every forward pass: their arguments are not checked.
     def travel(self, sizes: Sequence[int]) -> tuple[int, ...]:
         """How far the window can move along each axis of an input; negative where it does not fit."""
         return tuple(n + low + high - r for n, (low, high), r in zip(sizes, self.padding, self.reach, strict=True))
@@ -157,10 +158,12 @@ class Window:
         """``the height``, for messages."""
         return f"the {_AXES[axis - self.dimension]}"
 
+    @checked
     def sizes(self, value: int | Sequence[int], *, who: str = "Window", what: str = "input_size") -> tuple[int, ...]:
         """One size for each axis, from one number for all or one for each."""
         return per_axis(value, self.dimension, who=who, what=what, least=1)
 
+    @checked
     def same(self, sizes: Sequence[int] | None = None) -> Window:
         """Padded so that it takes ⌈n / stride⌉ places on sizes n; an odd sample goes behind.
 

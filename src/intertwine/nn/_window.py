@@ -55,6 +55,7 @@ class Window:
     # What follows is derived at once: a compiler that sees a layer before its first call cannot fill in a cache.
     reach: tuple[int, ...] = field(init=False, repr=False, compare=False)
     before: tuple[int, ...] = field(init=False, repr=False, compare=False)
+    _slack: tuple[int, ...] = field(init=False, repr=False, compare=False)
     _around: tuple[int, ...] = field(init=False, repr=False, compare=False)
     _torch_pads: bool = field(init=False, repr=False, compare=False)
 
@@ -70,9 +71,11 @@ class Window:
                 fix="Window.of(3, stride=2, padding=1) makes one from the arguments of a convolution.",
             )
         even = all(low == high for low, high in self.padding)
+        reach = tuple(d * (k - 1) + 1 for k, d in zip(self.kernel_size, self.dilation, strict=True))
         derived = {
-            "reach": tuple(d * (k - 1) + 1 for k, d in zip(self.kernel_size, self.dilation, strict=True)),
+            "reach": reach,
             "before": tuple(low for low, _ in self.padding),
+            "_slack": tuple(sum(both) - r for both, r in zip(self.padding, reach, strict=True)),
             "_around": tuple(chain(*reversed(self.padding))),  # for torch's pad: the last axis first
             "_torch_pads": even and self.padding_mode == "zeros",  # torch's convolutions can
         }
@@ -116,29 +119,27 @@ class Window:
     # Sizes may be symbols of a tracer, and these are called in every forward pass: their arguments are not checked.
     def travel(self, sizes: Sequence[int]) -> tuple[int, ...]:
         """How far the window can move along each axis of an input; negative where it does not fit."""
-        return tuple(n + low + high - r for n, (low, high), r in zip(sizes, self.padding, self.reach, strict=True))
+        return tuple([n + more for n, more in zip(sizes, self._slack, strict=True)])
 
     def output_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
         """How many places the window takes along each axis."""
-        return tuple(room // step + 1 for room, step in zip(self.travel(sizes), self.stride, strict=True))
+        return tuple([(n + more) // step + 1 for n, more, step in zip(sizes, self._slack, self.stride, strict=True)])
 
     def input_sizes(self, places: Sequence[int]) -> tuple[int, ...]:
         """The smallest input on which it takes so many places: what a transposed layer paints."""
-        return tuple(
-            (m - 1) * step + r - low - high
-            for m, step, r, (low, high) in zip(places, self.stride, self.reach, self.padding, strict=True)
-        )
+        return tuple([(m - 1) * step - more for m, more, step in zip(places, self._slack, self.stride, strict=True)])
 
     def require_room(self, who: str, sizes: Sequence[int]) -> None:
         """The window must fit into the padded input, and the input must have what the padding repeats."""
-        for axis, room in enumerate(self.travel(sizes)):
-            if room < 0:
-                raise InputError(
-                    who,
-                    expected=f"an input of at least {sizes[axis] - room} along {self.axis_name(axis)}",
-                    got=f"sizes {tuple(sizes)}",
-                    fix="Use a smaller kernel, more padding or a larger input.",
-                )
+        travel = self.travel(sizes)
+        if min(travel) < 0:
+            axis = next(axis for axis, room in enumerate(travel) if room < 0)
+            raise InputError(
+                who,
+                expected=f"an input of at least {-self._slack[axis]} along {self.axis_name(axis)}",
+                got=f"sizes {tuple(sizes)}",
+                fix="Use a smaller kernel, more padding or a larger input.",
+            )
         if self.padding_mode in _REPEATS:
             self._require_repeats(who, sizes, _REPEATS[self.padding_mode])
 

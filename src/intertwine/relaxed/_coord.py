@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from .._checked import Floats, checked
+from .._kept import kept_table
 from ..errors import InputError
 from ..nn import Window, register_layer
 from ..spaces import FieldType
@@ -85,12 +86,14 @@ class CoordConv2d(RelaxedLayer):
                 fix="The layer adds the two coordinates itself.",
             )
         self.output_sizes(x.shape[2:])
-        return self.compute(x)
+        return self._at(x, _kept_coordinates(x.shape[2], x.shape[3], x.dtype, x.device))
 
     def compute(self, x: Tensor) -> Tensor:
         """The map itself."""
-        seen = self.weight[:, : self.in_type.dim]
-        return self.window.convolve(x, seen) + self._bias_map(x)
+        return self._at(x, coordinates(x))
+
+    def _at(self, x: Tensor, where: Tensor) -> Tensor:
+        return self.window.convolve(x, self.weight[:, : self.in_type.dim]) + self._bias_map(where)
 
     def output_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
         """Ho and Wo."""
@@ -121,23 +124,23 @@ class CoordConv2d(RelaxedLayer):
 
     def squared_shares(self) -> Mapping[str, Tensor]:
         """``translation``, on images of 16 x 16 (or of the kernel's size): only the bias depends on the place."""
-        bias = self._bias_map(self._reference())[0]
+        bias = self._bias_map(coordinates(self._reference()))[0]
         outside = apart_from_mean(bias).square().sum()
         whole = bias[0].numel() * self.weight[:, : self.in_type.dim].square().sum() + bias.square().sum()
         return {TRANSLATION: share(outside, whole)}
 
     def local_kernels(self, sizes: Sequence[int]) -> LocalKernels:
         """One filter everywhere; what the coordinates add is a bias that depends on the place."""
-        bias = self._bias_map(self.weight.new_zeros(1, 1, *sizes))[0].movedim(0, -1)
+        bias = self._bias_map(coordinates(self.weight.new_zeros(1, 1, *sizes)))[0].movedim(0, -1)
         seen = self.weight[:, : self.in_type.dim]
         return LocalKernels(seen.expand(*bias.shape[:2], *seen.shape), bias)
 
     def _reference(self) -> Tensor:
         return self.weight.new_zeros(1, 1, *(max(_REFERENCE, k) for k in self.window.kernel_size))
 
-    def _bias_map(self, x: Tensor) -> Tensor:
-        """What the coordinates and the bias add to the output for images of the size of ``x``."""
-        return self.window.convolve(coordinates(x), self.weight[:, self.in_type.dim :], self.bias)
+    def _bias_map(self, where: Tensor) -> Tensor:
+        """What the coordinates and the bias add to the output."""
+        return self.window.convolve(where, self.weight[:, self.in_type.dim :], self.bias)
 
     @torch.no_grad()
     def dial(self) -> Mapping[str, float]:
@@ -167,3 +170,9 @@ def coordinates(x: Tensor) -> Tensor:
     ones = torch.ones_like(x[:1, :1])
     counted = [ones.cumsum(axis) - 1 for axis in (2, 3)]
     return torch.cat([2 * count / count.amax((2, 3), keepdim=True).clamp_min(1) - 1 for count in counted], 1)
+
+
+@kept_table(32)
+def _kept_coordinates(height: int, width: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    with torch.inference_mode(False):
+        return coordinates(torch.empty(1, 1, height, width, dtype=dtype, device=device))

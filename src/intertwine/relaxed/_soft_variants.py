@@ -130,13 +130,13 @@ def _dense_kernel(table: Tensor, mixture: Tensor, support: Support) -> Prepared:
     square = support.square(table[:, 0, 0].permute(1, 3, 0, 2))  # place, hidden, group, sample
     square = square.permute(2, 1, 3, 0).reshape(groups, hidden, -1)
     kernel = mixture.permute(2, 1, 0).reshape(out * channels, hidden) @ square
-    return (kernel.view(groups, out, channels * samples, support.size, support.size),)
+    kernel = kernel.view(groups, out, channels * samples, support.size, support.size)
+    return (kernel.transpose(0, 1).contiguous(),)  # outputs then come in order, and are not copied for it
 
 
 def _dense(x: Tensor, prepared: Prepared, support: Support) -> Tensor:
-    groups, out = prepared[0].shape[:2]
     y = support.window.convolve(x.flatten(1, 2), prepared[0].flatten(0, 1))
-    return y.unflatten(1, (groups, out)).transpose(1, 2) if groups > 1 else y[:, :, None]
+    return y.unflatten(1, prepared[0].shape[:2])
 
 
 def _dense_cost(s: Sizes) -> float | None:

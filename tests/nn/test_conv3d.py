@@ -10,7 +10,7 @@ from intertwine.errors import InputError, TypeMismatchError
 from intertwine.groups import O3, SO3, Cyclic, Icosahedral, Octahedral, Tetrahedral
 from intertwine.kernels import solve
 from intertwine.nn import Approximate, AvgPool3d, Conv2d, Conv3d, Exact, MaxPool3d
-from intertwine.nn._stencil import mixed_axes, moving_axes
+from intertwine.nn._centers import mixed_axes, moving_axes
 from intertwine.spaces import Grid2d, Grid3d
 from intertwine.testing import assert_equivariant
 

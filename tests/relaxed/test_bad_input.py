@@ -77,7 +77,7 @@ def test_an_even_kernel_has_no_disk(kind, kernel_size):
     with pytest.raises(InputError, match=rf"{kind.__name__}: expected an odd kernel_size, .*; got {kernel_size}\."):
         kind(2, 3, kernel_size=kernel_size)
     if kind is SoftConv2d:  # a square of even size has a meaning
-        assert kind(2, 3, kernel_size=kernel_size, support="square", padding="valid").stencil.taps == kernel_size**2
+        assert kind(2, 3, kernel_size=kernel_size, support="square", padding="valid").support.taps == kernel_size**2
 
 
 @pytest.mark.parametrize("bad", [-0.5, -1e-9, math.nan, math.inf, -math.inf])

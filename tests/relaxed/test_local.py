@@ -23,7 +23,7 @@ def test_locally_connected_by_unfolding(options):
     torch.nn.init.normal_(layer.bias)
     x = images(3, 2, 9, 8)
     patches = unfold(x, 3, **options)  # (batch, channels 9, places)
-    expected = torch.einsum("lod,ndl->nol", layer.weight, patches).unflatten(2, layer.window.output_size) + layer.bias
+    expected = torch.einsum("lod,ndl->nol", layer.weight, patches).unflatten(2, layer.places.output_size) + layer.bias
     assert (layer(x) - expected).abs().max() < 1e-13
 
 
@@ -79,11 +79,11 @@ def test_another_size_than_built_for(layer):
 def test_bad_input():
     with pytest.raises(InputError, match="lc_init to be 'keras' or 'per_position'"):
         LocallyConnected2d(2, 3, 3, input_size=6, lc_init="he")
-    with pytest.raises(InputError, match="input_size: one or two whole numbers of 1 or more; got 0"):
+    with pytest.raises(InputError, match="input_size of at least 1, or 2 of them"):
         LocallyConnected2d(2, 3, 3, input_size=0)
     with pytest.raises(InputError, match="sharing to be 'factorized'"):
         SpatialBias2d(2, input_size=6, sharing="none")
     with pytest.raises(InputError, match="adds the two coordinates itself"):
         CoordConv2d(2, 3, 3)(torch.zeros(1, 4, 6, 6))
-    with pytest.raises(InputError, match="padding: one or two whole numbers of 0 or more; got -1"):
+    with pytest.raises(InputError, match="padding of at least 0, or 2 of them"):
         CoordConv2d(2, 3, 3, padding=-1)

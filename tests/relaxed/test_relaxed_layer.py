@@ -88,7 +88,7 @@ def test_shares_are_those_of_every_kernel_written_out(name: str, number: int) ->
 def reference_sizes(layer: RelaxedLayer) -> tuple[int, int]:
     """The size of the image on which layers for images of any size compute their share."""
     if isinstance(layer, SoftConv2d | SoftGroupConv2d):
-        size = max(7, layer.stencil.size - 2 * layer.stencil.padding + 6)
+        size = max(7, layer.window.input_sizes((7, 7))[0])
         return size, size
     return 16, 16
 
@@ -118,30 +118,12 @@ def applied(
     kernels: LocalKernels, x: torch.Tensor, layer: RelaxedLayer, place: tuple[int, ...], step: int
 ) -> torch.Tensor:
     kernel, seen = kernels.weight[place], x
-    dilation, starts = dilation_of(layer), first_pixels(layer)
-    for axis, (at, start) in enumerate(zip(place, starts, strict=True)):
-        taps = [start + at * step + dilation[axis] * a for a in range(kernel.shape[2 + axis])]
+    for axis, at in enumerate(place):
+        first = at * step - layer.window.before[axis]
+        taps = [first + layer.window.dilation[axis] * a for a in range(kernel.shape[2 + axis])]
         seen = seen.index_select(2 + axis, torch.tensor(taps))
     out = torch.einsum("oit,nit->no", kernel.flatten(2), seen.flatten(2))
     return out if kernels.bias is None else out + kernels.bias[place]
-
-
-def dilation_of(layer: RelaxedLayer) -> tuple[int, ...]:
-    geometry = getattr(layer, "geometry", getattr(layer, "window", None))
-    return (1, 1) if geometry is None or getattr(layer, "mixed", False) else geometry.dilation
-
-
-def first_pixels(layer: RelaxedLayer) -> tuple[int, ...]:
-    """Where the window of the first output begins."""
-    if hasattr(layer, "geometry"):
-        return tuple(-before for before, _ in layer.geometry.padding)
-    if hasattr(layer, "windows"):
-        return tuple(-max(window.padding[axis][0] for window in layer.windows) for axis in (0, 1))
-    if hasattr(layer, "window"):
-        return tuple(-layer.window.padding[axis][0] for axis in (0, 1))
-    if hasattr(layer, "stencil"):
-        return (-layer.stencil.padding,) * 2
-    return tuple(-p for p in layer.padding)
 
 
 def test_the_extremes_of_the_unit() -> None:

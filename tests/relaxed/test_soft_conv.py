@@ -12,7 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from intertwine.errors import InputError, SizeLimitError
 from intertwine.relaxed import SoftConv2d
-from intertwine.relaxed._soft_stencil import Stencil
+from intertwine.relaxed._soft_support import Support
 from intertwine.relaxed._soft_variants import VARIANTS, Sizes, cheapest
 from intertwine.testing import equivariance_errors
 
@@ -20,7 +20,7 @@ from intertwine.testing import equivariance_errors
 def point_by_point(layer: SoftConv2d, x: torch.Tensor) -> torch.Tensor:
     """The definition: one kernel for each pair of places, from the network itself."""
     height, width = x.shape[-2:]
-    size, padding = layer.stencil.size, layer.stencil.padding
+    size, padding = layer.support.size, layer.support.border
     half = (size - 1) / 2
     rows = []
     for i in range(height + 2 * padding - size + 1):
@@ -30,7 +30,7 @@ def point_by_point(layer: SoftConv2d, x: torch.Tensor) -> torch.Tensor:
                 for dj in range(size):
                     v = (i + di - padding, j + dj - padding)
                     a = torch.tensor([di - half, dj - half], dtype=x.dtype) / half
-                    if layer.stencil.disk and a.norm() > 1 + 1e-12:
+                    if layer.support.disk and a.norm() > 1 + 1e-12:
                         continue
                     if not (0 <= v[0] < height and 0 <= v[1] < width):
                         continue
@@ -129,21 +129,22 @@ def test_without_any_frequency_it_is_local_pooling(net):
     layer = SoftConv2d(2, 3, softness=0.0, frequency=0.0, net=net, bias=False).double()
     x = torch.randn(2, 2, 9, 9, dtype=torch.float64)
     disk = torch.zeros(49, dtype=torch.float64)
-    disk[[7 * i + j for i, j in layer.stencil.offsets]] = 1
+    disk[[7 * i + j for i, j in layer.support.offsets]] = 1
     pooled = conv2d(x.flatten(0, 1)[:, None], disk.view(1, 1, 7, 7), padding=3).view(x.shape)
     kernel = layer.net([torch.ones(2, dtype=torch.float64) * 0], [None])
     assert (layer(x) - torch.einsum("oc,nchw->nohw", kernel, pooled)).abs().max() < 1e-10
 
 
 def test_the_disk():
-    assert Stencil(7, 3).taps == 29
-    assert [run[2] for run in Stencil(7, 3).runs] == [1, 5, 5, 7, 5, 5, 1]
-    assert Stencil(7, 3, False).taps == 49
-    assert Stencil(7, 3).displacements().norm(dim=1).max() == 1
+    assert Support.of("test", 7, 3, "disk").taps == 29
+    assert [run[2] for run in Support.of("test", 7, 3, "disk").runs] == [1, 5, 5, 7, 5, 5, 1]
+    assert Support.of("test", 7, "same", "square").taps == 49
+    assert Support.of("test", 7, 3, "disk").displacements().norm(dim=1).max() == 1
 
 
 def test_positions_survive_pooling():
-    fine, coarse = Stencil(1, 0).positions(8, 4, of_input=False), Stencil(1, 0).positions(4, 2, of_input=False)
+    point = Support.of("test", 1, 0, "disk")
+    fine, coarse = point.positions(8, 4, of_input=False), point.positions(4, 2, of_input=False)
     pooled = torch.nn.functional.avg_pool2d(fine[:, :, 0].permute(2, 0, 1), 2).permute(1, 2, 0)
     assert torch.allclose(pooled, coarse[:, :, 0])
 
@@ -190,11 +191,11 @@ def test_no_kernel_for_each_place_is_ever_held(variant):
     x = torch.randn(2, 32, 24, 24, requires_grad=True)
     with Largest() as largest:
         layer(x).sum().backward()
-    kernels = 24 * 24 * layer.stencil.taps * 32 * 32
+    kernels = 24 * 24 * layer.support.taps * 32 * 32
     assert largest.numbers < kernels / 8
     layer.variant = "loop"
     with Largest() as largest:
-        layer.net([layer.stencil.displacements().float()[None, None]], [layer._position_part(x, True)[0, ..., 0, :]])
+        layer.net([layer.support.displacements().float()[None, None]], [layer._position_part(x, True)[0, ..., 0, :]])
     assert largest.numbers >= kernels, "the watch sees a kernel that is held"
 
 
@@ -291,7 +292,7 @@ def test_bad_inputs_are_explained():
     layer = SoftConv2d(2, 3, padding="valid")
     with pytest.raises(InputError, match=r"\(batch, 2 channels, height, width\); got \(1, 3, 9, 9\)"):
         layer(torch.zeros(1, 3, 9, 9))
-    with pytest.raises(InputError, match="at least 7 places; got 5 x 9"):
+    with pytest.raises(InputError, match=r"at least 7 along the height; got sizes \(5, 9\)"):
         layer(torch.zeros(1, 2, 5, 9))
     with pytest.raises(InputError, match=r"torch.float32; got torch.float64"):
         layer(torch.zeros(1, 2, 9, 9).double())

@@ -37,7 +37,7 @@ def point_by_point(layer: SoftGroupConv2d, x: torch.Tensor, before: Orientations
     if layer.lifting:
         x, before = x[:, :, None], grid(1)
     height, width = x.shape[-2:]
-    size, padding, unit = layer.stencil.size, layer.stencil.padding, layer.net.angle_unit
+    size, padding, unit = layer.support.size, layer.support.border, layer.net.angle_unit
     half = (size - 1) / 2
     tall, wide = height + 2 * padding - size + 1, width + 2 * padding - size + 1
 
@@ -275,7 +275,7 @@ def test_when_samples_are_drawn():
 
 def test_random_turns_of_the_disk_keep_all_taps():
     layer = SoftGroupConv2d(1, 1, samples=16, lifting=True)
-    turned = draw(16).turned_back(layer.stencil.displacements())
+    turned = draw(16).turned_back(layer.support.displacements())
     assert turned.shape == (16, 29, 2)
     assert turned.norm(dim=-1).max() < 1 + 1e-12
 

@@ -56,3 +56,4 @@ from ._tensor_product import TensorSquare as TensorSquare
 from ._traced import TracedLayer as TracedLayer
 from ._typed import typed as typed
 from ._upsample import Upsample as Upsample
+from ._window import Window as Window

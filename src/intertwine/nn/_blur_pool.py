@@ -9,18 +9,16 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch import nn as torch_nn
-from torch.nn.functional import conv2d, conv3d, pad
 
 from .._checked import checked
 from .._devices import on_cpu
 from ..errors import InputError
 from ..groups import SO2, Cyclic, Dihedral, Octahedral
 from ..spaces import FieldType, Grid2d, Grid3d
-from ._layer import Approximate, Claim, Layer, axis_names, pointwise_claim, register_layer, require_grid
-from ._stencil import Stencil, moving_axes
+from ._centers import Centers, placed
+from ._layer import Approximate, Claim, Layer, pointwise_claim, register_layer, require_grid
 from ._tables import TableModule
-
-_PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
+from ._window import PaddingMode, Window
 
 
 @on_cpu
@@ -46,28 +44,16 @@ class _BlurPool(Layer):
         stride: int = 2,
         padding: int | None = None,
         *,
-        padding_mode: str = "zeros",
+        padding_mode: PaddingMode = "zeros",
         allow_asymmetric: bool = False,
     ) -> None:
         who = type(self).__name__
         space = require_grid(who, in_type, dimension=self.dimension)
-        numbers = {"kernel_size": (kernel_size, 2), "stride": (stride, 1), "padding": (padding, 0)}
-        for name, (value, least) in numbers.items():
-            whole = isinstance(value, int) and not isinstance(value, bool) and value >= least
-            if not whole and not (name == "padding" and value is None):
-                raise InputError(
-                    who,
-                    expected=f"{name}, a whole number of at least {least}",
-                    got=repr(value),
-                    fix="The window is the same along all axes.",
-                )
-        if padding_mode not in _PADDING_MODES:
-            raise InputError(
-                who,
-                expected=f"padding_mode {', '.join(map(repr, _PADDING_MODES))}",
-                got=repr(padding_mode),
-                fix="Use one of these.",
-            )
+        if kernel_size < 2:
+            raise InputError(who, expected="kernel_size of at least 2", got=str(kernel_size))
+        margin = (kernel_size - 1) // 2 if padding is None else padding
+        options: dict[str, Any] = {"dimension": self.dimension, "padding_mode": padding_mode, "who": who}
+        window = Window.of(kernel_size, stride, margin, **options)
         if getattr(space, "lattice", "square") != "square":
             raise InputError(
                 who,
@@ -79,58 +65,39 @@ class _BlurPool(Layer):
         if allow_asymmetric:
             claim = Approximate("sizes that break the symmetry are allowed", bound=float("inf"))
         super().__init__(in_type, in_type, claim)
-        margin = (kernel_size - 1) // 2 if padding is None else padding
-        k, s, p, one = ((n,) * self.dimension for n in (kernel_size, stride, margin, 1))
-        self.stencil = Stencil(k, s, p, one, moving_axes(space), space.stabilizer.name)
-        self.padding_mode, self.allow_asymmetric = padding_mode, allow_asymmetric
+        self.window = window
+        self._centers = None if allow_asymmetric else Centers.of(space)
         self.blur = TableModule()
         self.blur.register_table("kernel", _binomial(kernel_size, self.dimension))
 
     def forward(self, x: Tensor) -> Tensor:
         self.check_input(x)
         self.output_sizes(x.shape[2:])
-        margin = self.stencil.padding
-        if self.padding_mode != "zeros" and any(margin):
-            x, margin = pad(x, [p for p in margin for _ in range(2)], self.padding_mode), (0,) * len(margin)
-        kernel = self.blur.get_buffer("kernel").expand(x.shape[1], 1, *self.stencil.kernel_size)
-        convolve = conv2d if self.dimension == 2 else conv3d
-        return convolve(x, kernel, None, self.stencil.stride, margin, 1, x.shape[1])
+        kernel = self.blur.get_buffer("kernel").expand(x.shape[1], 1, *self.window.kernel_size)
+        return self.window.convolve(x, kernel, None, x.shape[1])
 
     def output_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
         """Sizes of the output; an error where the windows would not lie symmetric."""
-        who = type(self).__name__
-        self.stencil.require_room(who, sizes)
-        if not self.allow_asymmetric:
-            self.stencil.require_symmetric(who, sizes)
-        reach = {"reflect": -1, "circular": 0}.get(self.padding_mode)
-        for name, n, p in zip(axis_names(self.in_type.space), sizes, self.stencil.padding, strict=True):
-            if reach is not None and p > n + reach:
-                raise InputError(
-                    who,
-                    expected=f"at least {p - reach} along the {name} for padding_mode {self.padding_mode!r}",
-                    got=str(n),
-                    fix="Use a larger input, a smaller kernel or padding_mode='replicate'.",
-                )
-        return self.stencil.output_sizes(sizes)
+        return placed(type(self).__name__, self.window, sizes, self._centers)
 
     def shift_step(self, sizes: Sequence[int]) -> int | None:
         """The stride, on a periodic field that it divides."""
-        return self.stencil.shift_step(sizes, periodic=self.padding_mode == "circular")
+        return self.window.shift_step(sizes)
 
     def to_plain(self) -> torch_nn.Module:
         """A depthwise convolution of torch."""
         kind: Any = torch_nn.Conv2d if self.dimension == 2 else torch_nn.Conv3d
-        s, d, kernel = self.stencil, self.in_type.dim, self.blur.get_buffer("kernel")
-        options = {"groups": d, "bias": False, "padding_mode": self.padding_mode}
-        plain: torch_nn.Conv2d | torch_nn.Conv3d = kind(d, d, s.kernel_size, s.stride, s.padding, **options).to(kernel)
+        w, d, kernel = self.window, self.in_type.dim, self.blur.get_buffer("kernel")
+        options = {"groups": d, "bias": False, "padding_mode": w.padding_mode}
+        plain: torch_nn.Conv2d | torch_nn.Conv3d = kind(d, d, w.kernel_size, w.stride, w.before, **options).to(kernel)
         plain.weight = torch_nn.Parameter(kernel.expand(plain.weight.shape).clone(), requires_grad=False)
         return plain.eval()
 
     def extra_repr(self) -> str:
         """The type and the window."""
-        s = self.stencil
-        rest = f"kernel_size={s.kernel_size[0]}, stride={s.stride[0]}, padding={s.padding[0]}"
-        return f"{self.in_type.rho}, {rest}, padding_mode={self.padding_mode!r}"
+        w = self.window
+        rest = f"kernel_size={w.kernel_size[0]}, stride={w.stride[0]}, padding={w.before[0]}"
+        return f"{self.in_type.rho}, {rest}, padding_mode={w.padding_mode!r}"
 
 
 @register_layer

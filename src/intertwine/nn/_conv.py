@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import ClassVar, Literal
+from collections.abc import Sequence
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
 from torch import nn as torch_nn
-from torch.nn.functional import pad
 
 from .._checked import checked
 from ..errors import InputError
 from ..spaces import FieldType, Grid
+from ._centers import Centers, placed, require_even_hand
 from ._export import filled
 from ._filter_layer import FilterLayer, filter_claim
 from ._layer import require_grid
 from ._point_map import point_map
-from ._stencil import Stencil, moving_axes, per_axis, require_even_hand
-
-PaddingMode = Literal["zeros", "reflect", "replicate", "circular"]
+from ._window import PaddingMode, Window
 
 
 class Conv(FilterLayer):
@@ -41,7 +39,6 @@ class Conv(FilterLayer):
     """
 
     dimension: ClassVar[int]
-    convolve: ClassVar[Callable[..., Tensor]]
     plain: ClassVar[type[torch_nn.Conv2d] | type[torch_nn.Conv3d]]
 
     @checked
@@ -62,17 +59,17 @@ class Conv(FilterLayer):
     ) -> None:
         who = type(self).__name__
         space = require_grid(who, in_type, out_type, dimension=self.dimension)
-        stencil = _stencil(who, space, kernel_size, stride, padding, dilation)
+        bare = 0 if isinstance(padding, str) else padding
+        options: dict[str, Any] = {"dimension": self.dimension, "padding_mode": padding_mode, "who": who}
+        window = Window.of(kernel_size, stride, bare, dilation, **options)
+        window = _same(who, window) if padding == "same" else window
         if not allow_asymmetric:
-            require_even_hand(who, space, stencil)
+            require_even_hand(who, space, window)
             _require_symmetric_border(who, space, padding_mode)
         claim = filter_claim(space, allow_asymmetric)
-        super().__init__(in_type, out_type, claim, kernel_size=stencil.kernel_size, groups=groups, bias=bias, gain=gain)
-        self.stencil, self.padding_mode, self.allow_asymmetric = stencil, padding_mode, allow_asymmetric
-        self._padding = stencil.padding if padding_mode == "zeros" else (0,) * self.dimension
-        around = [p for p in reversed(stencil.padding) for _ in range(2)]
-        self._around = around if padding_mode != "zeros" and any(around) else None
-        one_tap = {*stencil.kernel_size, *stencil.stride, groups} == {1} and not any(around)
+        super().__init__(in_type, out_type, claim, kernel_size=window.kernel_size, groups=groups, bias=bias, gain=gain)
+        self.window, self._centers = window, None if allow_asymmetric else Centers.of(space)
+        one_tap = {*window.kernel_size, *window.stride, groups} == {1} and not any(window.before)
         self.point = point_map(in_type, out_type) if one_tap else None
 
     def forward(self, x: Tensor) -> Tensor:
@@ -81,77 +78,59 @@ class Conv(FilterLayer):
         if self.point is not None and self.point.pays(x):
             return self.point(x, *self.point.kept(list(self.weights), self.bias, self.invariants))
         filters, bias = self.filter_and_bias()
-        if self._around is not None:
-            x = pad(x, self._around, mode=self.padding_mode)
-        return self.convolve(x, filters, bias, self.stencil.stride, self._padding, self.stencil.dilation, self.groups)
+        return self.window.convolve(x, filters, bias, self.groups)
 
     def output_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
         """Sizes of the output; an error where the stride would break the symmetry."""
-        self.stencil.require_room(type(self).__name__, sizes)
-        if not self.allow_asymmetric:
-            self.stencil.require_symmetric(type(self).__name__, sizes)
-        return self.stencil.output_sizes(sizes)
+        return placed(type(self).__name__, self.window, sizes, self._centers)
 
     def shift_step(self, sizes: Sequence[int]) -> int | None:
         """The stride, on a periodic field that it divides."""
-        return self.stencil.shift_step(sizes, periodic=self.padding_mode == "circular")
+        return self.window.shift_step(sizes)
 
     def interior(self, sizes: Sequence[int]) -> tuple[int, int] | None:
         """Where windows meet no padding; None for circular padding, which :meth:`shift_step` describes."""
-        return None if self.padding_mode == "circular" else self.stencil.interior()
+        return None if self.window.padding_mode == "circular" else self.window.interior(sizes)
 
     def to_plain(self) -> torch_nn.Module:
         """A convolution of torch with this filter."""
         with torch.no_grad():
             filters, bias = self.expand()
-        s = self.stencil
+        w = self.window
         return filled(
             self.plain,
             self.in_type.dim,
             self.out_type.dim,
-            s.kernel_size,
+            w.kernel_size,
             weight=filters,
             bias=bias,
-            stride=s.stride,
-            padding=s.padding,
-            dilation=s.dilation,
+            stride=w.stride,
+            padding=w.before,
+            dilation=w.dilation,
             groups=self.groups,
-            padding_mode=self.padding_mode,
+            padding_mode=w.padding_mode,
         )
 
     def extra_repr(self) -> str:
         """Types and options, as shown by ``print(layer)``."""
-        s = self.stencil
+        w = self.window
         return (
-            f"{self.in_type.rho} → {self.out_type.rho.name}, kernel_size={s.kernel_size}, stride={s.stride}, "
-            f"padding={s.padding}, padding_mode={self.padding_mode}"
+            f"{self.in_type.rho} → {self.out_type.rho.name}, kernel_size={w.kernel_size}, stride={w.stride}, "
+            f"padding={w.before}, padding_mode={w.padding_mode}"
         )
 
 
-def _stencil(
-    who: str,
-    space: Grid,
-    kernel_size: int | Sequence[int],
-    stride: int | Sequence[int],
-    padding: int | Sequence[int] | str,
-    dilation: int | Sequence[int],
-) -> Stencil:
-    n, name = space.dimension, space.stabilizer.name
-    k = per_axis(kernel_size, n, who=who, what="kernel_size", least=1)
-    d = per_axis(dilation, n, who=who, what="dilation", least=1)
-    s = per_axis(stride, n, who=who, what="stride", least=1)
-    if not isinstance(padding, str):
-        p = per_axis(padding, n, who=who, what="padding", least=0)
-        return Stencil(k, s, p, d, moving_axes(space), name)
-    reach = [(size - 1) * step for size, step in zip(k, d, strict=True)]
-    if padding != "same" or set(s) != {1} or any(r % 2 for r in reach):
+def _same(who: str, window: Window) -> Window:
+    """As large at the output as at the input, with equal padding on both sides."""
+    padded = window.same()
+    if set(window.stride) != {1} or any(low != high for low, high in padded.padding):
         raise InputError(
             who,
             expected="padding 'same' with an odd kernel and stride 1, or a number of samples",
-            got=f"padding={padding!r} with kernel {k}, stride {s}, dilation {d}",
+            got=f"padding='same' with kernel {window.kernel_size}, stride {window.stride}, dilation {window.dilation}",
             fix="Equal padding on both sides is needed to keep the symmetry.",
         )
-    return Stencil(k, s, tuple(r // 2 for r in reach), d, moving_axes(space), name)
+    return padded
 
 
 def _require_symmetric_border(who: str, space: Grid, padding_mode: str) -> None:

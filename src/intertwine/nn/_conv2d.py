@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from torch import nn as torch_nn
-from torch.nn.functional import conv2d
 
 from ..groups import SO2, Cyclic, Dihedral
 from ..spaces import Grid2d
@@ -52,7 +51,6 @@ class Conv2d(Conv):
     """
 
     dimension = 2
-    convolve = staticmethod(conv2d)
     plain = torch_nn.Conv2d
 
     @classmethod

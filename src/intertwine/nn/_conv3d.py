@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from torch import nn as torch_nn
-from torch.nn.functional import conv3d
 
 from ..groups import SO3, Icosahedral, Octahedral
 from ..spaces import Grid3d
@@ -54,7 +53,6 @@ class Conv3d(Conv):
     """
 
     dimension = 3
-    convolve = staticmethod(conv3d)
     plain = torch_nn.Conv3d
 
     @classmethod

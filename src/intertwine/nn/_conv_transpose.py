@@ -15,10 +15,11 @@ from .._checked import checked
 from ..errors import InputError
 from ..groups import SO3, Cyclic, Dihedral, Octahedral
 from ..spaces import FieldType, Grid, Grid2d, Grid3d
+from ._centers import moving_axes, require_even_hand
 from ._export import filled
 from ._filter_layer import FilterLayer, filter_claim
 from ._layer import Layer, axis_names, register_layer, require_grid
-from ._stencil import Stencil, moving_axes, per_axis, require_even_hand
+from ._window import Window, per_axis
 
 
 class ConvTranspose(FilterLayer):
@@ -50,28 +51,25 @@ class ConvTranspose(FilterLayer):
     ) -> None:
         who, n = type(self).__name__, self.dimension
         space = require_grid(who, in_type, out_type, dimension=n)
-        k = per_axis(kernel_size, n, who=who, what="kernel_size", least=1)
-        s = per_axis(stride, n, who=who, what="stride", least=1)
-        p = per_axis(padding, n, who=who, what="padding", least=0)
-        d = per_axis(dilation, n, who=who, what="dilation", least=1)
+        window = Window.of(kernel_size, stride, padding, dilation, dimension=n, who=who)
         added = per_axis(output_padding, n, who=who, what="output_padding", least=0)
-        stencil = Stencil(k, s, p, d, moving_axes(space), space.stabilizer.name)
-        _require_less_than_a_step(who, added, stencil)
+        _require_less_than_a_step(who, added, window)
         if not allow_asymmetric:
-            require_even_hand(who, space, stencil)
-            _require_symmetric(who, space, stencil, added)
+            require_even_hand(who, space, window)
+            _require_symmetric(who, space, added)
         claim = filter_claim(space, allow_asymmetric)
         # Of the taps only one in Π stride falls on a place of the output: the others would make it fainter.
-        super().__init__(in_type, out_type, claim, kernel_size=k, groups=groups, bias=bias, gain=gain * sqrt(prod(s)))
-        self.stencil, self.output_padding, self.allow_asymmetric = stencil, added, allow_asymmetric
+        gain *= sqrt(prod(window.stride))
+        super().__init__(in_type, out_type, claim, kernel_size=window.kernel_size, groups=groups, bias=bias, gain=gain)
+        self.window, self.output_padding = window, added
 
     def forward(self, x: Tensor) -> Tensor:
         self.check_input(x)
         self.output_sizes(x.shape[2:])
         filters, bias = self.filter_and_bias()
-        s = self.stencil
+        w = self.window
         return self.convolve(
-            x, self._transposed(filters), bias, s.stride, s.padding, self.output_padding, self.groups, s.dilation
+            x, self._transposed(filters), bias, w.stride, w.before, self.output_padding, self.groups, w.dilation
         )
 
     def _transposed(self, filters: Tensor) -> Tensor:
@@ -82,15 +80,8 @@ class ConvTranspose(FilterLayer):
 
     def output_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
         """Sizes of the output; every input size commutes."""
-        s = self.stencil
-        out = tuple(
-            (n - 1) * s.stride[a]
-            - 2 * s.padding[a]
-            + s.dilation[a] * (s.kernel_size[a] - 1)
-            + self.output_padding[a]
-            + 1
-            for a, n in enumerate(sizes)
-        )
+        painted = self.window.input_sizes(sizes)  # what a convolution with this window would look at
+        out = tuple(n + added for n, added in zip(painted, self.output_padding, strict=True))
         if min(out) < 1:
             raise InputError(
                 type(self).__name__,
@@ -108,27 +99,27 @@ class ConvTranspose(FilterLayer):
         """A transposed convolution of torch with this filter."""
         with torch.no_grad():
             filters, bias = self.expand()
-        s = self.stencil
+        w = self.window
         return filled(
             self.plain,
             self.in_type.dim,
             self.out_type.dim,
-            s.kernel_size,
+            w.kernel_size,
             weight=self._transposed(filters),
             bias=bias,
-            stride=s.stride,
-            padding=s.padding,
+            stride=w.stride,
+            padding=w.before,
             output_padding=self.output_padding,
             groups=self.groups,
-            dilation=s.dilation,
+            dilation=w.dilation,
         )
 
     def extra_repr(self) -> str:
         """Types and options, as shown by ``print(layer)``."""
-        s = self.stencil
+        w = self.window
         return (
-            f"{self.in_type.rho} → {self.out_type.rho.name}, kernel_size={s.kernel_size}, stride={s.stride}, "
-            f"padding={s.padding}, output_padding={self.output_padding}"
+            f"{self.in_type.rho} → {self.out_type.rho.name}, kernel_size={w.kernel_size}, stride={w.stride}, "
+            f"padding={w.before}, output_padding={self.output_padding}"
         )
 
 
@@ -225,23 +216,23 @@ class ConvTranspose3d(ConvTranspose):
         yield cls(space.field(so3.irrep(0) + so3.irrep(1)), space.field(so3.irrep(1)), 3, padding=1)
 
 
-def _require_less_than_a_step(who: str, output_padding: tuple[int, ...], stencil: Stencil) -> None:
-    if any(o >= max(s, d) for o, s, d in zip(output_padding, stencil.stride, stencil.dilation, strict=True)):
+def _require_less_than_a_step(who: str, output_padding: tuple[int, ...], window: Window) -> None:
+    if any(o >= max(s, d) for o, s, d in zip(output_padding, window.stride, window.dilation, strict=True)):
         raise InputError(
             who,
             expected="output_padding smaller than stride or dilation",
-            got=f"output_padding={output_padding} with stride {stencil.stride}, dilation {stencil.dilation}",
+            got=f"output_padding={output_padding} with stride {window.stride}, dilation {window.dilation}",
             fix="Use 0.",
         )
 
 
-def _require_symmetric(who: str, space: Grid, stencil: Stencil, output_padding: tuple[int, ...]) -> None:
-    lopsided = [axis for axis in stencil.axes if output_padding[axis]]
+def _require_symmetric(who: str, space: Grid, output_padding: tuple[int, ...]) -> None:
+    lopsided = [axis for axis in moving_axes(space) if output_padding[axis]]
     if lopsided:
         raise InputError(
             who,
             expected=f"output_padding 0 along the {' and the '.join(axis_names(space)[a] for a in lopsided)}: samples "
-            f"added on one side move the center, and the layer would not commute with {stencil.group}",
+            f"added on one side move the center, and the layer would not commute with {space.stabilizer.name}",
             got=f"output_padding={output_padding}",
             fix="Change kernel or padding by one for another size (kernel_size=4, stride=2, padding=1 doubles it), or "
             "pass allow_asymmetric=True.",

@@ -13,12 +13,12 @@ from .._checked import checked
 from ..errors import InputError
 from ..groups import Cyclic, Dihedral, direct_sum
 from ..spaces import FieldType, Grid2d
-from ._conv import PaddingMode
 from ._depthwise import DepthwiseConv2d, require_channels
 from ._fields import Fields
 from ._layer import Layer, register_layer
 from ._layer_norm import LayerNorm
 from ._linear import Linear
+from ._window import PaddingMode
 
 
 @register_layer

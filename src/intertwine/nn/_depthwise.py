@@ -9,10 +9,10 @@ from .._checked import checked
 from ..errors import TypeMismatchError
 from ..groups import Cyclic, Dihedral
 from ..spaces import FieldType, Grid2d
-from ._conv import PaddingMode
 from ._conv2d import Conv2d
 from ._layer import Layer, register_layer
 from ._summands import permutes
+from ._window import PaddingMode
 
 
 @register_layer

@@ -14,11 +14,12 @@ from .._checked import checked
 from ..errors import InputError
 from ..groups import Cyclic, Dihedral, Octahedral
 from ..spaces import FieldType, Grid2d, Grid3d
+from ._centers import Centers, placed, require_even_hand
 from ._layer import Approximate, Claim, Layer, pointwise_claim, register_layer, require_grid
 from ._nonlinearity import require_orthogonal, require_permutation
-from ._stencil import Stencil, moving_axes, per_axis, require_even_hand
 from ._summands import join, runs, split
 from ._traced import TracedLayer
+from ._window import Window
 
 
 def _scalars(field: FieldType) -> FieldType:
@@ -146,15 +147,13 @@ class _WindowPool(Layer):
         who, n = type(self).__name__, self.dimension
         self._require_type(in_type)
         space = require_grid(who, in_type, dimension=n)
-        k = per_axis(kernel_size, n, who=who, what="kernel_size", least=1)
-        s = k if stride is None else per_axis(stride, n, who=who, what="stride", least=1)
-        p = per_axis(padding, n, who=who, what="padding", least=0)
-        stencil = Stencil(k, s, p, (1,) * n, moving_axes(space), space.stabilizer.name)
+        step = kernel_size if stride is None else stride
+        window = Window.of(kernel_size, step, padding, dimension=n, who=who)
         claim: Claim = pointwise_claim(space)
         if allow_asymmetric:
             claim = Approximate("sizes and strides that break the symmetry are allowed", bound=float("inf"))
         else:
-            require_even_hand(who, space, stencil)
+            require_even_hand(who, space, window)
             if getattr(space, "lattice", "square") == "hexagonal":
                 raise InputError(
                     who,
@@ -163,7 +162,7 @@ class _WindowPool(Layer):
                     fix="Pass allow_asymmetric=True.",
                 )
         super().__init__(in_type, in_type, claim)
-        self.stencil, self.allow_asymmetric = stencil, allow_asymmetric
+        self.window, self._centers = window, None if allow_asymmetric else Centers.of(space)
 
     @classmethod
     @abstractmethod
@@ -181,24 +180,20 @@ class _WindowPool(Layer):
 
     def output_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
         """Sizes of the output; an error where the windows would not lie symmetric."""
-        who = type(self).__name__
-        self.stencil.require_room(who, sizes)
-        if not self.allow_asymmetric:
-            self.stencil.require_symmetric(who, sizes)
-        return self.stencil.output_sizes(sizes)
+        return placed(type(self).__name__, self.window, sizes, self._centers)
 
     def shift_step(self, sizes: Sequence[int]) -> int | None:
         """The stride, on a periodic field that it divides."""
-        return self.stencil.shift_step(sizes, periodic=False)
+        return self.window.shift_step(sizes)
 
     def interior(self, sizes: Sequence[int]) -> tuple[int, int] | None:
         """Where windows meet no padding."""
-        return self.stencil.interior()
+        return self.window.interior(sizes)
 
     def extra_repr(self) -> str:
         """The type and the window."""
-        s = self.stencil
-        return f"{self.in_type.rho}, kernel_size={s.kernel_size}, stride={s.stride}, padding={s.padding}"
+        w = self.window
+        return f"{self.in_type.rho}, kernel_size={w.kernel_size}, stride={w.stride}, padding={w.before}"
 
 
 class _AvgPool(_WindowPool):
@@ -245,11 +240,11 @@ class AvgPool2d(_AvgPool):
 
     def pool(self, x: Tensor) -> Tensor:
         """The map without checks."""
-        return avg_pool2d(x, self.stencil.kernel_size, self.stencil.stride, self.stencil.padding)
+        return avg_pool2d(x, self.window.kernel_size, self.window.stride, self.window.before)
 
     def to_plain(self) -> torch_nn.AvgPool2d:
         """A ``torch.nn.AvgPool2d``."""
-        return torch_nn.AvgPool2d(self.stencil.kernel_size, self.stencil.stride, self.stencil.padding)  # type: ignore[arg-type]
+        return torch_nn.AvgPool2d(self.window.kernel_size, self.window.stride, self.window.before)  # type: ignore[arg-type]
 
 
 @register_layer
@@ -282,11 +277,11 @@ class AvgPool3d(_AvgPool):
 
     def pool(self, x: Tensor) -> Tensor:
         """The map without checks."""
-        return avg_pool3d(x, self.stencil.kernel_size, self.stencil.stride, self.stencil.padding)
+        return avg_pool3d(x, self.window.kernel_size, self.window.stride, self.window.before)
 
     def to_plain(self) -> torch_nn.AvgPool3d:
         """A ``torch.nn.AvgPool3d``."""
-        return torch_nn.AvgPool3d(self.stencil.kernel_size, self.stencil.stride, self.stencil.padding)  # type: ignore[arg-type]
+        return torch_nn.AvgPool3d(self.window.kernel_size, self.window.stride, self.window.before)  # type: ignore[arg-type]
 
 
 @register_layer
@@ -319,11 +314,11 @@ class MaxPool2d(_MaxPool):
 
     def pool(self, x: Tensor) -> Tensor:
         """The map without checks."""
-        return max_pool2d(x, self.stencil.kernel_size, self.stencil.stride, self.stencil.padding)
+        return max_pool2d(x, self.window.kernel_size, self.window.stride, self.window.before)
 
     def to_plain(self) -> torch_nn.MaxPool2d:
         """A ``torch.nn.MaxPool2d``."""
-        return torch_nn.MaxPool2d(self.stencil.kernel_size, self.stencil.stride, self.stencil.padding)
+        return torch_nn.MaxPool2d(self.window.kernel_size, self.window.stride, self.window.before)
 
 
 @register_layer
@@ -356,8 +351,8 @@ class MaxPool3d(_MaxPool):
 
     def pool(self, x: Tensor) -> Tensor:
         """The map without checks."""
-        return max_pool3d(x, self.stencil.kernel_size, self.stencil.stride, self.stencil.padding)
+        return max_pool3d(x, self.window.kernel_size, self.window.stride, self.window.before)
 
     def to_plain(self) -> torch_nn.MaxPool3d:
         """A ``torch.nn.MaxPool3d``."""
-        return torch_nn.MaxPool3d(self.stencil.kernel_size, self.stencil.stride, self.stencil.padding)
+        return torch_nn.MaxPool3d(self.window.kernel_size, self.window.stride, self.window.before)

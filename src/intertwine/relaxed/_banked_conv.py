@@ -10,9 +10,8 @@ from functools import cached_property
 import torch
 from torch import Tensor, nn
 
-from ..errors import InputError
 from ..groups import Element, FiniteGroup
-from ..nn import Layer, TracedLayer
+from ..nn import TracedLayer
 from ..nn import to_plain as plain_twin
 from ..spaces import AxisMove, Grid
 from ._kernel_shares import TRANSLATION, LocalKernels, lattice_elements, share
@@ -21,12 +20,14 @@ from ._strict_conv import (
     StrictConv,
     bias_of,
     claim_of,
+    convolve_all,
     filters_of,
     full_filters,
-    geometry_of,
     require_strict_conv,
+    strict_sizes,
     types_of,
     weights_of,
+    window_of,
 )
 
 
@@ -38,7 +39,7 @@ class BankedConv(RelaxedLayer):
     and norms follow from the products ⟨κ_k, κ_l⟩ of the banks, channel by channel.
 
     Args:
-        conv: where to start; the layer has its types, its geometry and its bias.
+        conv: where to start; the layer has its types, its window and its bias.
         banks: strict convolutions; the first has the bias, the others none.
         sizes: of the input, if c depends on the position.
     """
@@ -48,7 +49,8 @@ class BankedConv(RelaxedLayer):
     def __init__(self, conv: StrictConv, banks: Sequence[StrictConv], sizes: Sequence[int] | None) -> None:
         conv = require_strict_conv(type(self).__name__, conv)
         super().__init__(*types_of(conv), claim_of(conv))
-        self.geometry = geometry_of(conv)
+        self.window, self.groups = window_of(conv), conv.groups
+        self._inside = self.window.unpadded
         self.fixed_sizes = tuple(sizes) if sizes is not None else None
         self.banks = nn.ModuleList(banks)
 
@@ -73,10 +75,10 @@ class BankedConv(RelaxedLayer):
         if self.fixed_sizes is None or torch.is_grad_enabled() or torch.compiler.is_compiling():
             return self.compute(x)
         # Nothing has to be remembered: no buffer for the outputs of all banks.
-        x, c = self.geometry.padded(x), self.coefficients()
+        x, c = self.window.padded(x), self.coefficients()
         total: Tensor | None = None
         for factor, bank in zip(c, self.strict_banks(), strict=True):
-            part = self.geometry.convolve(x, filters_of(bank))
+            part = self._inside.convolve(x, filters_of(bank), None, self.groups)
             factor = factor.to(part.dtype)
             total = part * factor if total is None else total.addcmul_(part, factor)
         return self._with_bias(total if total is not None else x)
@@ -85,14 +87,13 @@ class BankedConv(RelaxedLayer):
         """The map itself, by one convolution for all banks."""
         if self.fixed_sizes is None:  # the same at every position: the banks add up before they meet the input
             c = self.coefficients().unsqueeze(2)  # banks, out, 1, ...: an axis for the channels of the input
-            combined = (self.filters() * c).sum(0)
-            return self._with_bias(self.geometry.convolve(self.geometry.padded(x), combined))
-        outputs = self.geometry.convolve_all(self.geometry.padded(x), self.filters())
+            return self._with_bias(self.window.convolve(x, (self.filters() * c).sum(0), None, self.groups))
+        outputs = convolve_all(self.window, x, self.filters(), self.groups)
         return self._with_bias((outputs * self.coefficients().to(outputs.dtype)).sum(1))
 
     def _with_bias(self, y: Tensor) -> Tensor:
         bias = self._bias()
-        return y if bias is None else y + bias.to(y.dtype).reshape(-1, *[1] * self.geometry.dimension)
+        return y if bias is None else y + bias.to(y.dtype).reshape(-1, *[1] * self.window.dimension)
 
     def _bias(self) -> Tensor | None:
         return bias_of(self.strict_banks()[0])
@@ -105,18 +106,12 @@ class BankedConv(RelaxedLayer):
 
     def output_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
         """Sizes of the output."""
-        if self.fixed_sizes is not None and tuple(sizes) != self.fixed_sizes:
-            raise InputError(
-                type(self).__name__,
-                expected=f"inputs of {self.fixed_sizes}, for which it has weights",
-                got=str(tuple(sizes)),
-            )
-        bank = self.banks[0]
-        return bank.output_sizes(sizes) if isinstance(bank, Layer) else self.geometry.output_sizes(sizes)
+        self.require_fixed_sizes(sizes)
+        return strict_sizes(type(self).__name__, self.banks[0], self.window, sizes)
 
     def interior(self, sizes: Sequence[int]) -> tuple[int, int] | None:
         """A shift by one stride, away from what stands around."""
-        return self.geometry.interior(sizes)
+        return self.window.interior(sizes)
 
     # -- how far it is from strict -----------------------------------------------------------------------------
 
@@ -186,7 +181,7 @@ class BankedConv(RelaxedLayer):
         out = self.output_sizes(sizes)
         c = self.coefficients()
         c = c.expand(c.shape[0], self.out_type.dim, *out)
-        banks = torch.stack([full_filters(f, self.geometry.groups) for f in self.filters()])
+        banks = torch.stack([full_filters(f, self.groups) for f in self.filters()])
         weight = torch.einsum("kop,koi...->poi...", c.flatten(2), banks).unflatten(0, out)
         bias = self._bias()
         return LocalKernels(weight, None if bias is None else bias.expand(*out, -1))
@@ -204,8 +199,8 @@ class BankedConv(RelaxedLayer):
         """Types, geometry and dial."""
         dial = ", ".join(f"{name} {value:.3g}" for name, value in self.dial().items())
         return (
-            f"{self.in_type.rho} → {self.out_type.rho.name}, kernel_size={self.geometry.kernel_size}, "
-            f"stride={self.geometry.stride}, banks={len(self.banks)}, {dial}"
+            f"{self.in_type.rho} → {self.out_type.rho.name}, kernel_size={self.window.kernel_size}, "
+            f"stride={self.window.stride}, banks={len(self.banks)}, {dial}"
         )
 
 

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.nn.functional import interpolate
 
 from .._checked import Positive, checked
+from ..nn import Window
 
 RATES = (1, 2, 4, 8)
 _BRANCHES = 2 + len(RATES)
@@ -40,7 +41,8 @@ class CombiningNetwork(nn.Module):
     ) -> None:
         super().__init__()
         self.input_size, self.output_size = input_size, output_size
-        self.rates = tuple(rate for rate in RATES if rate <= (min(input_size) - 1) // 2)
+        self._sizes = dilated_sizes(input_size)
+        self.rates = tuple(self._sizes)
         self.reduce = nn.Conv2d(in_channels, rank, 1)
         self.dilated = nn.ModuleList(nn.Conv2d(rank, rank, 3, dilation=rate, groups=rank) for rate in self.rates)
         self.squeeze = nn.Conv2d((2 + len(self.rates)) * rank, _BRANCHES * rank // 2, 1)
@@ -60,14 +62,21 @@ class CombiningNetwork(nn.Module):
         """The logits."""
         z = self.reduce(x)
         context = z.mean((-2, -1), keepdim=True).expand(-1, -1, *self.output_size)
-        dilated = [self._resized(layer(z), 2 * rate) for layer, rate in zip(self.dilated, self.rates, strict=True)]
-        branches = [self._resized(z, 0), context, *dilated]
+        sizes = self._sizes.values()
+        dilated = [self._resized(layer(z), size) for layer, size in zip(self.dilated, sizes, strict=True)]
+        branches = [self._resized(z, self.input_size), context, *dilated]
         hidden = self.squeeze(torch.cat(branches, 1)).relu()
         logits: Tensor = self.combine(self.excite(hidden).sigmoid())
         return logits
 
-    def _resized(self, maps: Tensor, lost: int) -> Tensor:
-        """Maps that are ``lost`` pixels smaller than the input, at Ho x Wo."""
-        if (self.input_size[0] - lost, self.input_size[1] - lost) == self.output_size:
+    def _resized(self, maps: Tensor, size: tuple[int, ...]) -> Tensor:
+        """Maps of this size, at Ho x Wo."""
+        if size == self.output_size:
             return maps
         return interpolate(maps, size=self.output_size, mode="bilinear", align_corners=True)
+
+
+def dilated_sizes(input_size: tuple[int, int]) -> dict[int, tuple[int, ...]]:
+    """What a 3 x 3 window leaves of an image, by dilation, for the dilations that fit."""
+    sizes = {rate: Window.of(3, dilation=rate).output_sizes(input_size) for rate in RATES}
+    return {rate: size for rate, size in sizes.items() if min(size) > 0}

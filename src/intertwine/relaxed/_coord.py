@@ -8,17 +8,17 @@ from typing import Self
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import conv2d
 
 from .._checked import Floats, checked
+from .._kept import kept_table
 from ..errors import InputError
-from ..nn import register_layer
+from ..nn import Window, register_layer
 from ..spaces import FieldType
 from ._combining import apart_from_mean
 from ._kernel_shares import TRANSLATION, LocalKernels, share
 from ._local import require_trivial_group
-from ._local_window import LocalWindow, Pair, add_noise_, common_interior, pair
-from ._relaxed_layer import RelaxedLayer, scalars
+from ._places import Pair
+from ._relaxed_layer import RelaxedLayer, add_noise_, scalars
 
 _REFERENCE = 16  # the size of the images on which the share is computed
 
@@ -63,9 +63,8 @@ class CoordConv2d(RelaxedLayer):
         who = type(self).__name__
         super().__init__(scalars(who, "in_type", in_type), scalars(who, "out_type", out_type))
         require_trivial_group(who, self.in_type, self.out_type)
-        self.kernel_size = pair(who, "kernel_size", kernel_size)
-        self.stride, self.padding = pair(who, "stride", stride), pair(who, "padding", padding, least=0)
-        self.weight = nn.Parameter(torch.empty(self.out_type.dim, self.in_type.dim + 2, *self.kernel_size))
+        self.window = Window.of(kernel_size, stride, padding, who=who)
+        self.weight = nn.Parameter(torch.empty(self.out_type.dim, self.in_type.dim + 2, *self.window.kernel_size))
         self.bias = nn.Parameter(torch.empty(self.out_type.dim)) if bias else None
         self.reset_parameters()
 
@@ -87,30 +86,28 @@ class CoordConv2d(RelaxedLayer):
                 fix="The layer adds the two coordinates itself.",
             )
         self.output_sizes(x.shape[2:])
-        return self.compute(x)
+        return self._at(x, _kept_coordinates(x.shape[2], x.shape[3], x.dtype, x.device))
 
     def compute(self, x: Tensor) -> Tensor:
         """The map itself."""
-        seen = self.weight[:, : self.in_type.dim]
-        return conv2d(x, seen, None, self.stride, self.padding) + self._bias_map(x)
+        return self._at(x, coordinates(x))
+
+    def _at(self, x: Tensor, where: Tensor) -> Tensor:
+        return self.window.convolve(x, self.weight[:, : self.in_type.dim]) + self._bias_map(where)
 
     def output_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
         """Ho and Wo."""
-        return self._window(sizes).output_size
+        self.window.require_room(type(self).__name__, sizes)
+        return self.window.output_sizes(sizes)
 
     def interior(self, sizes: Sequence[int]) -> tuple[int, int] | None:
         """A shift by one stride, away from the zeros around."""
-        return common_interior([self._window(sizes)])
-
-    def _window(self, sizes: Sequence[int]) -> LocalWindow:
-        height, width = sizes
-        return LocalWindow.of(
-            type(self).__name__, (height, width), self.kernel_size, stride=self.stride, padding=self.padding
-        )
+        return self.window.interior(sizes)
 
     def extra_repr(self) -> str:
         """Sizes."""
-        return f"{self.in_type.dim}, {self.out_type.dim}, kernel_size={self.kernel_size}, stride={self.stride}"
+        window = self.window
+        return f"{self.in_type.dim}, {self.out_type.dim}, kernel_size={window.kernel_size}, stride={window.stride}"
 
     @classmethod
     def examples(cls) -> Iterator[RelaxedLayer]:
@@ -127,23 +124,23 @@ class CoordConv2d(RelaxedLayer):
 
     def squared_shares(self) -> Mapping[str, Tensor]:
         """``translation``, on images of 16 x 16 (or of the kernel's size): only the bias depends on the place."""
-        bias = self._bias_map(self._reference())[0]
+        bias = self._bias_map(coordinates(self._reference()))[0]
         outside = apart_from_mean(bias).square().sum()
         whole = bias[0].numel() * self.weight[:, : self.in_type.dim].square().sum() + bias.square().sum()
         return {TRANSLATION: share(outside, whole)}
 
     def local_kernels(self, sizes: Sequence[int]) -> LocalKernels:
         """One filter everywhere; what the coordinates add is a bias that depends on the place."""
-        bias = self._bias_map(self.weight.new_zeros(1, 1, *sizes))[0].movedim(0, -1)
+        bias = self._bias_map(coordinates(self.weight.new_zeros(1, 1, *sizes)))[0].movedim(0, -1)
         seen = self.weight[:, : self.in_type.dim]
         return LocalKernels(seen.expand(*bias.shape[:2], *seen.shape), bias)
 
     def _reference(self) -> Tensor:
-        return self.weight.new_zeros(1, 1, *(max(_REFERENCE, k) for k in self.kernel_size))
+        return self.weight.new_zeros(1, 1, *(max(_REFERENCE, k) for k in self.window.kernel_size))
 
-    def _bias_map(self, x: Tensor) -> Tensor:
-        """What the coordinates and the bias add to the output for images of the size of ``x``."""
-        return conv2d(coordinates(x), self.weight[:, self.in_type.dim :], self.bias, self.stride, self.padding)
+    def _bias_map(self, where: Tensor) -> Tensor:
+        """What the coordinates and the bias add to the output."""
+        return self.window.convolve(where, self.weight[:, self.in_type.dim :], self.bias)
 
     @torch.no_grad()
     def dial(self) -> Mapping[str, float]:
@@ -173,3 +170,9 @@ def coordinates(x: Tensor) -> Tensor:
     ones = torch.ones_like(x[:1, :1])
     counted = [ones.cumsum(axis) - 1 for axis in (2, 3)]
     return torch.cat([2 * count / count.amax((2, 3), keepdim=True).clamp_min(1) - 1 for count in counted], 1)
+
+
+@kept_table(32)
+def _kept_coordinates(height: int, width: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    with torch.inference_mode(False):
+        return coordinates(torch.empty(1, 1, height, width, dtype=dtype, device=device))

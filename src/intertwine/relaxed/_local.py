@@ -14,8 +14,8 @@ from ..errors import InputError
 from ..nn import register_layer
 from ..spaces import FieldType, Grid2d
 from ._kernel_shares import LocalKernels, kernel_shares
-from ._local_window import LocalWindow, Padding, Pair, add_noise_, common_interior
-from ._relaxed_layer import RelaxedLayer, scalars
+from ._places import Padding, Pair, Places
+from ._relaxed_layer import RelaxedLayer, add_noise_, scalars
 
 LocalInit = Literal["keras", "per_position"]
 
@@ -72,12 +72,12 @@ class LocallyConnected2d(RelaxedLayer):
         who = type(self).__name__
         super().__init__(scalars(who, "in_type", in_type), scalars(who, "out_type", out_type))
         require_trivial_group(who, self.in_type, self.out_type)
-        self.window = LocalWindow.of(who, input_size, kernel_size, stride=stride, padding=padding, dilation=dilation)
-        self.fixed_sizes = self.window.input_size
+        self.places = Places.of(who, input_size, kernel_size, stride=stride, padding=padding, dilation=dilation)
+        self.window, self.fixed_sizes = self.places.window, self.places.input_size
         fan = self.in_type.dim * self.window.taps
-        self.weight = nn.Parameter(torch.empty(self.window.positions, self.out_type.dim, fan))
-        self.bias = nn.Parameter(torch.empty(self.out_type.dim, *self.window.output_size)) if bias else None
-        self._fan = fan * (self.window.positions if lc_init == "keras" else 1)
+        self.weight = nn.Parameter(torch.empty(self.places.count, self.out_type.dim, fan))
+        self.bias = nn.Parameter(torch.empty(self.out_type.dim, *self.places.output_size)) if bias else None
+        self._fan = fan * (self.places.count if lc_init == "keras" else 1)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -90,28 +90,29 @@ class LocallyConnected2d(RelaxedLayer):
     @checked
     def forward(self, x: Floats) -> Tensor:
         """One matrix product for each place."""
-        self.window.check(type(self).__name__, x, self.in_type.dim)
+        self.places.check(type(self).__name__, x, self.in_type.dim)
         return self.compute(x)
 
     def compute(self, x: Tensor) -> Tensor:
         """The map itself."""
-        y = apply_banks(x, self.weight, self.window)
+        y = apply_banks(x, self.weight, self.places)
         return y if self.bias is None else y + self.bias
 
     def output_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
         """Ho and Wo, for the sizes that the layer was built for."""
-        return self.window.output_sizes(type(self).__name__, sizes)
+        self.require_fixed_sizes(sizes)
+        return self.places.output_size
 
     def interior(self, sizes: Sequence[int]) -> tuple[int, int] | None:
         """A shift by one stride, away from the zeros around."""
-        return common_interior([self.window])
+        return self.window.interior(sizes)
 
     def extra_repr(self) -> str:
         """Sizes."""
-        window = self.window
+        window, places = self.window, self.places
         return (
             f"{self.in_type.dim}, {self.out_type.dim}, kernel_size={window.kernel_size}, "
-            f"input_size={window.input_size}, stride={window.stride}, output_size={window.output_size}"
+            f"input_size={places.input_size}, stride={window.stride}, output_size={places.output_size}"
         )
 
     @classmethod
@@ -131,12 +132,12 @@ class LocallyConnected2d(RelaxedLayer):
 
     def squared_shares(self) -> Mapping[str, Tensor]:
         """``translation``: (Σ‖W − mean W‖² + Σ‖b − mean b‖²) / (Σ‖W‖² + Σ‖b‖²)."""
-        return kernel_shares(self.local_kernels(self.window.input_size), self.in_type, self.out_type)
+        return kernel_shares(self.local_kernels(self.places.input_size), self.in_type, self.out_type)
 
     def local_kernels(self, sizes: Sequence[int]) -> LocalKernels:
         """The weights themselves."""
         self.output_sizes(sizes)
-        shape = *self.window.output_size, self.out_type.dim, self.in_type.dim, *self.window.kernel_size
+        shape = *self.places.output_size, self.out_type.dim, self.in_type.dim, *self.window.kernel_size
         return LocalKernels(self.weight.reshape(shape), None if self.bias is None else self.bias.movedim(0, -1))
 
     @torch.no_grad()
@@ -146,9 +147,9 @@ class LocallyConnected2d(RelaxedLayer):
 
     def penalty(self) -> Tensor:
         """The mean over places of ‖W − mean W‖² + ‖b − mean b‖²."""
-        total = _apart(self.weight, (0,)).square().sum() / self.window.positions
+        total = _apart(self.weight, (0,)).square().sum() / self.places.count
         if self.bias is not None:
-            total = total + _apart(self.bias, (1, 2)).square().sum() / self.window.positions
+            total = total + _apart(self.bias, (1, 2)).square().sum() / self.places.count
         return total
 
     def perturb_(self, scale: float, generator: torch.Generator | None = None) -> Self:
@@ -158,10 +159,10 @@ class LocallyConnected2d(RelaxedLayer):
         return self
 
 
-def apply_banks(x: Tensor, banks: Tensor, window: LocalWindow) -> Tensor:
+def apply_banks(x: Tensor, banks: Tensor, places: Places) -> Tensor:
     """A bank ``(L, out, in kh kw)`` at each place: ``(batch, in, H, W)`` to ``(batch, out, Ho, Wo)``."""
-    y = torch.bmm(window.patches(x), banks.transpose(1, 2))  # (L, batch, out)
-    return y.reshape(*window.output_size, x.shape[0], banks.shape[1]).permute(2, 3, 0, 1)
+    y = torch.bmm(places.patches(x), banks.transpose(1, 2))  # (L, batch, out)
+    return y.reshape(*places.output_size, x.shape[0], banks.shape[1]).permute(2, 3, 0, 1)
 
 
 def _apart(values: Tensor, over: tuple[int, ...]) -> Tensor:

@@ -16,9 +16,9 @@ from ..spaces import FieldType
 from ._combining import Normalize, PlaceTable, Sharing, apart_from_mean, logits_of, normalized
 from ._kernel_shares import LocalKernels
 from ._local import LocallyConnected2d
-from ._local_window import Padding, Pair, add_noise_
 from ._low_rank_banks import Each, LowRankBanks, Path, stacked_outputs
-from ._relaxed_layer import RelaxedLayer
+from ._places import Padding, Pair
+from ._relaxed_layer import RelaxedLayer, add_noise_
 from ._spatial_bias import spatial_map
 
 
@@ -110,7 +110,7 @@ class LowRankLocalConv2d(LowRankBanks):
                 fix="Such banks cannot be added up.",
             )
         self.path: Path = "conv" if self.mixed else path
-        self.combining = PlaceTable(rank, self.window.output_size, sharing)
+        self.combining = PlaceTable(rank, self.places.output_size, sharing)
         self._init = init
         self._reset_combining()
 
@@ -128,7 +128,7 @@ class LowRankLocalConv2d(LowRankBanks):
     @checked
     def forward(self, x: Floats) -> Tensor:
         """The layer, by the path that costs less."""
-        self.window.check(type(self).__name__, x, self.in_type.dim)
+        self.places.check(type(self).__name__, x, self.in_type.dim)
         w = self.combining_weights()
         path = self.cheaper_path(x.shape[0]) if self.path == "auto" else self.path
         y = self.combined_banks(x, w) if path == "build" else self.combined_outputs(x, w)
@@ -156,22 +156,24 @@ class LowRankLocalConv2d(LowRankBanks):
                 got=", ".join(f"{window.kernel_size} dilated {window.dilation}" for window in self.windows),
                 fix="Use the layer as it is.",
             )
-        window, biased = self.window, self.spatial is not None or self.bias is not None
+        places, biased = self.places, self.spatial is not None or self.bias is not None
+        window = self.window
+        (kh, kw), (sh, sw), (dh, dw) = window.kernel_size, window.stride, window.dilation
         with torch.device("meta"):  # the weights are replaced at once: none are drawn or held twice
             local = LocallyConnected2d(
                 self.in_type.dim,
                 self.out_type.dim,
-                window.kernel_size,
-                input_size=window.input_size,
-                stride=window.stride,
-                dilation=window.dilation,
+                (kh, kw),
+                input_size=places.input_size,
+                stride=(sh, sw),
+                dilation=(dh, dw),
                 bias=biased,
             )
-        local.window = window  # with its padding, which need not be symmetric
+        local.window, local.places = window, places  # with their padding, which need not be symmetric
         local.weight = nn.Parameter(self.built_banks(self.combining_weights()))
         if biased:
             bias = spatial_map(self.spatial, self.bias)
-            local.bias = nn.Parameter(bias.expand(self.out_type.dim, *window.output_size).clone())
+            local.bias = nn.Parameter(bias.expand(self.out_type.dim, *places.output_size).clone())
         return local.train(self.training)
 
     @classmethod

@@ -9,15 +9,15 @@ from typing import Literal
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import conv2d
 
 from .._checked import checked
 from ..errors import InputError
+from ..nn import Window
 from ..spaces import FieldType
 from ._combining import Normalize, PlaceTable, Sharing, apart_from_mean
 from ._kernel_shares import TRANSLATION, LocalKernels, share
 from ._local import apply_banks, require_trivial_group
-from ._local_window import LocalWindow, Padding, Pair, common_interior
+from ._places import Padding, Pair, Places
 from ._relaxed_layer import RelaxedLayer, scalars
 from ._spatial_bias import spatial_map
 
@@ -91,19 +91,21 @@ class LowRankBanks(RelaxedLayer):
                 got=f"padding={padding!r}",
                 fix="Only so do all of them have the same places.",
             )
-        self.windows = tuple(
-            LocalWindow.of(who, input_size, kernel, stride=stride, padding=padding, dilation=spread)
+        each = [
+            Places.of(who, input_size, kernel, stride=stride, padding=padding, dilation=spread)
             for kernel, spread in zip(
                 _each(who, "kernel_size", kernel_size, rank), _each(who, "dilation", dilation, rank), strict=True
             )
-        )
-        self.window, self.mixed = self.windows[0], mixed
-        self.fixed_sizes = self.window.input_size
-        if rank > self.window.positions:
+        ]
+        self.windows, self.mixed = tuple(places.window for places in each), mixed
+        self.window = hull(self.windows) if mixed else self.windows[0]
+        self.places = Places(self.window, each[0].input_size)
+        self.fixed_sizes = self.places.input_size
+        if rank > self.places.count:
             raise InputError(
                 who,
-                expected=f"rank of at most {self.window.positions}, the number of places "
-                f"({self.window.output_size[0]} x {self.window.output_size[1]})",
+                expected=f"rank of at most {self.places.count}, the number of places "
+                f"({self.places.output_size[0]} x {self.places.output_size[1]})",
                 got=str(rank),
                 fix="So many banks can already be different everywhere: lower the rank.",
             )
@@ -112,7 +114,7 @@ class LowRankBanks(RelaxedLayer):
             self.weights = nn.ParameterList(torch.empty(*shape, *window.kernel_size) for window in self.windows)
         else:
             self.weight = nn.Parameter(torch.empty(rank, *shape, *self.window.kernel_size))
-        self.spatial = PlaceTable(1, self.window.output_size, bias_sharing) if spatial_bias else None
+        self.spatial = PlaceTable(1, self.places.output_size, bias_sharing) if spatial_bias else None
         self.bias = nn.Parameter(torch.empty(self.out_type.dim)) if bias else None
         self._reset_banks()
 
@@ -133,28 +135,25 @@ class LowRankBanks(RelaxedLayer):
 
     def output_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
         """Ho and Wo, for the sizes that the layer was built for."""
-        return self.window.output_sizes(type(self).__name__, sizes)
+        self.require_fixed_sizes(sizes)
+        return self.places.output_size
 
     def interior(self, sizes: Sequence[int]) -> tuple[int, int] | None:
         """A shift by one stride, away from the zeros around."""
-        return common_interior(self.windows)
+        return self.window.interior(sizes)
 
     def common_banks(self) -> Tensor:
         """f_1 .. f_K on one square of taps, ``(K, out, in, kh, kw)``: smaller or dilated banks have zeros between."""
         if not self.mixed:
             return self.weight
-        # A window begins as many pixels before its place as it has zeros in front.
-        first = [max(window.padding[axis][0] for window in self.windows) for axis in (0, 1)]
-        starts = [[first[axis] - window.padding[axis][0] for axis in (0, 1)] for window in self.windows]
-        sizes = [
-            max(start[axis] + window.reach[axis] for start, window in zip(starts, self.windows, strict=True))
-            for axis in (0, 1)
-        ]
         squares = []
-        for bank, window, start in zip(self.banks(), self.windows, starts, strict=True):
-            square = bank.new_zeros(*bank.shape[:2], *sizes)
+        for bank, window in zip(self.banks(), self.windows, strict=True):
+            square = bank.new_zeros(*bank.shape[:2], *self.window.kernel_size)
             rows, columns = (
-                slice(start[axis], start[axis] + window.reach[axis], window.dilation[axis]) for axis in (0, 1)
+                slice(first - before, first - before + reach, step)
+                for first, before, reach, step in zip(
+                    self.window.before, window.before, window.reach, window.dilation, strict=True
+                )
             )
             square[..., rows, columns] = bank
             squares.append(square)
@@ -181,7 +180,7 @@ class LowRankBanks(RelaxedLayer):
         """s + b, ``(out, Ho, Wo)``; None where there is neither."""
         if self.spatial is None and self.bias is None:
             return None
-        return spatial_map(self.spatial, self.bias).expand(self.out_type.dim, *self.window.output_size)
+        return spatial_map(self.spatial, self.bias).expand(self.out_type.dim, *self.places.output_size)
 
     def banks(self) -> list[Tensor]:
         """f_1 .. f_K, each ``(out_channels, in_channels, kh, kw)``."""
@@ -190,15 +189,15 @@ class LowRankBanks(RelaxedLayer):
     def cheaper_path(self, batch: int) -> Literal["conv", "build"]:
         """What :func:`path_by_cost` says of this layer and so many images."""
         fan = self.in_type.dim * self.window.taps
-        return path_by_cost(self.rank, places=self.window.positions, fan=fan, width=self.out_type.dim, batch=batch)
+        return path_by_cost(self.rank, places=self.places.count, fan=fan, width=self.out_type.dim, batch=batch)
 
     def extra_repr(self) -> str:
         """Sizes."""
-        window = self.window
-        kernels = [each.kernel_size for each in self.windows] if self.mixed else window.kernel_size
+        places = self.places
+        kernels = [each.kernel_size for each in self.windows] if self.mixed else self.window.kernel_size
         return (
             f"{self.in_type.dim}, {self.out_type.dim}, kernel_size={kernels}, rank={self.rank}, "
-            f"input_size={window.input_size}, stride={window.stride}, output_size={window.output_size}, "
+            f"input_size={places.input_size}, stride={self.window.stride}, output_size={places.output_size}, "
             f"normalize={self.normalize}"
         )
 
@@ -214,13 +213,12 @@ class LowRankBanks(RelaxedLayer):
         if self.mixed or self.rank == 1 or not torch.is_grad_enabled():
             total: Tensor | None = None
             for k, (bank, window) in enumerate(zip(self.banks(), self.windows, strict=True)):
-                part = conv2d(window.padded(x), bank, None, window.stride, 0, window.dilation)
+                part = window.convolve(x, bank)
                 factor = w.select(-4, k).to(part.dtype)
                 # In place where nothing has to be remembered: no buffer for K outputs.
                 total = part * factor if total is None else _add_product(total, part, factor)
             return total if total is not None else x
-        window = self.window
-        outputs = conv2d(window.padded(x), self.weight.flatten(0, 1), None, window.stride, 0, window.dilation)
+        outputs = self.window.convolve(x, self.weight.flatten(0, 1))
         outputs = outputs.unflatten(1, (self.rank, self.out_type.dim))
         return (outputs * w.to(outputs.dtype)).sum(1)
 
@@ -230,16 +228,24 @@ class LowRankBanks(RelaxedLayer):
 
     def combined_banks(self, x: Tensor, w: Tensor) -> Tensor:
         """The build path: the bank of every place, applied there."""
-        return apply_banks(x, self.built_banks(w), self.window)
+        return apply_banks(x, self.built_banks(w), self.places)
 
 
-def stacked_outputs(x: Tensor, banks: Sequence[Tensor], windows: Sequence[LocalWindow]) -> Tensor:
+def hull(windows: Sequence[Window]) -> Window:
+    """The smallest window without dilation that sees, from each place, what any of these see."""
+    sizes, padding = [], []
+    for axis in range(windows[0].dimension):
+        ends = [window.reach[axis] - window.before[axis] for window in windows]  # one behind the last sample
+        after = [window.padding[axis][1] - end for window, end in zip(windows, ends, strict=True)]
+        before, end = max(window.before[axis] for window in windows), max(ends)
+        sizes.append(before + end)
+        padding.append((before, end + max(after)))
+    return Window(tuple(sizes), windows[0].stride, tuple(padding), (1,) * len(sizes))
+
+
+def stacked_outputs(x: Tensor, banks: Sequence[Tensor], windows: Sequence[Window]) -> Tensor:
     """f_k * x for every bank, ``(batch, K, out, Ho, Wo)``: plain torch, for tracers."""
-    parts = [
-        conv2d(window.padded(x), bank, None, window.stride, 0, window.dilation)
-        for bank, window in zip(banks, windows, strict=True)
-    ]
-    return torch.stack(parts, 1)
+    return torch.stack([window.convolve(x, bank) for bank, window in zip(banks, windows, strict=True)], 1)
 
 
 def _add_product(total: Tensor, part: Tensor, factor: Tensor) -> Tensor:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 import torch
 from torch import Tensor
 
 from .._checked import checked
 from ..errors import InputError
-from ._combining_network import RATES
-from ._local_window import LocalWindow, Padding, Pair
+from ._combining_network import dilated_sizes
 from ._low_rank import LowRankLocalConv2d
 from ._low_rank_input import InputLowRankLocalConv2d
+from ._places import Padding, Pair, Places
 
 
 @checked
@@ -82,26 +83,26 @@ def flops_against_rank(
     >>> first.converted == fourth.converted == first.conv, fourth.low_rank == 4 * first.low_rank
     (True, True)
     """
-    window = LocalWindow.of("flops_against_rank", input_size, kernel_size, stride=stride, padding=padding)
-    one = 2 * window.positions * in_channels * window.taps * out_channels
+    places = Places.of("flops_against_rank", input_size, kernel_size, stride=stride, padding=padding)
+    one = 2 * places.count * in_channels * places.window.taps * out_channels
     found = []
     for rank in ranks:
-        mixing = 2 * rank * window.positions * out_channels
-        network = 2 * combining_network_products(in_channels, rank, window)
+        mixing = 2 * rank * places.count * out_channels
+        network = 2 * combining_network_products(in_channels, rank, places)
         found.append(RankCost(rank, one, one, rank * one + mixing, rank * one + mixing + network, rank * one))
     return found
 
 
-def combining_network_products(in_channels: int, rank: int, window: LocalWindow) -> int:
+def combining_network_products(in_channels: int, rank: int, places: Places) -> int:
     """Products of g for one image: H W Ci K + 9 K Σ_r (H − 2r)(W − 2r) + L K² (3 m + 18 + 6) with m branches.
 
     The last term is 42 K² L where all four dilations fit, m = 6.
     """
-    height, width = window.input_size
-    rates = [rate for rate in RATES if rate <= (min(height, width) - 1) // 2]
+    height, width = places.input_size
+    dilations = [prod(size) for size in dilated_sizes(places.input_size).values()]
     reduce = height * width * in_channels * rank
-    dilated = 9 * rank * sum((height - 2 * rate) * (width - 2 * rate) for rate in rates)
-    return reduce + dilated + (3 * (2 + len(rates)) + 24) * rank**2 * window.positions
+    dilated = 9 * rank * sum(dilations)
+    return reduce + dilated + (3 * (2 + len(dilations)) + 24) * rank**2 * places.count
 
 
 @checked
@@ -122,5 +123,5 @@ def combining_maps(layer: LowRankLocalConv2d | InputLowRankLocalConv2d, x: Tenso
             got="none",
             fix="Give the input of this layer.",
         )
-    layer.window.check("combining_maps", x, layer.in_type.dim)
+    layer.places.check("combining_maps", x, layer.in_type.dim)
     return layer.combining_weights(x)

@@ -14,9 +14,9 @@ from ..spaces import FieldType
 from ._combining import Normalize, apart_from_mean, normalized
 from ._combining_network import CombiningNetwork
 from ._kernel_shares import LocalKernels
-from ._local_window import Padding, Pair, add_noise_
 from ._low_rank_banks import Each, LowRankBanks, stacked_outputs
-from ._relaxed_layer import RelaxedLayer
+from ._places import Padding, Pair
+from ._relaxed_layer import RelaxedLayer, add_noise_
 
 
 @register_layer
@@ -82,12 +82,12 @@ class InputLowRankLocalConv2d(LowRankBanks):
             bias=bias,
             spatial_bias=spatial_bias,
         )
-        self.network = CombiningNetwork(self.in_type.dim, rank, self.window.input_size, self.window.output_size)
+        self.network = CombiningNetwork(self.in_type.dim, rank, self.places.input_size, self.places.output_size)
 
     @checked
     def forward(self, x: Floats) -> Tensor:
         """Outputs of all banks, combined for each image and place."""
-        self.window.check(type(self).__name__, x, self.in_type.dim)
+        self.places.check(type(self).__name__, x, self.in_type.dim)
         y = self.combined_outputs(x, self.combining_weights(x))
         return self.with_bias(y)
 
@@ -133,7 +133,7 @@ class InputLowRankLocalConv2d(LowRankBanks):
     def _reference_weights(self) -> Tensor:
         like = self.network.combine.weight
         noise = torch.Generator().manual_seed(0)
-        image = torch.randn(1, self.in_type.dim, *self.window.input_size, generator=noise, dtype=torch.float64)
+        image = torch.randn(1, self.in_type.dim, *self.places.input_size, generator=noise, dtype=torch.float64)
         return self.combining_weights(image.to(like))[0]
 
     @torch.no_grad()

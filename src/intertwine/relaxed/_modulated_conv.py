@@ -17,10 +17,9 @@ from ..nn import Conv2d, register_layer
 from ..spaces import FieldType, Grid2d
 from ._banked_conv import BankedConv, move_positions
 from ._kernel_shares import TRANSLATION
-from ._local_window import add_noise_
 from ._orientations import angle_and_mirror
 from ._position_conv import input_sizes, require_kept
-from ._relaxed_layer import RelaxedLayer
+from ._relaxed_layer import RelaxedLayer, add_noise_
 from ._strict_conv import require_strict_conv, types_of, weights_of, zeroed
 
 
@@ -96,7 +95,7 @@ class ModulatedConv(BankedConv):
 
     def coefficients(self) -> Tensor:
         """1 and the functions ψ: ``(banks, out or 1, *output sizes or 1)``."""
-        d = self.geometry.dimension
+        d = self.window.dimension
         parts: list[Tensor] = []
         if self.softness is not None and self.fixed_sizes is not None:
             parts += self._place_functions(self.softness, self.output_sizes(self.fixed_sizes))

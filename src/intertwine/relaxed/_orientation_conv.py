@@ -14,9 +14,8 @@ from ..groups import Dihedral, Representation
 from ..nn import Conv2d, register_layer
 from ..spaces import FieldType, Grid2d
 from ._banked_conv import BankedConv
-from ._local_window import add_noise_
 from ._position_conv import spread_banks
-from ._relaxed_layer import RelaxedLayer
+from ._relaxed_layer import RelaxedLayer, add_noise_
 from ._strict_conv import require_strict_conv, types_of, weights_of
 
 
@@ -74,7 +73,7 @@ class OrientationConv(BankedConv):
         """c, ``(K, out, 1, ...)``."""
         still = torch.zeros_like(self.logits[0][:, :1])  # fields without orientations
         table = torch.cat([still, *self.logits], 1)[:, self._columns].softmax(0)
-        return table[(..., *[None] * self.geometry.dimension)]
+        return table[(..., *[None] * self.window.dimension)]
 
     def penalty(self) -> Tensor:
         """Σ_k (c_k − mean c_k)², averaged over the orientations of each kind of field."""

@@ -15,9 +15,8 @@ from ..groups import Cyclic
 from ..nn import Conv2d, Conv3d, register_layer
 from ..spaces import Grid2d, Grid3d
 from ._banked_conv import BankedConv, move_positions
-from ._local_window import add_noise_
-from ._relaxed_layer import RelaxedLayer
-from ._strict_conv import StrictConv, geometry_of, require_strict_conv, weights_of, without_bias
+from ._relaxed_layer import RelaxedLayer, add_noise_
+from ._strict_conv import StrictConv, require_strict_conv, weights_of, window_of, without_bias
 
 
 @register_layer
@@ -142,11 +141,7 @@ class LowRankConv(BankedConv):
 
 def input_sizes(who: str, conv: StrictConv, input_size: int | Sequence[int]) -> tuple[int, ...]:
     """One size for each spatial axis of a convolution."""
-    dimension = geometry_of(conv).dimension
-    sizes = (input_size,) * dimension if isinstance(input_size, int) else tuple(input_size)
-    if len(sizes) != dimension or not all(isinstance(n, int) and n > 0 for n in sizes):
-        raise InputError(who, expected=f"input_size: one size, or {dimension} of them", got=repr(input_size))
-    return sizes
+    return window_of(conv).sizes(input_size, who=who)
 
 
 @torch.no_grad()

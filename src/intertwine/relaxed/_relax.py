@@ -21,7 +21,7 @@ from ._orientation_conv import OrientationConv, oriented_kinds
 from ._position_conv import LowRankConv
 from ._relaxed_layer import RelaxedLayer
 from ._residual_conv import ResidualConv
-from ._strict_conv import StrictConv, geometry_of, types_of, weights_of
+from ._strict_conv import StrictConv, types_of, weights_of, window_of
 
 How = Literal["low-rank", "orientation", "soft", "residual"]
 N = TypeVar("N", bound=nn.Module)
@@ -188,7 +188,7 @@ def _relaxed(conv: StrictConv, how: How, sizes: list[tuple[int, ...]], options: 
     if len(positions) > 1:
         raise _StaysStrictError(f"it is called with inputs of several sizes, {sorted(positions)}")
     size = positions.pop()
-    if torch.Size(geometry_of(conv).output_sizes(size)).numel() == 1:
+    if torch.Size(window_of(conv).output_sizes(size)).numel() == 1:
         raise _StaysStrictError("its output has one position")
     if how == "residual":
         return ResidualConv(conv, input_size=size)

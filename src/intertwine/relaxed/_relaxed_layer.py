@@ -49,6 +49,15 @@ class RelaxedLayer(TracedLayer):
         """None: at the border of the image translations are broken at the equivariant point too."""
         return None
 
+    def require_fixed_sizes(self, sizes: Sequence[int]) -> None:
+        """Refuse sizes other than those for which the layer has weights."""
+        if self.fixed_sizes is not None and tuple(sizes) != self.fixed_sizes:
+            raise InputError(
+                type(self).__name__,
+                expected=f"inputs of {self.fixed_sizes}, for which it has weights",
+                got=str(tuple(sizes)),
+            )
+
     @torch.no_grad()
     def relaxation(self) -> Mapping[str, float]:
         """‖κ − P_S κ‖ / ‖κ‖ for each subgroup S that can be relaxed: 0 is strict, 1 has nothing strict left."""
@@ -86,6 +95,12 @@ def strict_claim(in_type: FieldType) -> Strict:
         return Exact()
     because = "a kernel of any frequency is sampled on a lattice that the group does not map to itself"
     return Approximate(because, bound=math.inf)
+
+
+@torch.no_grad()
+def add_noise_(values: Tensor, scale: float, generator: torch.Generator | None) -> None:
+    """Add Gaussian noise of this standard deviation in place."""
+    values.add_(torch.randn(values.shape, generator=generator, dtype=values.dtype).to(values.device), alpha=scale)
 
 
 @checked

@@ -12,24 +12,23 @@ from torch import Tensor, nn
 from .._checked import checked
 from .._numerics import require_memory
 from ..errors import InputError
-from ..nn import Conv2d, Layer, TracedLayer, register_layer
+from ..nn import Conv2d, Layer, TracedLayer, Window, register_layer
 from ..nn import to_plain as plain_twin
 from ..spaces import Grid2d
 from ._kernel_shares import TRANSLATION, LocalKernels, kernel_shares, share
-from ._local_window import add_noise_
 from ._position_conv import input_sizes
-from ._relaxed_layer import RelaxedLayer
+from ._relaxed_layer import RelaxedLayer, add_noise_
 from ._strict_conv import (
-    Geometry,
     StrictConv,
     bias_of,
     claim_of,
     filters_of,
     full_filters,
-    geometry_of,
     require_strict_conv,
+    strict_sizes,
     types_of,
     weights_of,
+    window_of,
 )
 
 
@@ -64,7 +63,7 @@ class ResidualConv(RelaxedLayer):
         who = type(self).__name__
         strict = require_strict_conv(who, conv)
         super().__init__(*types_of(strict), claim_of(strict))
-        self.geometry = geometry_of(strict)
+        self.window, self.groups = window_of(strict), strict.groups
         self.strict: nn.Module = deepcopy(strict)
         shape = tuple(filters_of(strict).shape)
         if input_size is None:
@@ -100,21 +99,17 @@ class ResidualConv(RelaxedLayer):
         self.check_input(x)
         self.output_sizes(x.shape[2:])
         if self.fixed_sizes is None:  # one convolution for both parts
-            return self._with_bias(self.geometry.convolve(self.geometry.padded(x), filters_of(self._conv) + self.free))
+            return self.compute(x)
         y: Tensor = self.strict(x)
-        return y + apply_local(self.geometry, self.geometry.padded(x), self.free)
+        return y + apply_local(self.window, x, self.free, self.groups)
 
     def compute(self, x: Tensor) -> Tensor:
         """The map itself, of torch functions alone."""
-        padded = self.geometry.padded(x)
-        filters = filters_of(self._conv)
+        filters, bias = filters_of(self._conv), bias_of(self._conv)
         if self.fixed_sizes is None:
-            return self._with_bias(self.geometry.convolve(padded, filters + self.free))
-        return self._with_bias(self.geometry.convolve(padded, filters)) + apply_local(self.geometry, padded, self.free)
-
-    def _with_bias(self, y: Tensor) -> Tensor:
-        bias = bias_of(self._conv)
-        return y if bias is None else y + bias.to(y.dtype).reshape(-1, *[1] * self.geometry.dimension)
+            return self.window.convolve(x, filters + self.free, bias, self.groups)
+        y = self.window.convolve(x, filters, bias, self.groups)
+        return y + apply_local(self.window, x, self.free, self.groups)
 
     def to_plain(self) -> nn.Module:
         """A graph of torch functions."""
@@ -124,26 +119,20 @@ class ResidualConv(RelaxedLayer):
 
     def output_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
         """Sizes of the output."""
-        if self.fixed_sizes is not None and tuple(sizes) != self.fixed_sizes:
-            raise InputError(
-                type(self).__name__,
-                expected=f"inputs of {self.fixed_sizes}, for which it has weights",
-                got=str(tuple(sizes)),
-            )
-        strict = self.strict
-        return strict.output_sizes(sizes) if isinstance(strict, Layer) else self.geometry.output_sizes(sizes)
+        self.require_fixed_sizes(sizes)
+        return strict_sizes(type(self).__name__, self.strict, self.window, sizes)
 
     def interior(self, sizes: Sequence[int]) -> tuple[int, int] | None:
         """A shift by one stride, away from what stands around."""
-        return self.geometry.interior(sizes)
+        return self.window.interior(sizes)
 
     # -- how far it is from strict -----------------------------------------------------------------------------
 
     def squared_shares(self) -> Mapping[str, Tensor]:
         """Of the free part outside the strict kernels; κ itself lies inside."""
-        groups, bias = self.geometry.groups, bias_of(self._conv)
+        groups, bias = self.groups, bias_of(self._conv)
         strict = full_filters(filters_of(self._conv), groups)
-        d = self.geometry.dimension
+        d = self.window.dimension
         if self.fixed_sizes is None:
             free = full_filters(self.free, groups)[(None,) * d]  # one position
         else:
@@ -160,7 +149,7 @@ class ResidualConv(RelaxedLayer):
 
     def local_kernels(self, sizes: Sequence[int]) -> LocalKernels:
         """κ + φ at every position."""
-        out, groups, bias = self.output_sizes(sizes), self.geometry.groups, bias_of(self._conv)
+        out, groups, bias = self.output_sizes(sizes), self.groups, bias_of(self._conv)
         strict = filters_of(self._conv)
         each = (strict + self.free).expand(*out, *strict.shape)
         weight = torch.stack([full_filters(f, groups) for f in each.flatten(0, len(out) - 1)]).unflatten(0, out)
@@ -178,7 +167,7 @@ class ResidualConv(RelaxedLayer):
     @torch.no_grad()
     def to_equivariant_(self) -> Self:
         """κ takes over the strict part of φ, the rest becomes 0."""
-        positions = tuple(range(self.geometry.dimension)) if self.fixed_sizes is not None else ()
+        positions = tuple(range(self.window.dimension)) if self.fixed_sizes is not None else ()
         mean = self.free.mean(positions) if positions else self.free
         conv = self._conv
         added = conv.expansion.coordinates(mean) if isinstance(conv, Layer) else [mean]
@@ -194,7 +183,7 @@ class ResidualConv(RelaxedLayer):
         return self
 
     def extra_repr(self) -> str:
-        """Types, geometry and dial."""
+        """Types and dial."""
         return f"{self.in_type.rho} → {self.out_type.rho.name}, free kernel {self.dial()['free kernel']:.3g}"
 
     @classmethod
@@ -210,17 +199,11 @@ class ResidualConv(RelaxedLayer):
         yield cls(nn.Conv3d(1, 2, 2), input_size=5)
 
 
-def apply_local(geometry: Geometry, padded: Tensor, kernels: Tensor) -> Tensor:
-    """A kernel at every position: ``(*positions, out, in / groups, *kernel_size)`` on an input that was padded."""
-    d, groups = geometry.dimension, geometry.groups
-    windows = padded
-    for axis in range(d):
-        windows = windows.unfold(2 + axis, geometry.reach[axis], geometry.stride[axis])
-    for axis, step in enumerate(geometry.dilation):
-        if step > 1:
-            windows = windows[(..., *[slice(None, None, step) if a == axis else slice(None) for a in range(d)])]
+def apply_local(window: Window, x: Tensor, kernels: Tensor, groups: int) -> Tensor:
+    """A kernel at every position: ``(*positions, out, in / groups, *kernel_size)``."""
+    d = window.dimension
     positions, taps = kernels.shape[:d], kernels.shape[d + 2 :].numel()
-    out = kernels.shape[d] // groups
-    seen = windows.flatten(2 + d).flatten(2, 1 + d).unflatten(1, (groups, -1))  # batch, group, channel, place, tap
-    weights = kernels.reshape(positions.numel(), groups, out, -1, taps)
-    return torch.einsum("ngcpt,pgoct->ngop", seen, weights).flatten(1, 2).unflatten(-1, positions)
+    seen = window.cut(window.padded(x)).flatten(2 + d).flatten(2, 1 + d)  # batch, channel, place, tap
+    weights = kernels.reshape(positions.numel(), groups, kernels.shape[d] // groups, -1, taps)
+    outputs = torch.einsum("ngcpt,pgoct->ngop", seen.unflatten(1, (groups, -1)), weights)
+    return outputs.flatten(1, 2).unflatten(-1, positions)

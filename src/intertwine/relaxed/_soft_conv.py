@@ -112,7 +112,7 @@ class SoftConv2d(SoftLayer):
         return self._by_unfolding(x[:, :, None], None)[:, :, 0]
 
     def _coordinates(self, device: torch.device, where: Any, place: Tensor | None) -> tuple[Parts, Parts]:
-        relative = (self.frequency * self.stencil.displacements(device)).to(self.net.weight)
+        relative = (self.frequency * self.support.displacements(device)).to(self.net.weight)
         return [relative[None, None, None, :, None]], [place]
 
     def _fixed(self, g: int = 0) -> Any:
@@ -135,5 +135,5 @@ class SoftConv2d(SoftLayer):
     def extra_repr(self) -> str:
         """Channels, support and dial."""
         soft = ", ".join(f"{value:.3g}" for value in self.translation_softness.tolist())
-        shape = "disk" if self.stencil.disk else "square"
-        return f"{self.in_type.dim}, {self.out_type.dim}, {shape} {self.stencil.size}, softness=({soft})"
+        shape = "disk" if self.support.disk else "square"
+        return f"{self.in_type.dim}, {self.out_type.dim}, {shape} {self.support.size}, softness=({soft})"

@@ -167,7 +167,7 @@ class GroupLayer(KernelLayer):
         like, unit = self.net.weight, self.net.angle_unit
         relative: list[Tensor | None] = []
         if self.spatial:
-            turned = after.turned_back(self.frequency * self.stencil.displacements(like.device))
+            turned = after.turned_back(self.frequency * self.support.displacements(like.device))
             relative.append(turned.to(like)[:, None, None, :, None])
         if not self.lifting:
             angle, mirror = angle_and_mirror(before.relative_to(after))
@@ -197,7 +197,7 @@ class GroupLayer(KernelLayer):
         """Channels, support, samples and dial."""
         kind = f"{self.sampling}, mirrored" if self.mirrored else self.sampling
         soft = "".join(f", {name}={value:.3g}" for name, value in self.dial().items())
-        channels = f"{self.in_type.rho} → {self.out_type.rho.name}, size {self.stencil.size}"
+        channels = f"{self.in_type.rho} → {self.out_type.rho.name}, size {self.support.size}"
         return f"{channels}, samples={self.samples} ({kind}), lifting={self.lifting}{soft}"
 
 

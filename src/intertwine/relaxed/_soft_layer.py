@@ -9,7 +9,7 @@ from typing import Any, Literal, Self
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import pad, unfold
+from torch.nn.functional import unfold
 
 from .._devices import autocast_rounds
 from .._kept import Kept, kept_table
@@ -20,7 +20,7 @@ from ._kernel_net import KERNEL_NETS, KernelNet, Parts
 from ._kernel_norm import sampled_norm
 from ._kernel_shares import TRANSLATION, LocalKernels, share
 from ._relaxed_layer import RelaxedLayer
-from ._soft_stencil import Stencil, check_stencil
+from ._soft_support import Support
 from ._soft_variants import VARIANTS, Sizes, cheapest, check_variant
 
 Domain = Literal["input", "output"]
@@ -35,7 +35,7 @@ class KernelLayer(RelaxedLayer):
     """
 
     net: KernelNet
-    stencil: Stencil
+    support: Support
 
     def __init__(
         self,
@@ -54,7 +54,8 @@ class KernelLayer(RelaxedLayer):
         super().__init__(in_type, out_type)
         who = type(self).__name__
         self.in_fields, self.out_fields, self.domain = len(in_type.rho.atoms), len(out_type.rho.atoms), domain
-        self.stencil = check_stencil(who, kernel_size, padding, support)
+        self.support = Support.of(who, kernel_size, padding, support)
+        self.window = self.support.window
         self.variant = check_variant(who, variant)
         self.soft = tuple(softness)
         for subgroup, start in softness.items():
@@ -103,7 +104,7 @@ class KernelLayer(RelaxedLayer):
 
     def _layer(self, x: Tensor, groups: int, where: Any, key: tuple[object, ...], extra: Sequence[Tensor]) -> Tensor:
         """The layer on ``(batch, channels, samples, height, width)``; ``key`` and ``extra`` stand for ``where``."""
-        self._check_size(x)
+        self.window.require_room(type(self).__name__, x.shape[-2:])
         if torch.compiler.is_compiling():  # the choice of a variant and what is kept are Python
             return self._by_unfolding(x, where)
         forced = self.variant is not None and VARIANTS[self.variant].moves
@@ -131,34 +132,32 @@ class KernelLayer(RelaxedLayer):
                 )
             table = self.net.table(*self._coordinates(x.device, where, self._position_part(x, moving)))
             mixture = self.net.mixture()
-            full = (groups, *self._places(x, moving), self.stencil.taps, x.shape[2], table.shape[-1])
+            full = (groups, *self._places(x, moving), self.support.taps, x.shape[2], table.shape[-1])
             if self._norms is not None:
-                self._norms.append(sampled_norm(table, mixture, groups * self.stencil.taps * x.shape[2]))
-            return VARIANTS[name].prepare(table.expand(full), mixture, self.stencil)
+                self._norms.append(sampled_norm(table, mixture, groups * self.support.taps * x.shape[2]))
+            return VARIANTS[name].prepare(table.expand(full), mixture, self.support)
 
         if autocast_rounds(x):  # its tables are rounded: none for later calls without
             prepared = prepare()
         else:
             prepared = self._cache.get(prepare, weights, key=(name, moving, x.shape[2:], key))
-        y = VARIANTS[name].run(x, prepared, self.stencil)
+        y = VARIANTS[name].run(x, prepared, self.support)
         return y if self.bias is None else y + self.bias[:, None, None, None]
 
     def _by_unfolding(self, x: Tensor, where: Any) -> Tensor:
         """The layer by plain torch operations, without a look at sizes or values: for tracers and compilers."""
-        stencil, p = self.stencil, self.stencil.padding
-        padded = pad(x.flatten(1, 2), (p, p, p, p))
-        taps = [i * stencil.size + j for i, j in stencil.offsets]
+        support, padded = self.support, self.window.padded(x.flatten(1, 2))
 
         def seen(maps: Tensor) -> Tensor:
             """What each place sees: ``(batch, channels, taps, places)``."""
-            return unfold(maps, stencil.size).unflatten(1, (-1, stencil.size**2))[:, :, taps]
+            return unfold(maps, support.size).unflatten(1, (-1, support.size**2))[:, :, support.in_square]
 
         place = self._place_part(padded, x.shape[-2], x.shape[-1], seen) if TRANSLATION in self.soft else None
         table = self.net.table(*self._coordinates(self._device(), where, place))
         patches = seen(padded).unflatten(1, (self.in_fields, -1))  # batch, field, sample, tap, place
         filtered = torch.einsum("glxtsj,ncstl->ncgjl", table, patches)
         y = torch.einsum("ncgjl,jco->nogl", filtered, self.net.mixture())
-        y = y.unflatten(-1, (x.shape[-2] + 2 * p - stencil.size + 1, -1))
+        y = y.unflatten(-1, (self.window.output_sizes((x.shape[-2], x.shape[-1]))[0], -1))
         return y if self.bias is None else y + self.bias[:, None, None, None]
 
     def _device(self) -> torch.device:
@@ -169,16 +168,16 @@ class KernelLayer(RelaxedLayer):
     def _place_part(self, padded: Tensor, height: int, width: int, seen: Callable[[Tensor], Tensor]) -> Tensor:
         """ω' ⊙ position, ``(1, places, 1, taps or 1, 1, 2)``, counted by tensor operations."""
         ones = torch.ones_like(padded[:1, :1])
-        index = torch.cat([ones.cumsum(2), ones.cumsum(3)], 1) - (1 + self.stencil.padding)
+        index = torch.cat([ones.cumsum(2), ones.cumsum(3)], 1) - (1 + self.support.border)
         position = torch.cat([(2 * index[:, :1] + 1) / height - 1, (2 * index[:, 1:] + 1) / width - 1], 1)
         if self.domain == "input":
             at = seen(position)
         else:
-            at = unfold(position, self.stencil.size).unflatten(1, (2, -1)).mean(2, keepdim=True)
+            at = unfold(position, self.support.size).unflatten(1, (2, -1)).mean(2, keepdim=True)
         return self.softness_of(TRANSLATION) * at[0].permute(2, 1, 0)[None, :, None, :, None]
 
     def _places(self, x: Tensor, moving: bool) -> tuple[int, int]:
-        height, width = self.stencil.out_size(x.shape[-2]), self.stencil.out_size(x.shape[-1])
+        height, width = self.window.output_sizes(x.shape[-2:])
         return (height, width) if moving else (1, 1)
 
     def _sizes(self, x: Tensor, groups: int, moving: bool, training: bool) -> Sizes:
@@ -190,8 +189,8 @@ class KernelLayer(RelaxedLayer):
             samples=x.shape[2],
             groups=groups,
             places=height * width,
-            taps=self.stencil.taps,
-            square=self.stencil.size**2,
+            taps=self.support.taps,
+            square=self.support.size**2,
             hidden=self.net.hidden + 1,
             moving=moving and height * width > 1,
             training=training,
@@ -204,18 +203,9 @@ class KernelLayer(RelaxedLayer):
             return None
         return self.softness_of("translation") * _positions(*self._position_key(x))[None, :, :, :, None]
 
-    def _position_key(self, x: Tensor) -> tuple[Stencil, int, int, bool, torch.dtype, torch.device]:
+    def _position_key(self, x: Tensor) -> tuple[Support, int, int, bool, torch.dtype, torch.device]:
         weight = self.net.weight
-        return self.stencil, x.shape[-2], x.shape[-1], self.domain == "input", weight.dtype, weight.device
-
-    def _check_size(self, x: Tensor) -> None:
-        if not all(self._places(x, True)) or min(self._places(x, True)) < 1:
-            raise InputError(
-                type(self).__name__,
-                expected=f"an image of at least {self.stencil.size - 2 * self.stencil.padding} places",
-                got=f"{x.shape[-2]} x {x.shape[-1]}",
-                fix="Give a larger image or a larger padding.",
-            )
+        return self.support, x.shape[-2], x.shape[-1], self.domain == "input", weight.dtype, weight.device
 
     def _require_channels(self, x: Tensor, channels: int) -> None:
         """Are the axes, the channels and the dtype those of the layer?"""
@@ -237,25 +227,24 @@ class KernelLayer(RelaxedLayer):
 
     def output_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
         """Sizes of the output."""
-        height, width = sizes
-        self._check_size(torch.empty(1, 1, 1, height, width, device="meta"))
-        return self.stencil.out_size(height), self.stencil.out_size(width)
+        self.window.require_room(type(self).__name__, sizes)
+        return self.window.output_sizes(sizes)
 
     def interior(self, sizes: Sequence[int]) -> tuple[int, int] | None:
         """A shift by one place, away from the zeros around."""
-        return 1, self.stencil.padding
+        return self.window.interior(sizes)
 
     def local_kernels(self, sizes: Sequence[int]) -> LocalKernels:
         """The kernel of every place, from the network."""
         height, width = sizes
-        stencil, out = self.stencil, self.output_sizes(sizes)
+        support, out = self.support, self.output_sizes(sizes)
         x = self.net.weight.new_zeros(1, self.in_fields, 1, height, width)
         kernel = self.net(*self._coordinates(x.device, self._fixed(), self._position_part(x, TRANSLATION in self.soft)))
         samples, groups = kernel.shape[4], kernel.shape[0]
-        kernel = kernel.expand(groups, *out, stencil.taps, samples, self.out_fields, self.in_fields)
+        kernel = kernel.expand(groups, *out, support.taps, samples, self.out_fields, self.in_fields)
         ordered = kernel.permute(3, 1, 2, 5, 0, 6, 4)  # tap, row, column, out field, group, in field, sample
-        square = stencil.square(ordered.flatten(5, 6).flatten(3, 4))
-        weight = square.unflatten(0, (stencil.size, stencil.size)).movedim((0, 1), (-2, -1))
+        square = support.square(ordered.flatten(5, 6).flatten(3, 4))
+        weight = square.unflatten(0, (support.size, support.size)).movedim((0, 1), (-2, -1))
         if self.bias is None:
             return LocalKernels(weight)
         return LocalKernels(weight, self.bias.repeat_interleave(groups).expand(*out, -1))
@@ -272,12 +261,12 @@ class SoftLayer(KernelLayer):
         """
         if not self.soft:
             return {}
-        size = max(_REFERENCE, self.stencil.size - 2 * self.stencil.padding + _REFERENCE - 1)
+        size = max(_REFERENCE, self.window.input_sizes((_REFERENCE, _REFERENCE))[0])
         x = self.net.weight.new_zeros(1, self.in_fields, 1, size, size)
         flat = self.net.mixture().flatten(1)
         gram = flat @ flat.T
         groups, samples = self._group_sizes()
-        full = (groups, *self._places(x, True), self.stencil.taps, samples, len(gram))
+        full = (groups, *self._places(x, True), self.support.taps, samples, len(gram))
 
         def table(g: int) -> Tensor:
             """h with the absolute coordinates moved by element g."""
@@ -344,10 +333,10 @@ class SoftLayer(KernelLayer):
 
 @kept_table(32)
 def _positions(
-    stencil: Stencil, height: int, width: int, of_input: bool, dtype: torch.dtype, device: torch.device
+    support: Support, height: int, width: int, of_input: bool, dtype: torch.dtype, device: torch.device
 ) -> Tensor:
     with torch.inference_mode(False):
-        return stencil.positions(height, width, of_input=of_input, device=device).to(dtype)
+        return support.positions(height, width, of_input=of_input, device=device).to(dtype)
 
 
 def check_softness(who: str, value: object, count: int) -> Tensor:

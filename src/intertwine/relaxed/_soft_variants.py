@@ -15,12 +15,11 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.nn.functional import conv2d, pad
 
 from .._registry import Registry
 from ..errors import InputError
 from ._soft_rank import rank
-from ._soft_stencil import Stencil
+from ._soft_support import Support
 from ._soft_window import window
 
 
@@ -45,7 +44,7 @@ class Sizes:
 Prepared = tuple[Tensor, ...]
 
 
-def _as_they_are(table: Tensor, mixture: Tensor, stencil: Stencil) -> Prepared:
+def _as_they_are(table: Tensor, mixture: Tensor, support: Support) -> Prepared:
     return table, mixture
 
 
@@ -60,8 +59,8 @@ class Variant:
         cost: time of one call in multiply-adds at full speed; None where the variant does not apply.
     """
 
-    prepare: Callable[[Tensor, Tensor, Stencil], Prepared]
-    run: Callable[[Tensor, Prepared, Stencil], Tensor]
+    prepare: Callable[[Tensor, Tensor, Support], Prepared]
+    run: Callable[[Tensor, Prepared, Support], Tensor]
     moves: bool
     cost: Callable[[Sizes], float | None]
 
@@ -71,16 +70,15 @@ VARIANTS: Registry[Variant] = Registry("variant")
 
 
 # The definition, place by place. Never chosen; the others are tested against it.
-def _loop(x: Tensor, prepared: Prepared, stencil: Stencil) -> Tensor:
+def _loop(x: Tensor, prepared: Prepared, support: Support) -> Tensor:
     table, mixture = prepared
-    p, height, width = stencil.padding, stencil.out_size(x.shape[-2]), stencil.out_size(x.shape[-1])
-    seen = pad(x, (p, p, p, p))
+    (height, width), seen = support.window.output_sizes(x.shape[-2:]), support.window.padded(x)
     found = []
     for row in range(height):
         for column in range(width):
             own = table[:, min(row, table.shape[1] - 1), min(column, table.shape[2] - 1)]
             kernel = torch.einsum("gtsj,jco->gtsco", own, mixture)
-            patch = torch.stack([seen[..., row + down, column + right] for down, right in stencil.offsets], -1)
+            patch = torch.stack([seen[..., row + down, column + right] for down, right in support.offsets], -1)
             found.append(torch.einsum("gtsco,ncst->nog", kernel, patch))
     return torch.stack(found, -1).unflatten(-1, (height, width))
 
@@ -100,8 +98,8 @@ def _window_cost(s: Sizes) -> float | None:
     return 1.5 * kernels * (passes * s.batch + (passes + s.training) * s.hidden)
 
 
-def _run_window(x: Tensor, prepared: Prepared, stencil: Stencil) -> Tensor:
-    return window(x, prepared[0], prepared[1], stencil)
+def _run_window(x: Tensor, prepared: Prepared, support: Support) -> Tensor:
+    return window(x, prepared[0], prepared[1], support)
 
 
 VARIANTS.add("window", Variant(_as_they_are, _run_window, True, _window_cost))
@@ -118,27 +116,27 @@ def _rank_cost(s: Sizes) -> float | None:
     return s.places * s.groups * s.batch * max(s.channels, 8) * every
 
 
-def _run_rank(x: Tensor, prepared: Prepared, stencil: Stencil) -> Tensor:
-    return rank(x, prepared[0], prepared[1], stencil)
+def _run_rank(x: Tensor, prepared: Prepared, support: Support) -> Tensor:
+    return rank(x, prepared[0], prepared[1], support)
 
 
 VARIANTS.add("rank", Variant(_as_they_are, _run_rank, True, _rank_cost))
 
 
 # The kernel is the same everywhere: an ordinary convolution with samples and channels together.
-def _dense_kernel(table: Tensor, mixture: Tensor, stencil: Stencil) -> Prepared:
+def _dense_kernel(table: Tensor, mixture: Tensor, support: Support) -> Prepared:
     hidden, channels, out = mixture.shape
     groups, samples = len(table), table.shape[4]
-    square = stencil.square(table[:, 0, 0].permute(1, 3, 0, 2))  # place, hidden, group, sample
+    square = support.square(table[:, 0, 0].permute(1, 3, 0, 2))  # place, hidden, group, sample
     square = square.permute(2, 1, 3, 0).reshape(groups, hidden, -1)
     kernel = mixture.permute(2, 1, 0).reshape(out * channels, hidden) @ square
-    return (kernel.view(groups, out, channels * samples, stencil.size, stencil.size),)
+    kernel = kernel.view(groups, out, channels * samples, support.size, support.size)
+    return (kernel.transpose(0, 1).contiguous(),)  # outputs then come in order, and are not copied for it
 
 
-def _dense(x: Tensor, prepared: Prepared, stencil: Stencil) -> Tensor:
-    groups, out = prepared[0].shape[:2]
-    y = conv2d(x.flatten(1, 2), prepared[0].flatten(0, 1), padding=stencil.padding)
-    return y.unflatten(1, (groups, out)).transpose(1, 2) if groups > 1 else y[:, :, None]
+def _dense(x: Tensor, prepared: Prepared, support: Support) -> Tensor:
+    y = support.window.convolve(x.flatten(1, 2), prepared[0].flatten(0, 1))
+    return y.unflatten(1, prepared[0].shape[:2])
 
 
 def _dense_cost(s: Sizes) -> float | None:
@@ -152,16 +150,16 @@ VARIANTS.add("dense", Variant(_dense_kernel, _dense, False, _dense_cost))
 
 
 # The same with the mixture last: each channel is filtered by itself, with few filters.
-def _factors(table: Tensor, mixture: Tensor, stencil: Stencil) -> Prepared:
-    square = stencil.square(table[:, 0, 0].permute(1, 3, 0, 2)).permute(1, 2, 3, 0)
-    return square.unflatten(-1, (stencil.size, stencil.size)).contiguous(), mixture.permute(2, 1, 0).flatten(1)
+def _factors(table: Tensor, mixture: Tensor, support: Support) -> Prepared:
+    square = support.square(table[:, 0, 0].permute(1, 3, 0, 2)).permute(1, 2, 3, 0)
+    return square.unflatten(-1, (support.size, support.size)).contiguous(), mixture.permute(2, 1, 0).flatten(1)
 
 
-def _factored(x: Tensor, prepared: Prepared, stencil: Stencil) -> Tensor:
+def _factored(x: Tensor, prepared: Prepared, support: Support) -> Tensor:
     filters, mixing = prepared
     hidden, groups = filters.shape[:2]
     batch, channels = x.shape[:2]
-    y = conv2d(x.flatten(0, 1), filters.flatten(0, 1), padding=stencil.padding)
+    y = support.window.convolve(x.flatten(0, 1), filters.flatten(0, 1))
     height, width = y.shape[-2:]
     y = mixing @ y.reshape(batch, channels * hidden, groups * height * width)
     return y.view(batch, len(mixing), groups, height, width)

@@ -15,7 +15,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn.functional import pad
 
 from .._devices import without_autocast
-from ._soft_stencil import Stencil, reversal
+from ._soft_support import Support, reversal
 
 
 def rows_first(x: Tensor, border: int) -> Tensor:
@@ -28,40 +28,40 @@ def rows_first(x: Tensor, border: int) -> Tensor:
     return pad(turned, (0, 0, border, border, border, border)).contiguous()
 
 
-def _windows(x: Tensor, row: int, places: int, stencil: Stencil) -> list[Tensor]:
+def _windows(x: Tensor, row: int, places: int, support: Support) -> list[Tensor]:
     """What each place of an output row sees through each kernel row: ``(places, batch, taps · block)``."""
     batch, height, width, block = x.shape
     stride = (block, height * width * block, 1)
     return [
         x.as_strided((places, batch, taps * block), stride, ((row + down) * width + right) * block)
-        for down, right, taps, _ in stencil.runs
+        for down, right, taps, _ in support.runs
     ]
 
 
-def _by_runs(table: Tensor, stencil: Stencil) -> Tensor:
+def _by_runs(table: Tensor, support: Support) -> Tensor:
     """The table of each output row in the order (kernel row, place, tap): ``(groups, rows, ..., hidden)``."""
-    return torch.cat([table[:, :, :, first : first + taps].flatten(2, 4) for _, _, taps, first in stencil.runs], 2)
+    return torch.cat([table[:, :, :, first : first + taps].flatten(2, 4) for _, _, taps, first in support.runs], 2)
 
 
-def _from_runs(ordered: Tensor, shape: torch.Size, stencil: Stencil) -> Tensor:
+def _from_runs(ordered: Tensor, shape: torch.Size, support: Support) -> Tensor:
     """The inverse of :func:`_by_runs`."""
     groups, height, width, _, samples, hidden = shape
-    parts = ordered.split([width * taps * samples for _, _, taps, _ in stencil.runs], 2)
+    parts = ordered.split([width * taps * samples for _, _, taps, _ in support.runs], 2)
     return torch.cat([part.view(groups, height, width, -1, samples, hidden) for part in parts], 3)
 
 
-def apply_kernels(x: Tensor, table: Tensor, mixture: Tensor, stencil: Stencil) -> Tensor:
+def apply_kernels(x: Tensor, table: Tensor, mixture: Tensor, support: Support) -> Tensor:
     """The layer on an input from :func:`rows_first`: ``(batch, out samples, height', width', out channels)``."""
     groups, height, width, taps, samples, hidden = table.shape
     batch, block, out = len(x), x.shape[-1], mixture.shape[-1]
     flat = mixture.reshape(hidden, -1)
-    ordered = _by_runs(table, stencil)
+    ordered = _by_runs(table, support)
     kernels = x.new_empty(width * taps * samples, flat.shape[1])
-    pieces = _pieces(kernels, width, block, out, stencil)
+    pieces = _pieces(kernels, width, block, out, support)
     row_out = x.new_empty(width, batch, out)
     result = x.new_empty(batch, groups, height, width, out)
     for row in range(height):
-        windows = _windows(x, row, width, stencil)
+        windows = _windows(x, row, width, support)
         for group in range(groups):
             torch.mm(ordered[group, row], flat, out=kernels)
             for number, (window, piece) in enumerate(zip(windows, pieces, strict=True)):
@@ -70,56 +70,56 @@ def apply_kernels(x: Tensor, table: Tensor, mixture: Tensor, stencil: Stencil) -
     return result
 
 
-def _pieces(kernels: Tensor, width: int, block: int, out: int, stencil: Stencil) -> list[Tensor]:
+def _pieces(kernels: Tensor, width: int, block: int, out: int, support: Support) -> list[Tensor]:
     """Kernels of an output row, by kernel row: views ``(places, taps · block, out)``."""
-    lengths = [width * taps * block * out for _, _, taps, _ in stencil.runs]
+    lengths = [width * taps * block * out for _, _, taps, _ in support.runs]
     return [piece.view(width, -1, out) for piece in kernels.view(-1).split(lengths)]
 
 
-def transposed(table: Tensor, stencil: Stencil, height: int, width: int) -> Tensor:
+def transposed(table: Tensor, support: Support, height: int, width: int) -> Tensor:
     """The table of the transposed layer: roles of the samples exchanged, taps reversed."""
     groups, rows, columns, taps, samples, hidden = table.shape
-    index = reversal(stencil, height, width, table.device)
+    index = reversal(support, height, width, table.device)
     found = table.reshape(groups, rows * columns * taps, samples, hidden).index_select(1, index)
     return found.view(groups, height, width, taps, samples, hidden).transpose(0, 4).contiguous()
 
 
 class _Window(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, table: Tensor, mixture: Tensor, stencil: Stencil) -> Tensor:
+    def forward(ctx: Any, x: Tensor, table: Tensor, mixture: Tensor, support: Support) -> Tensor:
         ctx.save_for_backward(x, table, mixture)
-        ctx.stencil = stencil
-        return _channels_first(apply_kernels(rows_first(x, stencil.padding), table, mixture, stencil))
+        ctx.support = support
+        return _channels_first(apply_kernels(rows_first(x, support.border), table, mixture, support))
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None, None]:
         x, table, mixture = ctx.saved_tensors
-        stencil: Stencil = ctx.stencil
-        border = stencil.size - 1 - stencil.padding
+        support: Support = ctx.support
+        border = support.size - 1 - support.border
         padded = rows_first(gradient, border)
         of_x: Tensor | None = None
         if ctx.needs_input_grad[0]:
-            back = transposed(table, stencil, x.shape[-2], x.shape[-1])
-            of_x = _channels_first(apply_kernels(padded, back, mixture.transpose(1, 2), stencil))
+            back = transposed(table, support, x.shape[-2], x.shape[-1])
+            of_x = _channels_first(apply_kernels(padded, back, mixture.transpose(1, 2), support))
         if not (ctx.needs_input_grad[1] or ctx.needs_input_grad[2]):
             return of_x, None, None, None
         own = padded[:, border : padded.shape[1] - border, border : padded.shape[2] - border]
-        of_table, of_mixture = _of_kernels(rows_first(x, stencil.padding), own, table, mixture, stencil)
+        of_table, of_mixture = _of_kernels(rows_first(x, support.border), own, table, mixture, support)
         return of_x, of_table, of_mixture, None
 
 
-def _of_kernels(x: Tensor, gradient: Tensor, table: Tensor, mixture: Tensor, stencil: Stencil) -> tuple[Tensor, Tensor]:
+def _of_kernels(x: Tensor, gradient: Tensor, table: Tensor, mixture: Tensor, support: Support) -> tuple[Tensor, Tensor]:
     """Gradients of the table and the mixture; the gradient of a kernel is reduced to them as soon as it is made."""
     groups, height, width, _, _, hidden = table.shape
     block, out = x.shape[-1], mixture.shape[-1]
     flat = mixture.reshape(hidden, -1)
-    ordered, of_flat = _by_runs(table, stencil), torch.zeros_like(flat)
+    ordered, of_flat = _by_runs(table, support), torch.zeros_like(flat)
     of_ordered = torch.empty_like(ordered)
     of_kernels = x.new_empty(ordered.shape[2], flat.shape[1])
-    pieces = _pieces(of_kernels, width, block, out, stencil)
+    pieces = _pieces(of_kernels, width, block, out, support)
     for row in range(height):
-        windows = _windows(x, row, width, stencil)
+        windows = _windows(x, row, width, support)
         given = gradient[:, row].transpose(0, 1)
         for group in range(groups):
             own = given[..., group * out : (group + 1) * out]
@@ -127,7 +127,7 @@ def _of_kernels(x: Tensor, gradient: Tensor, table: Tensor, mixture: Tensor, ste
                 torch.bmm(window.transpose(1, 2), own, out=piece)
             of_flat.addmm_(ordered[group, row].T, of_kernels)
             torch.mm(of_kernels, flat.T, out=of_ordered[group, row])
-    return _from_runs(of_ordered, table.shape, stencil), of_flat.view(mixture.shape)
+    return _from_runs(of_ordered, table.shape, support), of_flat.view(mixture.shape)
 
 
 def _channels_first(result: Tensor) -> Tensor:
@@ -137,8 +137,8 @@ def _channels_first(result: Tensor) -> Tensor:
     return result.permute(0, 4, 1, 2, 3).contiguous()
 
 
-def window(x: Tensor, table: Tensor, mixture: Tensor, stencil: Stencil) -> Tensor:
+def window(x: Tensor, table: Tensor, mixture: Tensor, support: Support) -> Tensor:
     """The layer, with gradients of all three, in the precision of the kernel also under autocast."""
     with without_autocast(x):
         same = x.to(mixture.dtype), table.to(mixture.dtype)
-        return _Window.apply(*same, mixture, stencil)  # type: ignore[no-untyped-call]
+        return _Window.apply(*same, mixture, support)  # type: ignore[no-untyped-call]

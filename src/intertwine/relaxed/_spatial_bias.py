@@ -14,8 +14,8 @@ from ..spaces import FieldType
 from ._combining import SHARING, PlaceTable, Sharing, apart_from_mean
 from ._kernel_shares import TRANSLATION, LocalKernels
 from ._local import require_trivial_group
-from ._local_window import LocalWindow, Pair, add_noise_, common_interior
-from ._relaxed_layer import RelaxedLayer, scalars
+from ._places import Pair, Places
+from ._relaxed_layer import RelaxedLayer, add_noise_, scalars
 
 
 @register_layer
@@ -48,9 +48,9 @@ class SpatialBias2d(RelaxedLayer):
         field = scalars(who, "in_type", in_type)
         require_trivial_group(who, field)
         super().__init__(field, field)
-        self.window = LocalWindow.of(who, input_size, 1)
-        self.fixed_sizes = self.window.input_size
-        self.spatial = PlaceTable(1, self.window.output_size, sharing)
+        self.places = Places.of(who, input_size, 1)
+        self.window, self.fixed_sizes = self.places.window, self.places.input_size
+        self.spatial = PlaceTable(1, self.places.output_size, sharing)
         self.bias = nn.Parameter(torch.zeros(field.dim)) if bias else None
 
     def reset_parameters(self) -> None:
@@ -61,7 +61,7 @@ class SpatialBias2d(RelaxedLayer):
     @checked
     def forward(self, x: Floats) -> Tensor:
         """The input with the bias added."""
-        self.window.check(type(self).__name__, x, self.in_type.dim)
+        self.places.check(type(self).__name__, x, self.in_type.dim)
         return self.compute(x)
 
     def compute(self, x: Tensor) -> Tensor:
@@ -70,11 +70,12 @@ class SpatialBias2d(RelaxedLayer):
 
     def output_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
         """The sizes that the layer was built for."""
-        return self.window.output_sizes(type(self).__name__, sizes)
+        self.require_fixed_sizes(sizes)
+        return self.places.output_size
 
     def interior(self, sizes: Sequence[int]) -> tuple[int, int] | None:
         """A shift by one place, anywhere."""
-        return common_interior([self.window])
+        return self.window.interior(sizes)
 
     @classmethod
     def examples(cls) -> Iterator[RelaxedLayer]:
@@ -103,7 +104,7 @@ class SpatialBias2d(RelaxedLayer):
 
     def _bias_map(self) -> Tensor:
         """s + b, ``(channels, H, W)``."""
-        return spatial_map(self.spatial, self.bias).expand(self.in_type.dim, *self.window.output_size)
+        return spatial_map(self.spatial, self.bias).expand(self.in_type.dim, *self.places.output_size)
 
     @torch.no_grad()
     def dial(self) -> Mapping[str, float]:

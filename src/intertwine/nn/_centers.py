@@ -1,0 +1,127 @@
+"""What a group asks of a window: centers that it maps onto each other, and equal options along axes it exchanges."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from .._devices import on_cpu
+from ..errors import InputError
+from ..groups import FiniteGroup
+from ..spaces import Grid
+from ._layer import axis_names
+from ._window import Window
+
+
+@dataclass(frozen=True)
+class Centers:
+    """Along which axes the centers of windows must lie symmetric about the center of the input.
+
+    Attributes:
+        axes: see :func:`moving_axes`.
+        group: its name, for messages.
+    """
+
+    axes: tuple[int, ...]
+    group: str
+
+    @classmethod
+    def of(cls, space: Grid) -> Self:
+        """What the stabilizer of a grid asks."""
+        return cls(moving_axes(space), space.stabilizer.name)
+
+    def require_symmetric(self, who: str, window: Window, sizes: Sequence[int]) -> None:
+        """The centers must lie symmetric on an input of these sizes.
+
+        They do if and only if the window fits a whole number of strides. On other sizes the first and the last window
+        do not mirror each other, and the layer would commute with no reflection and no turn.
+        """
+        if max(window.stride) == 1:
+            return
+        travel = window.travel(sizes)
+        for axis in self.axes:
+            n, stride = sizes[axis], window.stride[axis]
+            excess = travel[axis] % stride
+            if excess:
+                good = [m for m in (n - excess, n - excess + stride) if m > 0]
+                raise InputError(
+                    who,
+                    expected=f"{' or '.join(map(str, good))} along {window.axis_name(axis)}: with kernel "
+                    f"{window.kernel_size[axis]}, stride {stride} and padding {window.before[axis]} the samples are "
+                    f"symmetric about the center on sizes {good[-1] % stride} mod {stride} only",
+                    got=f"{n}, on which the layer would not commute with {self.group}",
+                    fix="Crop or pad the input, change kernel or padding by one, or pass allow_asymmetric=True.",
+                )
+
+
+def placed(who: str, window: Window, sizes: Sequence[int], centers: Centers | None) -> tuple[int, ...]:
+    """How many places a window takes on these sizes; an error where it has no room, or is not symmetric but must be."""
+    window.require_room(who, sizes)
+    if centers is not None:
+        centers.require_symmetric(who, window, sizes)
+    return window.output_sizes(sizes)
+
+
+@on_cpu
+def moving_axes(space: Grid) -> tuple[int, ...]:
+    """The axes of the array along which windows must lie symmetric about the center.
+
+    An element that sends an axis to itself or to another without turning it around keeps every set of windows that
+    starts at the same place along both; any other needs symmetric ones.
+    """
+    moves = _index_moves(space)
+    if moves is None:
+        return tuple(range(space.dimension))
+    eye = torch.eye(space.dimension, dtype=torch.float64)
+    kept = (moves - eye).abs().amax(2) < 1e-9
+    if space.exact:
+        kept |= (moves >= 0).all(2) & (moves.sum(2) == 1)
+    return tuple(axis for axis, still in enumerate(kept.all(0).tolist()) if not still)
+
+
+@on_cpu
+def mixed_axes(space: Grid) -> tuple[tuple[int, int], ...]:
+    """The pairs of axes of the array that some element of H turns towards each other."""
+    pairs = tuple(combinations(range(space.dimension), 2))
+    moves = _index_moves(space)
+    if moves is None:
+        return pairs
+    off = moves.abs().amax(0) > 1e-9
+    return tuple((a, b) for a, b in pairs if off[a, b] or off[b, a])
+
+
+def _index_moves(space: Grid) -> Tensor | None:
+    """The elements of a finite H as matrices on the indices of a centered array, ``(|H|, d, d)``."""
+    group = space.stabilizer
+    if not isinstance(group, FiniteGroup):
+        return None
+    d = space.dimension
+    around = space.coordinates((3,) * d)
+    steps = torch.stack([around[tuple(2 if a == b else 1 for b in range(d))] for a in range(d)], 1)
+    return torch.linalg.inv(steps) @ space.matrices(group.elements) @ steps
+
+
+def require_even_hand(who: str, space: Grid, window: Window) -> None:
+    """A group that turns one axis towards another needs the same options along both."""
+    pairs = mixed_axes(space)
+    values = {
+        "stride": window.stride,
+        "padding": window.before,
+        "dilation": window.dilation,
+        "kernel_size": window.kernel_size,
+    }
+    uneven = [f"{name}={v}" for name, v in values.items() if any(v[a] != v[b] for a, b in pairs)]
+    if uneven:
+        names = axis_names(space)
+        which = " and ".join(f"{names[a]} and {names[b]}" for a, b in pairs)
+        raise InputError(
+            who,
+            expected=f"equal options along {which}, because {space.stabilizer.name} turns one into the other",
+            got=", ".join(uneven),
+            fix="Make them equal, choose a group that keeps the axes, or pass allow_asymmetric=True.",
+        )

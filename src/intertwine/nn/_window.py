@@ -1,0 +1,239 @@
+"""How a window slides over an array: sizes, stride, padding and dilation, for layers of any dimension."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from math import prod
+from numbers import Integral
+from typing import Any, Literal
+
+from torch import Tensor
+from torch.nn.functional import conv1d, conv2d, conv3d, pad
+
+from .._checked import checked
+from ..errors import InputError
+
+PaddingMode = Literal["zeros", "reflect", "replicate", "circular"]
+
+_AXES = ("depth", "height", "width")
+_REPEATS = {"reflect": 1, "circular": 0}  # how much larger than the padding an input must be
+_CONVOLVE = {1: conv1d, 2: conv2d, 3: conv3d}
+
+
+@checked
+@dataclass(frozen=True)
+class Window:
+    """The places from which a layer looks at its input: place i sees the samples s i - p + d a, a = 0 .. k - 1.
+
+    Every layer with a kernel has one as ``layer.window``. :meth:`of` makes it from the arguments of a layer.
+
+    Attributes:
+        kernel_size: k for each axis.
+        stride: s for each axis.
+        padding: samples put before and after the input, for each axis; those before are p.
+        dilation: d for each axis.
+        padding_mode: what those samples are, as in the convolutions of torch.
+        reach: how many samples a window covers along each axis, d (k - 1) + 1.
+        before: the padding in front along each axis, p.
+
+    >>> window = Window.of(3, stride=2, padding=1)
+    >>> window.output_sizes((9, 8)), window.input_sizes((5, 4)), window.reach
+    ((5, 4), (9, 7), (3, 3))
+    >>> window.interior((9, 9))  # a shift by 2 moves the output by 1, one place away from the border
+    (2, 1)
+    >>> Window.of(4).same().padding
+    ((1, 2), (1, 2))
+    """
+
+    kernel_size: tuple[int, ...]
+    stride: tuple[int, ...]
+    padding: tuple[tuple[int, int], ...]
+    dilation: tuple[int, ...]
+    padding_mode: PaddingMode = "zeros"
+    # What follows is derived at once: a compiler that sees a layer before its first call cannot fill in a cache.
+    reach: tuple[int, ...] = field(init=False, repr=False, compare=False)
+    before: tuple[int, ...] = field(init=False, repr=False, compare=False)
+    _slack: tuple[int, ...] = field(init=False, repr=False, compare=False)
+    _around: tuple[int, ...] = field(init=False, repr=False, compare=False)
+    _torch_pads: bool = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        lengths = {len(self.kernel_size), len(self.stride), len(self.padding), len(self.dilation)}
+        counts = (*self.kernel_size, *self.stride, *self.dilation)
+        if len(lengths) > 1 or lengths.pop() not in _CONVOLVE or min(counts) < 1 or min(chain(*self.padding)) < 0:
+            raise InputError(
+                "Window",
+                expected="kernel sizes, strides and dilations of at least 1 and paddings of at least 0, for 1, 2 or 3 "
+                "axes",
+                got=f"{self.kernel_size}, {self.stride}, {self.dilation} and {self.padding}",
+                fix="Window.of(3, stride=2, padding=1) makes one from the arguments of a convolution.",
+            )
+        even = all(low == high for low, high in self.padding)
+        reach = tuple(d * (k - 1) + 1 for k, d in zip(self.kernel_size, self.dilation, strict=True))
+        derived = {
+            "reach": reach,
+            "before": tuple(low for low, _ in self.padding),
+            "_slack": tuple(sum(both) - r for both, r in zip(self.padding, reach, strict=True)),
+            "_around": tuple(chain(*reversed(self.padding))),  # for torch's pad: the last axis first
+            "_torch_pads": even and self.padding_mode == "zeros",  # torch's convolutions can
+        }
+        for name, value in derived.items():
+            object.__setattr__(self, name, value)
+
+    @classmethod
+    @checked
+    def of(
+        cls,
+        kernel_size: int | Sequence[int],
+        stride: int | Sequence[int] = 1,
+        padding: int | Sequence[int] = 0,
+        dilation: int | Sequence[int] = 1,
+        *,
+        dimension: int = 2,
+        padding_mode: PaddingMode = "zeros",
+        who: str = "Window",
+    ) -> Window:
+        """From the arguments of a convolution: one number for all axes, or one for each."""
+        if dimension not in _CONVOLVE:
+            raise InputError(who, expected="1, 2 or 3 dimensions", got=str(dimension))
+        k = per_axis(kernel_size, dimension, who=who, what="kernel_size", least=1)
+        s = per_axis(stride, dimension, who=who, what="stride", least=1)
+        p = per_axis(padding, dimension, who=who, what="padding", least=0)
+        d = per_axis(dilation, dimension, who=who, what="dilation", least=1)
+        return cls(k, s, tuple((n, n) for n in p), d, padding_mode)
+
+    # -- sizes -------------------------------------------------------------------------------------------------
+
+    @property
+    def dimension(self) -> int:
+        """The number of spatial axes."""
+        return len(self.kernel_size)
+
+    @property
+    def taps(self) -> int:
+        """How many samples a window sees, Π k."""
+        return prod(self.kernel_size)
+
+    # Sizes may be symbols of a tracer, and these are called in every forward pass: their arguments are not checked.
+    def travel(self, sizes: Sequence[int]) -> tuple[int, ...]:
+        """How far the window can move along each axis of an input; negative where it does not fit."""
+        return tuple([n + more for n, more in zip(sizes, self._slack, strict=True)])
+
+    def output_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
+        """How many places the window takes along each axis."""
+        return tuple([(n + more) // step + 1 for n, more, step in zip(sizes, self._slack, self.stride, strict=True)])
+
+    def input_sizes(self, places: Sequence[int]) -> tuple[int, ...]:
+        """The smallest input on which it takes so many places: what a transposed layer paints."""
+        return tuple([(m - 1) * step - more for m, more, step in zip(places, self._slack, self.stride, strict=True)])
+
+    def require_room(self, who: str, sizes: Sequence[int]) -> None:
+        """The window must fit into the padded input, and the input must have what the padding repeats."""
+        travel = self.travel(sizes)
+        if min(travel) < 0:
+            axis = next(axis for axis, room in enumerate(travel) if room < 0)
+            raise InputError(
+                who,
+                expected=f"an input of at least {-self._slack[axis]} along {self.axis_name(axis)}",
+                got=f"sizes {tuple(sizes)}",
+                fix="Use a smaller kernel, more padding or a larger input.",
+            )
+        if self.padding_mode in _REPEATS:
+            self._require_repeats(who, sizes, _REPEATS[self.padding_mode])
+
+    def _require_repeats(self, who: str, sizes: Sequence[int], more: int) -> None:
+        """The input must be as large as the padding, and ``more``."""
+        for axis, (n, both) in enumerate(zip(sizes, self.padding, strict=True)):
+            if n < max(both) + more:
+                raise InputError(
+                    who,
+                    expected=f"at least {max(both) + more} along {self.axis_name(axis)} for padding_mode "
+                    f"{self.padding_mode!r}",
+                    got=str(n),
+                    fix="Use a larger input, a smaller kernel or padding_mode='replicate'.",
+                )
+
+    def axis_name(self, axis: int) -> str:
+        """``the height``, for messages."""
+        return f"the {_AXES[axis - self.dimension]}"
+
+    @checked
+    def sizes(self, value: int | Sequence[int], *, who: str = "Window", what: str = "input_size") -> tuple[int, ...]:
+        """One size for each axis, from one number for all or one for each."""
+        return per_axis(value, self.dimension, who=who, what=what, least=1)
+
+    @checked
+    def same(self, sizes: Sequence[int] | None = None) -> Window:
+        """Padded so that it takes ⌈n / stride⌉ places on sizes n; an odd sample goes behind.
+
+        At stride 1 the padding does not depend on the sizes, which may be left out.
+        """
+        ends = (1,) * self.dimension if sizes is None else sizes
+        bare = self.unpadded
+        needed = bare.input_sizes([-(-n // step) for n, step in zip(ends, self.stride, strict=True)])
+        missing = [max(m - n, 0) for m, n in zip(needed, ends, strict=True)]
+        return replace(self, padding=tuple((m // 2, m - m // 2) for m in missing))
+
+    # -- translations ------------------------------------------------------------------------------------------
+
+    def shift_step(self, sizes: Sequence[int]) -> int | None:
+        """Shifts of a periodic input by multiples of this shift the output; None if there is no such step."""
+        if len(set(self.stride)) > 1 or (any(self._around) and self.padding_mode != "circular"):
+            return None
+        out = self.output_sizes(sizes)
+        whole = all(m * s == n for m, s, n in zip(out, self.stride, sizes, strict=True))
+        return self.stride[0] if whole else None
+
+    def interior(self, sizes: Sequence[int]) -> tuple[int, int] | None:
+        """(step, margin) of :meth:`Layer.interior`, away from the padding; None for several strides."""
+        if len(set(self.stride)) > 1:
+            return None
+        margins = [0]
+        for n, before, reach, step, out in zip(
+            sizes, self.before, self.reach, self.stride, self.output_sizes(sizes), strict=True
+        ):
+            last = (n + before - reach) // step  # the last place whose window ends inside the input
+            margins += [-(-before // step), out - 1 - last]
+        return self.stride[0], max(margins)
+
+    # -- tensors -----------------------------------------------------------------------------------------------
+
+    @property
+    def unpadded(self) -> Window:
+        """The same window for an input that was padded already."""
+        return replace(self, padding=((0, 0),) * self.dimension)
+
+    def padded(self, x: Tensor) -> Tensor:
+        """The input with its padding, along the last axes."""
+        if not any(self._around):
+            return x
+        return pad(x, self._around, mode="constant" if self.padding_mode == "zeros" else self.padding_mode)
+
+    def convolve(self, x: Tensor, filters: Tensor, bias: Tensor | None = None, groups: int = 1) -> Tensor:
+        """The convolution with filters ``(out, in / groups, *kernel_size)``."""
+        convolve = _CONVOLVE[len(self.kernel_size)]
+        if self._torch_pads:
+            return convolve(x, filters, bias, self.stride, self.before, self.dilation, groups)
+        return convolve(self.padded(x), filters, bias, self.stride, 0, self.dilation, groups)
+
+    def cut(self, x: Tensor, first: int = 2) -> Tensor:
+        """Views of all windows in a padded ``x`` whose spatial axes begin at ``first``: their samples come last."""
+        for axis, (reach, step) in enumerate(zip(self.reach, self.stride, strict=True)):
+            x = x.unfold(first + axis, reach, step)
+        every: tuple[Any, ...] = (..., *[slice(None, None, step) for step in self.dilation])
+        return x[every] if max(self.dilation) > 1 else x
+
+
+def per_axis(value: int | Sequence[int], dimension: int, *, who: str, what: str, least: int) -> tuple[int, ...]:
+    """One whole number for each axis of space."""
+    values = tuple(value) if isinstance(value, Sequence) else (value,) * dimension
+    if len(values) != dimension or not all(isinstance(v, Integral) and v >= least for v in values):
+        raise InputError(
+            who,
+            expected=f"{what} of at least {least}, or {dimension} of them ({', '.join(_AXES[-dimension:])})",
+            got=repr(value),
+            fix=f"For example {what}={max(1, least)}.",
+        )
+    return tuple(int(v) for v in values)

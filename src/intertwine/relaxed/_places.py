@@ -1,0 +1,75 @@
+"""The places of a layer with weights for images of one size."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from torch import Tensor
+
+from ..errors import InputError
+from ..nn import Window
+
+Pair = int | tuple[int, int]
+Padding = Pair | Literal["same"]
+
+
+@dataclass(frozen=True)
+class Places:
+    """A window on images of one size.
+
+    Attributes:
+        window: what one place sees.
+        input_size: H and W.
+        output_size: Ho and Wo.
+    """
+
+    window: Window
+    input_size: tuple[int, int]
+    output_size: tuple[int, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "output_size", self.window.output_sizes(self.input_size))
+
+    @classmethod
+    def of(
+        cls,
+        who: str,
+        input_size: Pair,
+        kernel_size: Pair,
+        *,
+        stride: Pair = 1,
+        padding: Padding = 0,
+        dilation: Pair = 1,
+    ) -> Places:
+        """From the arguments of a layer, checked. ``same`` gives ⌈H / s⌉ outputs, the odd zero below and right."""
+        window = Window.of(kernel_size, stride, 0 if isinstance(padding, str) else padding, dilation, who=who)
+        height, width = window.sizes(input_size, who=who)
+        if padding == "same":
+            window = window.same((height, width))
+        window.require_room(who, (height, width))
+        return cls(window, (height, width))
+
+    @property
+    def count(self) -> int:
+        """L = Ho Wo."""
+        return self.output_size[0] * self.output_size[1]
+
+    def check(self, who: str, x: Tensor, channels: int) -> None:
+        """Refuse an input of another shape than the layer was built for."""
+        if x.dim() != 4 or x.shape[1] != channels or tuple(x.shape[2:]) != self.input_size:
+            raise InputError(
+                who,
+                expected=f"(batch, {channels}, {self.input_size[0]}, {self.input_size[1]})",
+                got=str(tuple(x.shape)),
+                fix="The layer has weights for each place: build it for the size of its input, or resize the input.",
+            )
+
+    def patches(self, x: Tensor) -> Tensor:
+        """What each place sees: ``(batch, channels, H, W)`` to ``(L, batch, channels kh kw)``.
+
+        Places come first, as a product of a matrix for each place wants them; the channels are last while windows are
+        cut, so that the copy reads whole pixels.
+        """
+        rows_first = self.window.padded(x).permute(2, 3, 0, 1).contiguous()
+        return self.window.cut(rows_first, 0).reshape(self.count, x.shape[0], -1)

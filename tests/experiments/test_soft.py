@@ -12,10 +12,10 @@ import torch
 from intertwine.data import load, normalize
 from intertwine.errors import InputError
 from intertwine.experiments import JobSpec, Panels, Plot, Table, execute, experiment_named, finished_runs, load_arrays
-from intertwine.experiments._experiment import Job
-from intertwine.experiments._soft import _loss, _penalty, build, prepared
-from intertwine.experiments._soft_bank import filters
-from intertwine.experiments._soft_best import BestWeights, EnoughError
+from intertwine.experiments.lab._experiment import Job
+from intertwine.experiments.soft._bank import filters
+from intertwine.experiments.soft._best import BestWeights, EnoughError
+from intertwine.experiments.soft._run import _loss, _penalty, build, prepared
 from intertwine.groups import SO2
 from intertwine.models import SoftResNet
 from intertwine.relaxed import Orientations, SoftConv2d, SoftGroupConv2d, kernel_norms
@@ -335,7 +335,7 @@ def test_a_run_without_gain_is_stopped_and_its_best_weights_are_measured(tmp_pat
 
 
 def finished(spec: JobSpec):
-    from intertwine.experiments._runner import Run
+    from intertwine.experiments.lab._runner import Run
     from intertwine.train import read_metrics
 
     return [Run(spec.row, 0, {}, read_metrics(spec.folder / "fit"), 0.0, {}, spec.folder)]

@@ -1,6 +1,12 @@
-"""Datasets of images, by name or from class folders, archives and ``.npz`` files; augmentations that repeat by seed."""
+"""Datasets of images, by name or from class folders, archives and ``.npz`` files; augmentations that repeat by seed.
 
-from ._class_folder import SkippedImagesWarning as SkippedImagesWarning
+Sub-packages, each of which imports only those before it; files at the top level may stand below or above them:
+
+- ``sources``: where images come from: tensors, files and archives, packed bits, a renderer;
+- ``readers``: file formats and folder layouts, read into an :class:`ImageData`;
+- ``named``: the datasets with a name, one file each, imported when names are first looked up.
+"""
+
 from ._digit_motions import DigitMotion as DigitMotion
 from ._factors import FactorGrid as FactorGrid
 from ._image_data import ImageData as ImageData
@@ -16,12 +22,8 @@ from ._registry import register_dataset as register_dataset
 from ._sequences import FactorSequences as FactorSequences
 from ._sequences import TransformedSequences as TransformedSequences
 from ._sequences import part_of_grid as part_of_grid
-from ._source import ImageSource as ImageSource
-from ._source import TensorImages as TensorImages
 from ._split import AugmentedSplit as AugmentedSplit
 from ._split import Split as Split
-from ._sprites import DSPRITES as DSPRITES
-from ._sprites import SpriteImages as SpriteImages
 from ._transforms import Transform as Transform
 from ._transforms import compose as compose
 from ._transforms import normalize as normalize
@@ -31,3 +33,8 @@ from ._transforms import random_rotation as random_rotation
 from ._transforms import random_rotation90 as random_rotation90
 from ._transforms import random_translation as random_translation
 from ._transforms import sample_generator as sample_generator
+from .readers import SkippedImagesWarning as SkippedImagesWarning
+from .sources import DSPRITES as DSPRITES
+from .sources import ImageSource as ImageSource
+from .sources import SpriteImages as SpriteImages
+from .sources import TensorImages as TensorImages

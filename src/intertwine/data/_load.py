@@ -9,11 +9,11 @@ from typing import Any
 
 from .._checked import checked
 from ..errors import InputError
-from ._class_folder import read_class_folder
 from ._image_data import ImageData
-from ._npz import read_npz
 from ._registry import describe, names, suggestion
-from ._tree import ARCHIVES, is_archive
+from .readers._class_folder import read_class_folder
+from .readers._npz import read_npz
+from .sources._tree import ARCHIVES, is_archive
 
 
 @checked

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Literal
 
 from ...errors import InputError
-from .._cifar import Cifar, files_wanted, read_cifar
 from .._download import Resource
 from .._image_data import ImageData
 from .._registry import register_dataset
+from ..readers._cifar import Cifar, files_wanted, read_cifar
 
 _FINE = """
 apple aquarium_fish baby bear beaver bed bee beetle bicycle bottle bowl boy bridge bus butterfly camel can castle

@@ -37,10 +37,12 @@ def test_the_page_says_the_main_thing_first():
 
 
 def test_relaxation_is_drawn_along_the_depth_beside_its_start():
-    learned = RelaxationTable((("a", "Soft", {"rotation": 0.2}), ("b", "Soft", {"rotation": 0.7})))
-    start = RelaxationTable((("a", "Soft", {"rotation": 1.0}), ("b", "Soft", {"rotation": 1.0})))
+    dial = {"frequency": 3.25}
+    learned = RelaxationTable((("a", "Soft", {"rotation": 0.2}, dial), ("b", "Soft", {"rotation": 0.7}, dial)))
+    start = RelaxationTable((("a", "Soft", {"rotation": 1.0}, dial), ("b", "Soft", {"rotation": 1.0}, dial)))
     text = demo_page(Demo(networks=[PLAIN], relaxation={"soft": learned}, relaxation_before={"soft": start}))
     for words in ("rotation in the soft network", "at the start", "learned", "0.2000", "0.7000"):
         assert words.lower() in text.lower()
-    alone = RelaxationTable((("a", "LowRank", {"translation": 0.2}),))
+    assert "frequency" not in text, "the dials of different methods cannot be compared"
+    alone = RelaxationTable((("a", "LowRank", {"translation": 0.2}, {}),))
     assert "translation in the" not in demo_page(Demo(networks=[PLAIN], relaxation={"low-rank": alone}))

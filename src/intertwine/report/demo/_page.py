@@ -120,7 +120,7 @@ def _relaxation(demo: Demo, *, plots: bool) -> list[Block]:
     """What was learned as a plot along the depth where there are several layers, and as tables."""
     figures: list[Figure] = []
     for name, table in demo.relaxation.items():
-        columns = list(dict.fromkeys(key for *_, values in table.rows for key in values))
+        columns = list(dict.fromkeys(subgroup for _, _, shares, _ in table.rows for subgroup in shares))
         before = demo.relaxation_before.get(name)
         for column in columns:
             learned, start = (_along(each, column) for each in (table, before))
@@ -136,8 +136,8 @@ def _relaxation(demo: Demo, *, plots: bool) -> list[Block]:
                     )
                 )
         rows: list[list[str | float | int | None]] = [
-            [layer or "(network)", kind, *(values.get(column) for column in columns)]
-            for layer, kind, values, _ in table.rows
+            [layer or "(network)", kind, *(shares.get(column) for column in columns)]
+            for layer, kind, shares, _ in table.rows
         ]
         caption = "0 is the strictly equivariant layer; the rest was learned."
         figures.append(Table(f"{name} network", ["layer", "kind", *columns], rows, caption))
@@ -146,7 +146,7 @@ def _relaxation(demo: Demo, *, plots: bool) -> list[Block]:
 
 def _along(table: RelaxationTable | None, column: str) -> list[tuple[float, list[float]]]:
     rows = table.rows if table is not None else ()
-    return [(float(k), [values[column]]) for k, (_, _, values, _) in enumerate(rows, 1) if column in values]
+    return [(float(k), [shares[column]]) for k, (_, _, shares, _) in enumerate(rows, 1) if column in shares]
 
 
 def _depth(demo: Demo) -> list[Block]:

@@ -47,6 +47,15 @@ FLOORS: tuple[tuple[str, ...], ...] = (
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 MATHEMATICS = ("groups", "spaces", "kernels")
 
+# Inside a room, from the ground up: its sub-packages, and TOP for the files beside its face. A file imports only from
+# its own sub-package and from those before it.
+TOP = "(top)"
+INSIDE: dict[str, tuple[str, ...]] = {
+    "data": ("sources", TOP, "readers", "named", "catalog"),
+    "experiments": ("lab", "classics", "lrlc", "soft", "relu", "tvae", "theory", "demo"),
+    "report": (TOP, "draw", "experiment", "audit", "explore", "demo"),
+}
+
 # Rooms of one floor do not import each other, except the ground floor, which is one room in several files, and the
 # pairs (importer, imported) listed here. Each pair is a decision: give the reason beside it.
 SIDEWAYS: frozenset[tuple[str, str]] = frozenset()
@@ -120,8 +129,36 @@ def violations(source: Path) -> list[str]:
         package = ".".join((PACKAGE, *parts[:-1]))
         tree = ast.parse(file.read_text(encoding="utf-8"), filename=str(file))
         for item in sorted(imports_of(tree, package), key=lambda item: item.line):
-            found += [f"{where}:{item.line}: {message}" for message in faults(room, item)]
+            messages = [*faults(room, item), *inner_faults(parts, item)]
+            found += [f"{where}:{item.line}: {message}" for message in messages]
     return found
+
+
+def inner_faults(parts: tuple[str, ...], item: Import) -> Iterator[str]:
+    """What is wrong with an import from the room of the file itself; ``parts`` is the path of the file."""
+    room = parts[0]
+    if room not in INSIDE or parts == (room, "__init__"):  # the face imports all sub-packages
+        return
+    own = parts[1] if len(parts) > 2 else TOP
+    if own not in INSIDE[room]:
+        yield f"{room}.{own} has no place; give it one in INSIDE and in the docstring of {room}"
+        return
+    face = f"{PACKAGE}.{room}"
+    if item.module == face:
+        modules = [f"{face}.{name}" for name in item.names]
+    else:
+        modules = [item.module] if item.module.startswith(f"{face}.") else []
+    for module in modules:
+        first = module.split(".")[2]
+        if first in INSIDE[room]:
+            target = first
+        elif first.startswith("_"):
+            target = TOP
+        else:
+            yield f"{room}.{own} imports {first} from the face of its room: import from the file that defines it"
+            continue
+        if INSIDE[room].index(target) > INSIDE[room].index(own):
+            yield f"{room}.{own} imports {room}.{target}: inside {room}, imports go down only"
 
 
 def floor(room: str, inner: str = "") -> str:
@@ -333,6 +370,51 @@ def test_a_listed_pair_may_go_sideways_in_its_direction_only(tmp_path: Path, mon
     monkeypatch.setitem(globals(), "SIDEWAYS", frozenset({("relaxed", "nn")}))
     assert plant(tmp_path, "relaxed/_a.py", "from ..nn import Layer") == []
     assert len(plant(tmp_path, "nn/_a.py", "from ..relaxed import X")) == 1
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "message"),
+    [
+        ("report/audit/_a.py", "from ..explore._server import X", "report.audit imports report.explore"),
+        ("report/audit/_a.py", "from ...report.explore import X", "report.audit imports report.explore"),
+        ("report/audit/_a.py", "from .. import explore", "report.audit imports report.explore"),
+        ("report/audit/__init__.py", "def f():\n    from ..demo import X", "report.audit imports report.demo"),
+        ("report/_a.py", "from .draw._svg import X", "report.(top) imports report.draw"),
+    ],
+)
+def test_no_sub_package_imports_a_later_one(tmp_path: Path, file: str, text: str, message: str) -> None:
+    check_planted(tmp_path, file, text, f"{message}: inside report, imports go down only")
+
+
+def test_the_inside_of_a_room_does_not_use_its_face(tmp_path: Path) -> None:
+    message = "report.demo imports Section from the face of its room: import from the file that defines it"
+    check_planted(tmp_path, "report/demo/_a.py", "from .. import Section", message)
+
+
+def test_a_sub_package_outside_the_plan_is_reported(tmp_path: Path) -> None:
+    message = "report.misc has no place; give it one in INSIDE and in the docstring of report"
+    check_planted(tmp_path, "report/misc/_a.py", "import math", message)
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("report/explore/_a.py", "from ..audit._text import X\nfrom .._html import Y\nfrom ._server import Z"),
+        ("report/explore/_a.py", "from .. import _html\nfrom ..audit import _text"),
+        ("report/__init__.py", "from .audit import audit_page as audit_page\nfrom ._html import page as page"),
+    ],
+)
+def test_what_is_allowed_inside_a_room_passes(tmp_path: Path, file: str, text: str) -> None:
+    assert plant(tmp_path, file, text) == []
+
+
+@pytest.mark.parametrize("room", INSIDE)
+def test_every_sub_package_is_listed_in_order(room: str) -> None:
+    tree = ast.parse((SOURCE / room / "__init__.py").read_text(encoding="utf-8"))
+    words = [line.split()[0] for line in (ast.get_docstring(tree) or "").splitlines() if line.startswith("    ")]
+    there = {path.parent.name for path in (SOURCE / room).glob("*/__init__.py")}
+    assert words == [name for name in INSIDE[room] if name != TOP]
+    assert set(words) == there
 
 
 def check_planted(folder: Path, file: str, text: str, message: str) -> None:

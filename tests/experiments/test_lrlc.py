@@ -27,7 +27,8 @@ from intertwine.experiments.lrlc._figures import figures, rank_figures
 from intertwine.experiments.lrlc._imagenet import decayed
 from intertwine.experiments.lrlc._imagenet import prepared as imagenet_prepared
 from intertwine.experiments.lrlc._resnet import LowRankResNet
-from intertwine.experiments.lrlc._run import LAYERS, _moved, _prepared, shifted
+from intertwine.experiments.lrlc._run import _moved, _prepared, shifted
+from intertwine.experiments.lrlc._table import LAYERS
 from intertwine.report import experiment_page
 from tests.data.files import write_mnist
 

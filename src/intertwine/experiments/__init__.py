@@ -1,13 +1,16 @@
 """Where models, data, training and measurement meet.
 
-Sub-packages, each of which imports only those before it:
+Each paper has a folder; the registry imports it when experiments are first looked up. The sub-packages stand in this
+order; each one imports only those before it, and no paper imports another.
 
-- ``lab``: what an experiment is, the registry, engines and sweeps;
-- ``classics``, ``lrlc``, ``soft``, ``relu``, ``tvae``: one folder per paper, imported when the registry is first used;
-- ``theory``: the classification of published networks;
-- ``demo``: the four verbs on embedded digits.
-
-Papers do not import each other.
+    lab       what an experiment is, the registry, engines, sweeps
+    classics  LeNet on digits, group convolutions on rotated digits
+    lrlc      low-rank local connectivity
+    soft      relaxed equivariance with continuous filters
+    relu      how ReLU networks encode symmetries
+    tvae      topographic autoencoders
+    theory    the classification of published networks, with a check of each row
+    demo      the four verbs on embedded digits
 """
 
 from .demo import Demo as Demo

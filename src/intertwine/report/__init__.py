@@ -1,13 +1,13 @@
 """Pictures, tables and pages of what the other rooms compute.
 
-The top level has what all pages are made of: ``_html`` and ``_numbers``. Sub-packages, each of which imports only those
-before it:
+The files at the top are what tables and pages are made of. The sub-packages build on them, in this order; each one
+imports only those before it.
 
-- ``draw``: figures as pictures: plots, panels of images, bases of kernels;
-- ``experiment``: published numbers against ours, for the terminal and as a page;
-- ``audit``: an audit, for the terminal and as a page;
-- ``explore``: the server, the workers and the pages of ``intertwine explore``;
-- ``demo``: the page of ``intertwine demo``.
+    draw        figures as pictures: plots, panels of images, bases of kernels
+    experiment  published numbers against ours, for the terminal and as a page
+    audit       an audit, for the terminal and as a page
+    explore     the server, the workers and the pages of ``intertwine explore``
+    demo        the page of ``intertwine demo``
 """
 
 from ._html import Block as Block

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,6 +11,7 @@ import pytest
 import torch
 from scipy.stats import ttest_ind
 
+import intertwine.experiments
 from intertwine.errors import InputError
 from intertwine.experiments import (
     SCALES,
@@ -33,6 +36,26 @@ def test_every_experiment_is_complete(experiment):
     for row in experiment.rows:
         keys = {tuple(sorted(experiment.settings(row.name, scale))) for scale in SCALES}
         assert len(keys) == 1, "a row has the same settings at every scale, with other values"
+
+
+def defined_in(room: Path) -> set[str]:
+    """The files below a room that define an experiment, as PAPER/FILE."""
+    files = room.rglob("*.py")
+    return {path.relative_to(room).as_posix() for path in files if re.search("^EXPERIMENT = ", path.read_text(), re.M)}
+
+
+def test_every_experiment_that_a_file_defines_is_registered(tmp_path):
+    room = Path(intertwine.experiments.__file__).parent
+    listed = {
+        f"{name.split('.')[2]}/{name.split('.')[3]}.py"
+        for name, module in sys.modules.items()
+        if name.startswith("intertwine.experiments.") and getattr(module, "EXPERIMENT", None) in experiments().values()
+    }
+    assert listed == defined_in(room)
+    assert len(listed) == len(experiments())
+    (tmp_path / "paper").mkdir()
+    (tmp_path / "paper" / "_new.py").write_text("EXPERIMENT = 1\n")
+    assert defined_in(tmp_path) == {"paper/_new.py"}, "one that is not listed would be seen"
 
 
 def test_unknown_names():

@@ -13,12 +13,12 @@ import torch
 
 from ...errors import InputError
 from .._choose import held_out
-from .._factors import FactorGrid
 from .._image_data import ImageData
 from .._locate import first_with, not_found, places
 from .._registry import register_dataset
 from .._split import Split
 from ..readers._npz import DAMAGE, load_array, open_npz
+from ..sources._factors import FactorGrid
 from ..sources._packed import PackedImages, read_packed
 from ..sources._source import ImageSource
 from ..sources._sprites import DSPRITES, SHAPES, SpriteImages

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from ..._checked import checked
-from .._factors import FactorGrid
+from ._factors import FactorGrid
 from ._source import ImageSource
 
 SHAPES = ("square", "ellipse", "heart")

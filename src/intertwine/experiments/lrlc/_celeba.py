@@ -1,4 +1,4 @@
-"""Low-rank local connectivity on faces; the paper is named in ``_lrlc.py``.
+"""Low-rank local connectivity on faces.
 
 Aligned faces are where knowing the place should help most: LRLC in layer 3 is ahead of everything else in the paper.
 The rows ``shifted-...`` move each face by up to eight pixels, once, for training and for testing.
@@ -10,7 +10,8 @@ from functools import partial
 
 from ..lab._experiment import Experiment, Ordering
 from ._figures import figures
-from ._run import METRICS, MOVED, PAPER, SMALL, SMOKE, TEST, published_rows, run, shifted_rows
+from ._run import PAPER, SMALL, SMOKE, run
+from ._table import METRICS, MOVED, TEST, published_rows, shifted_rows
 
 EXPERIMENT = Experiment(
     name="lrlc-celeba",

@@ -1,4 +1,4 @@
-"""Low-rank local connectivity on CIFAR-10; the paper is named in ``_lrlc.py``.
+"""Low-rank local connectivity on CIFAR-10.
 
 The claim: a layer between a convolution and a locally connected one beats both. The wide convolution beside it has as
 many weights and says how much of that is a matter of size; in the paper most of it is, on these pictures.
@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from ..lab._experiment import Experiment, Ordering
 from ._figures import figures
-from ._run import METRICS, PAPER, SMALL, SMOKE, TEST, published_rows, run
+from ._run import PAPER, SMALL, SMOKE, run
+from ._table import METRICS, TEST, published_rows
 
 EXPERIMENT = Experiment(
     name="lrlc",

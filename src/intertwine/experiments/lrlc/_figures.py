@@ -11,7 +11,7 @@ from ..lab._classifier import PARAMETERS
 from ..lab._experiment import FinishedRun
 from ..lab._figures import Figure, Panel, Panels, Plot, Series, Table, load_arrays
 from ._maps import IMAGES
-from ._run import LAYERS, MOVED, TEST
+from ._table import LAYERS, MOVED, TEST
 
 _ACCURACY = "test accuracy (%)"
 _FAMILIES = {

@@ -1,4 +1,4 @@
-"""Low-rank local connectivity on ImageNet; the paper is named in ``_lrlc.py``.
+"""Low-rank local connectivity on ImageNet.
 
 Data are class folders, ``imagenet/train/CLASS/*`` and ``imagenet/val/CLASS/*``; some training images are held out to
 choose the rank by, and the official validation images are the test images. The schedule is the published one: SGD with
@@ -27,7 +27,8 @@ from ...train import TrainConfig, deterministic_loader, fit, seed_all
 from ..lab._classifier import PARAMETERS, accuracy, cross_entropy, hit_rate
 from ..lab._experiment import Experiment, ExperimentRow, Job, Ordering
 from ._resnet import LowRankResNet
-from ._run import NETWORK, TEST, VALIDATION
+from ._run import NETWORK
+from ._table import TEST, VALIDATION
 
 _EVALUATED = 250
 _CENTER = 0.875  # of both sides, for testing: as much as 224 of 256

@@ -1,4 +1,4 @@
-"""Low-rank local connectivity on digits, in their place and shifted; the paper is named in ``_lrlc.py``.
+"""Low-rank local connectivity on digits, in their place and shifted.
 
 Digits in their place reward every layer that knows where it is: there a locally connected layer 3 beats a convolution.
 The rows ``shifted-...`` move each image by up to four pixels, once, for training and for testing: they stand for the
@@ -11,7 +11,8 @@ from functools import partial
 
 from ..lab._experiment import Experiment, Ordering
 from ._figures import figures
-from ._run import METRICS, MOVED, PAPER, SMALL, SMOKE, TEST, published_rows, run, shifted_rows
+from ._run import PAPER, SMALL, SMOKE, run
+from ._table import METRICS, MOVED, TEST, published_rows, shifted_rows
 
 EXPERIMENT = Experiment(
     name="lrlc-mnist",

@@ -1,7 +1,7 @@
 """Accuracy by rank: low-rank layers from a convolution on, and the convolution of matching size beside each.
 
-The paper is named in ``_lrlc.py``; this is its figure of accuracy against spatial rank, for layer 3 on CIFAR-10 unless
-``--set where=1`` says otherwise. Rank 1 is a convolution with a spatial bias; the wide convolution of rank 1 is the
+This is the paper's figure of accuracy against spatial rank, for layer 3 on CIFAR-10 unless ``--set where=1`` says
+otherwise. Rank 1 is a convolution with a spatial bias; the wide convolution of rank 1 is the
 plain one; the locally connected layer is where growing ranks lead. The paper gives numbers for these ends only.
 """
 
@@ -10,7 +10,8 @@ from __future__ import annotations
 from ..lab._experiment import Experiment, ExperimentRow, Ordering
 from ._cifar10 import EXPERIMENT as PICTURES
 from ._figures import rank_figures
-from ._run import METRICS, SMOKE, TEST, published_of, run
+from ._run import SMOKE, run
+from ._table import METRICS, TEST, published_of
 
 RANKS = range(1, 9)
 

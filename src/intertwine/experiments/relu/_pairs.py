@@ -1,4 +1,4 @@
-"""Bökman & Kahl 2023, Table 4: the barrier between two networks that were trained separately; see ``_relu.py``.
+"""Bökman & Kahl 2023, Table 4: the barrier between two networks that were trained separately.
 
 The networks are those of ``relu-symmetry``, at this seed and at the next: what was trained there is not trained again,
 and what is trained here serves there.

@@ -1,4 +1,4 @@
-"""Bökman & Kahl 2023, Table 2: seven kinds of VGG11 and how far each is from a GCNN; see ``_relu.py``."""
+"""Bökman & Kahl 2023, Table 2: seven kinds of VGG11 and how far each is from a GCNN."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Soft equivariance on CIFAR-10: translations, and rotations with four samples; the paper is named in ``_soft.py``.
+"""Soft equivariance on CIFAR-10: translations, and rotations with four samples.
 
 The claim: networks that may leave their symmetry a little beat those that must keep it, and learn how far to go by
 themselves. In the paper, without augmentation, that holds for rotations and hardly for translations (81.82 against

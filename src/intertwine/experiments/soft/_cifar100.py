@@ -1,4 +1,4 @@
-"""Soft equivariance on CIFAR-100, as it is and augmented; the paper is named in ``_soft.py``.
+"""Soft equivariance on CIFAR-100, as it is and augmented.
 
 Rows ``augmented-...`` mirror and shift images in training. Rows with many samples are long at the small scale:
 ``--only`` chooses rows.

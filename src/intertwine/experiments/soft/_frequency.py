@@ -1,4 +1,4 @@
-"""How free should a network be? Accuracy against the domain frequency ω'; the paper is named in ``_soft.py``.
+"""How free should a network be? Accuracy against the domain frequency ω'.
 
 Rows ``so2-...`` relax the rotations of a network with four of them, rows ``t2-...`` the translations of one without. In
 the paper's figure 4, which gives no numbers, accuracy rises from ω' = 0, has its maximum inside, and falls. Where the

@@ -1,4 +1,4 @@
-"""Which way up is a six? No rotation-invariant network can tell; the paper is named in ``_soft.py``.
+"""Which way up is a six? No rotation-invariant network can tell.
 
 Every six is there twice, upright and turned by 180°, and the label says which. A strict network that takes the maximum
 over its rotations, among them the half turn, gives both the same scores, and is right exactly half of the time. The

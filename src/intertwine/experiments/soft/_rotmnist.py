@@ -1,4 +1,4 @@
-"""Digits at any angle, where nothing is gained by leaving the symmetry; the paper is named in ``_soft.py``.
+"""Digits at any angle, where nothing is gained by leaving the symmetry.
 
 The paper has no table of these; the setting is that of Romero & Lohit (2022). What is asked: do learned frequencies go
 to 0 where the data are symmetric, and does the strict network stay ahead? The images are MNIST turned by other random

@@ -1,4 +1,4 @@
-"""Soft equivariance on CIFAR-10 with eight and sixteen rotations; the paper is named in ``_soft.py``.
+"""Soft equivariance on CIFAR-10 with eight and sixteen rotations.
 
 Sixteen samples cost sixteen times as much as four. At the small scale that is hours: ``--only`` chooses rows.
 """

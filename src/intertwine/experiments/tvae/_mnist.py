@@ -1,4 +1,4 @@
-"""Keller & Welling 2021 on digits that turn, grow and change color: settings and published numbers; see ``_tvae.py``.
+"""Keller & Welling 2021 on digits that turn, grow and change color: settings and published numbers.
 
 The published likelihoods are estimates that weight frame by frame and are log 10 too high; ``log_p_published`` is the
 same estimate, ``log_p`` a bound. Two further rows are tested on turns and hues together, of which they learned each

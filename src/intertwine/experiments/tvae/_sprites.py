@@ -1,4 +1,4 @@
-"""Keller & Welling 2021 on dSprites: the settings and the published numbers; see ``_tvae.py``.
+"""Keller & Welling 2021 on dSprites: the settings and the published numbers.
 
 The paper's CapCorr is 1 for long windows, middling for short ones and at chance for the baselines; so it is for latents
 drawn from the prior, without any network or data. The evidence of learning is the traversal gap: how well the rolled

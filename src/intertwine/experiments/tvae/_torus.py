@@ -1,4 +1,4 @@
-"""Keller & Welling 2021, Figure 3: digits laid out on a torus of latent variables; see ``_tvae.py``.
+"""Keller & Welling 2021, Figure 3: digits laid out on a torus of latent variables.
 
 Without sequences and without labels neighbors on the torus come to respond to alike digits. How alike, and how much of
 that the shared variance gives before any training, is in the numbers beside the map.

@@ -8,8 +8,9 @@ from typing import Any
 from torch import Tensor
 
 from ...measure import Reading
+from .._numbers import significant
 from ..draw._pixels import signed_pixels
-from ._text import figures, interval, layer_lines, metric_title
+from ._text import interval, layer_lines, metric_title
 
 _OUTPUTS, _INPUTS = 8, 2
 
@@ -35,7 +36,7 @@ def audit_layers(readings: Sequence[Reading], arrays: Mapping[str, Tensor]) -> l
                     {
                         "name": metric_title(metric),
                         "value": reading.value,
-                        "text": figures(reading.value),
+                        "text": significant(reading.value),
                         "interval": interval(reading),
                     }
                     for metric, reading in line.values.items()

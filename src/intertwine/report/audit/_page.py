@@ -14,10 +14,10 @@ from ..._checked import checked
 from ...experiments import Figure, Panel, Panels, Plot, Series, Table
 from ...measure import METRICS, Audit, Gate, Reading
 from .._html import Block, Column, DataTable, Facts, LayerPicker, Note, Prose, Section, TableCell, page, write_page
-from .._numbers import duration
+from .._numbers import duration, significant
 from ..draw._blocks import figure_blocks
 from ._layers import audit_layers, first_filters
-from ._text import LAYER_METRICS, figures, interval, layer_lines, layer_metrics, metric_title
+from ._text import LAYER_METRICS, interval, layer_lines, layer_metrics, metric_title
 
 Judged = Sequence[tuple[Gate, Reading, bool]]
 
@@ -57,7 +57,7 @@ def _summary(audit: Audit, judged: Judged) -> list[Block]:
     for symmetry in audit.symmetries:
         for metric in ("invariance_error", "equivariance_error"):
             own = [r for r in audit.readings if (r.metric, r.symmetry, r.layer) == (metric, symmetry, "")]
-            facts += [(f"{metric_title(metric)}, {symmetry}", figures(r.value)) for r in own]
+            facts += [(f"{metric_title(metric)}, {symmetry}", significant(r.value)) for r in own]
     blocks: list[Block] = [Facts(facts, large=True)] if facts else []
     missed = [gate for gate, _, kept in judged if not kept]
     if judged:
@@ -83,9 +83,9 @@ def _whole(audit: Audit) -> list[Block]:
         [
             TableCell(metric_title(r.metric), title=METRICS[r.metric].meaning),
             TableCell(r.symmetry),
-            TableCell(figures(r.value), value=r.value),
+            TableCell(significant(r.value), value=r.value),
             TableCell(interval(r), value=math.nan if r.low is None else r.low),
-            TableCell(figures(r.floor), value=math.nan if r.floor is None else r.floor),
+            TableCell(significant(r.floor), value=math.nan if r.floor is None else r.floor),
             TableCell("" if r.n is None else str(r.n), value=math.nan if r.n is None else r.n),
             TableCell(METRICS[r.metric].better, tone="quiet"),
         ]
@@ -112,7 +112,7 @@ def _gates(judged: Judged) -> list[Block]:
             TableCell(metric_title(gate.metric)),
             TableCell(reading.symmetry),
             TableCell(f"{'≤' if METRICS[gate.metric].better == 'lower' else '≥'} {gate.bound:g}", value=gate.bound),
-            TableCell(figures(reading.value), value=reading.value),
+            TableCell(significant(reading.value), value=reading.value),
             TableCell("kept" if kept else "missed", tone="good" if kept else "bad"),
         ]
         for gate, reading, kept in judged
@@ -205,7 +205,7 @@ def _layers(audit: Audit) -> list[Block]:
             TableCell(line.shape),
             TableCell(line.symmetry),
             *(
-                TableCell(figures(line.values[m].value), value=line.values[m].value, title=interval(line.values[m]))
+                TableCell(significant(line.values[m].value), value=line.values[m].value, title=interval(line.values[m]))
                 if m in line.values
                 else TableCell("", value=math.nan)
                 for m in metrics

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from ..._checked import checked
 from ...measure import METRICS, Audit, Gate, Reading
-from ..experiment._table import heading, plain_table
-from ._text import differences, figures, interval, layer_lines, layer_metrics, metric_title
+from .._numbers import significant
+from .._terminal import heading, plain_table
+from ._text import differences, interval, layer_lines, layer_metrics, metric_title
 
 if TYPE_CHECKING:
     from rich.console import Group, RenderableType
@@ -35,7 +36,7 @@ def audit_table(audit: Audit, judged: Judged = ()) -> Group:
             *((metric_title(metric), True) for metric in metrics),
         )
         for line in lines:
-            values = [figures(line.values[m].value) if m in line.values else "" for m in metrics]
+            values = [significant(line.values[m].value) if m in line.values else "" for m in metrics]
             table.add_row(*(Text(text) for text in (line.layer, line.kind, line.shape, line.symmetry, *values)))
         parts += [heading("layers, in the order in which they ran"), table, ""]
     if audit.notes:
@@ -48,7 +49,7 @@ def audit_table(audit: Audit, judged: Judged = ()) -> Group:
     for gate, reading, kept in judged:
         bound = f"{'at most' if METRICS[gate.metric].better == 'lower' else 'at least'} {gate.bound:g}"
         text = f"{'kept' if kept else 'MISSED'}: {gate.metric} of {reading.symmetry or 'the network'} {bound}, is "
-        parts.append(Text(text + figures(reading.value), style="green" if kept else "red"))
+        parts.append(Text(text + significant(reading.value), style="green" if kept else "red"))
     return Group(*parts)
 
 
@@ -62,9 +63,9 @@ def _whole(audit: Audit) -> RenderableType:
             texts = (
                 metric_title(reading.metric),
                 reading.symmetry,
-                figures(reading.value),
+                significant(reading.value),
                 interval(reading),
-                figures(reading.floor),
+                significant(reading.floor),
                 "" if reading.n is None else str(reading.n),
                 METRICS[reading.metric].better,
             )
@@ -93,7 +94,7 @@ def audit_differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> tu
         improved = (row["change"] < 0) == better
         style = "" if not row["apart"] else "green" if improved else "red"
         verdict = "" if not row["apart"] else "better" if improved else "worse"
-        texts = [row["symmetry"], row["layer"], *(figures(row[key]) for key in ("first", "second", "change"))]
+        texts = [row["symmetry"], row["layer"], *(significant(row[key]) for key in ("first", "second", "change"))]
         table.add_row(Text(metric_title(row["metric"])), *(Text(text) for text in texts), Text(verdict, style=style))
     title = f"first: {first['network']} on {first['data']}   second: {second['network']} on {second['data']}"
     quiet = Text("better and worse are said where the 95 % intervals do not meet", style="dim")

@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ...measure import METRICS, Reading
+from .._numbers import significant
 
 LAYER_METRICS = ("layer_equivariance_error", "layer_invariance_error")
 
 
-def figures(value: float | None) -> str:
-    """Three significant digits, with a true minus sign; nothing for nothing.
-
-    >>> figures(0.12345), figures(3.2e-7), figures(1.0), figures(None)
-    ('0.123', '3.2e−07', '1', '')
-    """
-    if value is None:
-        return ""
-    return "NaN" if math.isnan(value) else f"{value:.3g}".replace("-", "−")
-
-
 def interval(reading: Reading) -> str:
     """The 95 % interval, where there is one."""
-    return "" if reading.low is None else f"{figures(reading.low)} – {figures(reading.high)}"
+    return "" if reading.low is None else f"{significant(reading.low)} – {significant(reading.high)}"
 
 
 def metric_title(metric: str) -> str:

@@ -12,9 +12,9 @@ from ...groups import Dihedral
 from ...kernels import solve
 from ...relaxed import RelaxationTable
 from ...spaces import Grid2d
-from ..audit._text import figures
 from ..draw._blocks import figure_blocks
 from .._html import Block, Column, DataTable, Facts, Gallery, Picture, Prose, Section, TableCell, page, write_page
+from .._numbers import significant
 
 
 @checked
@@ -81,7 +81,7 @@ def _networks(demo: Demo) -> list[Block]:
             TableCell(f"{network.weights:,}", value=float(network.weights)),
             TableCell(f"{100 * network.upright:.1f}", value=network.upright),
             TableCell(f"{100 * network.turned:.1f}", value=network.turned),
-            TableCell(figures(network.error), value=network.error),
+            TableCell(significant(network.error), value=network.error),
         ]
         for network in demo.networks
     ]

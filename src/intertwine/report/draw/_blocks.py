@@ -1,28 +1,15 @@
-"""The figures of an experiment as blocks of its page, and as numbers for scripts."""
+"""Figures as blocks of a page, and as numbers for scripts."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...errors import InputError, IntertwineError
-from ...experiments import Experiment, Figure, Panels, Plot, Table
+from ...experiments import Figure, Panels, Plot, Table
 from .._html import Block, Column, DataTable, Gallery, Heading, Note, Picture, Prose, TableCell
 from .._numbers import measured_places, number
-
-if TYPE_CHECKING:
-    from ..experiment._page import RunSummary
-
-
-def figures_of(experiment: Experiment, runs: Sequence[RunSummary]) -> tuple[list[Figure], list[Note]]:
-    """The figures, and a warning if they could not be made: a page without some figures is better than none."""
-    if experiment.figures is None or not runs:
-        return [], []
-    try:
-        return list(experiment.figures(runs)), []
-    except Exception as error:  # whatever it is, the tables of the page do not depend on it
-        return [], [Note(_told(error), heading="The figures of this experiment could not be made.", warning=True)]
 
 
 def figure_blocks(figures: Sequence[Figure], *, plots: bool) -> list[Block]:
@@ -52,7 +39,7 @@ def figure_blocks(figures: Sequence[Figure], *, plots: bool) -> list[Block]:
         except Exception as error:
             close()
             title = getattr(figure, "title", "") or f"number {index}"
-            blocks.append(Note(_told(error), heading=f"The figure “{title}” could not be drawn.", warning=True))
+            blocks.append(Note(reason(error), heading=f"The figure “{title}” could not be drawn.", warning=True))
     close()
     return [Prose(reading, quiet=True), *blocks] if reading else blocks
 
@@ -64,7 +51,7 @@ def figure_data(figures: Sequence[Figure]) -> list[dict[str, Any]]:
         try:
             found.append(_numbers(figure))
         except Exception as error:  # the page names it where it should have been drawn
-            found.append({"kind": type(figure).__name__.lower(), "error": _told(error)})
+            found.append({"kind": type(figure).__name__.lower(), "error": reason(error)})
     return found
 
 
@@ -111,7 +98,7 @@ def _table(table: Table) -> list[Block]:
         for column, right in zip(zip(*table.rows, strict=True), numeric, strict=True)
     ] or [0] * len(table.columns)
     blocks: list[Block] = [
-        Heading(_capital(table.title)),
+        Heading(capital(table.title)),
         DataTable(
             table.title,
             [
@@ -145,14 +132,16 @@ def spread_note(figure: Figure) -> str:
     return "Marks are means over n seeds, bands and bars reach from the lowest to the highest seed."
 
 
-def _capital(text: str) -> str:
+def capital(text: str) -> str:
+    """The text with a capital letter at its beginning."""
     return text[:1].upper() + text[1:]
 
 
 def _sentence(text: str) -> str:
-    text = _capital(text)
+    text = capital(text)
     return text if text.endswith((".", "?", "!")) else text + "."
 
 
-def _told(error: Exception) -> str:
+def reason(error: Exception) -> str:
+    """Why a figure could not be made: our own errors explain themselves, others are named by their class."""
     return str(error) if isinstance(error, IntertwineError) else f"{type(error).__name__}: {error}"

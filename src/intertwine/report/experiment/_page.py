@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Protocol
 
 from ... import __version__
 from ..._checked import checked
 from ...errors import InputError
-from ...experiments import SCALES, Comparison, Experiment, FinishedRun, Metric, Scale
+from ...experiments import SCALES, Comparison, Experiment, Figure, Metric, Scale
 from .._html import (
     Block,
     Column,
@@ -29,13 +28,14 @@ from .._html import (
     write_page,
 )
 from .._numbers import count, duration, number, percent
-from ..draw._blocks import figure_blocks, figure_data, figures_of
+from ..draw._blocks import capital, figure_blocks, figure_data, reason
+from ._data import page_data
+from ._run_summary import RunSummary
 from ._text import (
     CONFIDENCE,
     SURE,
     Line,
     beside_name,
-    cell_of,
     claims,
     direction,
     lines,
@@ -43,10 +43,8 @@ from ._text import (
     metric_name,
     places_of,
     shown_metrics,
-    spread_of,
 )
 
-SCHEMA = 1
 _MOST_POINTS, _LEAST_POINTS, _ALL_POINTS = 80, 30, 480  # of a curve, and of all rows together: a page is to be mailed
 _MEANING: dict[Scale, str] = {
     "smoke": "Every row in seconds, to see that everything runs. Its numbers say nothing about the paper.",
@@ -55,22 +53,6 @@ _MEANING: dict[Scale, str] = {
     "paper": "The published setting.",
 }
 _NO_PLOTS = "Plots are left out: matplotlib is not installed. pip install 'intertwine[plot]' brings it."
-
-
-class RunSummary(FinishedRun, Protocol):
-    """A finished run, as far as a report reads it."""
-
-    @property
-    def history(self) -> Sequence[Mapping[str, float]]:
-        """What it logged at which ``step``: ``loss`` or ``train_loss``, metrics in their own units, ``val_...``."""
-
-    @property
-    def seconds(self) -> float:
-        """How long it took."""
-
-    @property
-    def environment(self) -> Mapping[str, str]:
-        """Versions and machine."""
 
 
 @checked
@@ -91,7 +73,7 @@ def experiment_page(experiment: Experiment, comparison: Comparison, runs: Sequen
             "experiment_page", expected=f"a scale: {', '.join(SCALES)}", got=repr(scale), fix="Use one of these."
         )
     plots = find_spec("matplotlib") is not None
-    figures, failed = figures_of(experiment, runs)
+    figures, failed = _figures(experiment, runs)
     sections = [
         Section("Published and ours", _results(experiment, comparison, plots)),
         Section("Claims of the paper", _claims(experiment, comparison)),
@@ -106,7 +88,7 @@ def experiment_page(experiment: Experiment, comparison: Comparison, runs: Sequen
         [section for section in sections if section.blocks],
         subtitle=experiment.reference,
         summary=_summary(experiment, comparison, runs, scale, plots),
-        data={**_data(experiment, comparison, runs, scale), "figures": figure_data(figures)},
+        data={**page_data(experiment, comparison, runs, scale), "figures": figure_data(figures)},
         footer=f"Experiment {experiment.name} at scale {scale}, written by intertwine {__version__}. "
         "This file needs no network; its numbers are in the element #data as JSON.",
     )
@@ -126,6 +108,16 @@ def write_experiment_page(
 
 
 # -- parts of the page -----------------------------------------------------------------------------------------
+
+
+def _figures(experiment: Experiment, runs: Sequence[RunSummary]) -> tuple[list[Figure], list[Note]]:
+    """The figures, and a warning if they could not be made: a page without some figures is better than none."""
+    if experiment.figures is None or not runs:
+        return [], []
+    try:
+        return list(experiment.figures(runs)), []
+    except Exception as error:  # the tables of the page do not depend on it
+        return [], [Note(reason(error), heading="The figures of this experiment could not be made.", warning=True)]
 
 
 def _summary(
@@ -161,11 +153,11 @@ def _results(experiment: Experiment, comparison: Comparison, plots: bool) -> lis
     shown = shown_metrics(experiment, comparison)
     for metric, beside in shown:
         blocks += [
-            Heading(_capital(metric_label(metric)), direction(metric)),
-            Prose(_capital(metric.meaning.rstrip(".")) + "."),
+            Heading(capital(metric_label(metric)), direction(metric)),
+            Prose(capital(metric.meaning.rstrip(".")) + "."),
             *([Prose(_explained(beside), quiet=True)] if beside else ()),
             DataTable(
-                f"{_capital(metric_name(metric))}: published and ours",
+                f"{capital(metric_name(metric))}: published and ours",
                 [
                     Column("row"),
                     Column("published", metric.unit, "right", "mean ± spread as the paper gives them"),
@@ -214,7 +206,7 @@ def _result_row(line: Line) -> list[TableCell]:
 
 def _explained(beside: Sequence[Metric]) -> str:
     """What the further columns of a table are."""
-    return _capital("; ".join(f"{beside_name(other)}: {other.meaning.rstrip('.')}" for other in beside)) + "."
+    return capital("; ".join(f"{beside_name(other)}: {other.meaning.rstrip('.')}" for other in beside)) + "."
 
 
 def _result_plot(experiment: Experiment, comparison: Comparison, metric: Metric, index: int) -> Picture:
@@ -222,8 +214,8 @@ def _result_plot(experiment: Experiment, comparison: Comparison, metric: Metric,
     from ._plot import comparison_figure
 
     figure = comparison_figure(experiment, comparison, metric)
-    title = f"{_capital(metric_label(metric))} of each row, published and ours"
-    caption = f"{_capital(metric_name(metric))} of each row, published and ours."
+    title = f"{capital(metric_label(metric))} of each row, published and ours"
+    caption = f"{capital(metric_name(metric))} of each row, published and ours."
     return Picture(inline_svg(figure, name=f"result-{index}", title=title), caption)
 
 
@@ -273,7 +265,7 @@ def _curves(experiment: Experiment, runs: Sequence[RunSummary]) -> list[Block]:
             part = f", rows {first + 1} to {end} of {len(every)}" if pieces > 1 else ""
             figure = curve_figure(some, every, label)
             svg = inline_svg(figure, name=f"curve-{index}-{first}", title=f"{label} in the course of training{part}")
-            pictures.append(Picture(svg, f"{_capital(label)} in the course of training{part}."))
+            pictures.append(Picture(svg, f"{capital(label)} in the course of training{part}."))
     if not pictures:
         return []
     reading = "Lines are means over seeds, bands reach from the lowest to the highest seed."
@@ -359,66 +351,3 @@ def _environment(runs: Sequence[RunSummary]) -> list[Block]:
             text = different[0]
         facts.append((metric_name(name), text))
     return [Facts(facts)] if facts else []
-
-
-def _data(experiment: Experiment, comparison: Comparison, runs: Sequence[RunSummary], scale: Scale) -> dict[str, Any]:
-    """The numbers of the page, for scripts."""
-    rows = []
-    for row in experiment.rows:
-        results = {}
-        for metric in experiment.metrics:
-            cell = cell_of(comparison, row, metric)
-            given = cell.published
-            results[metric.name] = {
-                "published": None
-                if given is None
-                else {"mean": given.mean, "spread": given.spread, "runs": given.runs},
-                "values": cell.values,
-                "mean": cell.mean,
-                "std": spread_of(cell),
-            }
-        rows.append({"name": row.name, "title": row.title, "settings": row.settings, "results": results})
-    environments: list[dict[str, str]] = []  # few, for many runs
-    for run in runs:
-        if dict(run.environment) not in environments:
-            environments.append(dict(run.environment))
-    return {
-        "schema": SCHEMA,
-        "experiment": experiment.name,
-        "title": experiment.title,
-        "reference": experiment.reference,
-        "scale": scale,
-        "settings": experiment.scales[scale],
-        "intertwine": __version__,
-        "metrics": [
-            {"name": m.name, "unit": m.unit, "better": m.better, "meaning": m.meaning, "beside": m.beside}
-            for m in experiment.metrics
-        ],
-        "rows": rows,
-        "claims": [
-            {
-                "first": verdict.ordering.first,
-                "second": verdict.ordering.second,
-                "metric": verdict.ordering.metric,
-                "published": verdict.published,
-                "holds": verdict.holds,
-                "confidence": verdict.confidence,
-            }
-            for verdict in comparison.verdicts
-        ],
-        "runs": [
-            {
-                "row": run.row,
-                "seed": run.seed,
-                "metrics": run.metrics,
-                "seconds": run.seconds,
-                "environment": environments.index(dict(run.environment)),
-            }
-            for run in runs
-        ],
-        "environments": environments,
-    }
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from ._page import RunSummary
+    from ._run_summary import RunSummary
 
 MAX_CURVES = len(SERIES)
 _ROW = 45.0

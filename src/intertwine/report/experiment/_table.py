@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..._checked import checked
 from ...experiments import Comparison, Experiment, Metric
+from .._terminal import heading, plain_table
 from ._text import CONFIDENCE, beside_name, claims, direction, lines, metric_label, shown_metrics
 
 if TYPE_CHECKING:
@@ -35,23 +36,6 @@ def comparison_table(experiment: Experiment, comparison: Comparison) -> Group:
     if comparison.verdicts:
         parts += [heading("claims of the paper"), _claims(experiment, comparison), Text(CONFIDENCE, style="dim")]
     return Group(*parts)
-
-
-def heading(text: str) -> RenderableType:
-    """A title above a table."""
-    from rich.text import Text
-
-    return Text(text, style="bold")
-
-
-def plain_table(*columns: tuple[str, bool]) -> Table:
-    """A table without lines; columns with a label and whether they hold numbers. Long names are folded."""
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False)
-    for label, number in columns:
-        table.add_column(label, justify="right" if number else "left", overflow="fold", no_wrap=number)
-    return table
 
 
 def _results(experiment: Experiment, comparison: Comparison, metric: Metric, beside: Sequence[Metric]) -> Table:

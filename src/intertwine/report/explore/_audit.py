@@ -11,8 +11,9 @@ from torch import Tensor
 from ..._untrusted import read_tensors
 from ...errors import InputError
 from ...measure import METRICS, Reading, read_audit
+from .._numbers import significant
 from ..audit._layers import audit_layers
-from ..audit._text import figures, interval, metric_title
+from ..audit._text import interval, metric_title
 
 _FILE = "audit.json"
 _MOST = 200
@@ -77,7 +78,7 @@ def _told(reading: Reading) -> dict[str, Any]:
         "name": metric_title(reading.metric),
         "symmetry": reading.symmetry,
         "value": reading.value,
-        "text": figures(reading.value),
+        "text": significant(reading.value),
         "interval": interval(reading),
         "better": METRICS[reading.metric].better,
         "meaning": METRICS[reading.metric].meaning,

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from .._checked import checked
-from ..errors import InputError
-from ._image_data import ImageData
-from ._registry import describe, names, suggestion
-from .readers._class_folder import read_class_folder
-from .readers._npz import read_npz
-from .sources._tree import ARCHIVES, is_archive
+from ..._checked import checked
+from ...errors import InputError
+from .._image_data import ImageData
+from ..readers._class_folder import read_class_folder
+from ..readers._npz import read_npz
+from ..sources._tree import ARCHIVES, is_archive
+from ._names import describe, names, suggestion
 
 
 @checked

@@ -95,6 +95,6 @@ def test_importing_is_light() -> None:
     )
     done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
     modules = json.loads(done.stdout)
-    assert "intertwine.data._load" in modules
+    assert "intertwine.data.catalog._load" in modules
     heavy = ("PIL", "rich", "torchvision", "scipy", "matplotlib", "safetensors")
     assert [name for name in modules if name.split(".")[0] in heavy] == []

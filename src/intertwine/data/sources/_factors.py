@@ -9,8 +9,8 @@ from math import prod
 import torch
 from torch import Tensor
 
-from .._checked import checked
-from ..errors import InputError
+from ..._checked import checked
+from ...errors import InputError
 
 
 @checked

@@ -102,7 +102,7 @@ def _networks(demo: Demo) -> list[Block]:
 
 
 def _kernels() -> list[Block]:
-    from ..draw._kernels import kernel_figure
+    from ..draw._kernel_figure import kernel_figure
     from ..draw._svg import inline_svg
 
     group = Dihedral(4)

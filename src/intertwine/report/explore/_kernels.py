@@ -10,7 +10,7 @@ from ...errors import InputError, SizeLimitError
 from ...groups import CompactLieGroup, FiniteGroup, Representation, parse, parse_representation
 from ...kernels import SteerableKernelBasis, solve
 from ...spaces import Grid2d
-from ..draw._kernels import chosen_kernels, share, sheet_for
+from ..draw._kernel_sheet import chosen_kernels, share, sheet_for
 from ..draw._pixels import signed_pixels
 
 GROUPS = (*(f"{kind}{n}" for kind in "CD" for n in range(1, 9)), "SO(2)", "O(2)")

@@ -28,7 +28,8 @@ from intertwine.groups import (
 )
 from intertwine.kernels import KernelBasis, LatticeKernelBasis, OrbitKernels, SteerableKernelBasis
 from intertwine.report import kernel_figure
-from intertwine.report.draw._kernels import MAX_PANELS, share
+from intertwine.report.draw._kernel_figure import MAX_PANELS
+from intertwine.report.draw._kernel_sheet import share
 from intertwine.report.draw._layout import Group, arrange, wrapped
 from intertwine.spaces import Grid2d, Grid3d, HomogeneousSpace
 

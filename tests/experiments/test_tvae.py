@@ -16,8 +16,9 @@ from intertwine.experiments import (
     finished_runs,
     load_arrays,
 )
+from intertwine.experiments.tvae._measure import held_out
 from intertwine.experiments.tvae._mnist import _motions
-from intertwine.experiments.tvae._run import group_of, held_out, prior_sampler, topology_of
+from intertwine.experiments.tvae._network import group_of, prior_sampler, topology_of
 from intertwine.experiments.tvae._sprites import _sprites
 from intertwine.groups import parse_finite
 from intertwine.models import TopographicVAE

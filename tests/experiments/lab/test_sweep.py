@@ -267,7 +267,7 @@ def test_a_database_that_goes_away(tmp_path, postgres):
     stopping = threading.Thread(target=stop)
     stopping.start()
     try:
-        with pytest.raises(StorageError, match=r"as it did at the beginning; got .* run the same command"):
+        with pytest.raises(StorageError, match=r"to keep answering; got .* run the same command"):
             run_sweep(asked)
     finally:
         stopping.join()

@@ -5,6 +5,7 @@ from ._compare import Comparison as Comparison
 from ._compare import Verdict as Verdict
 from ._compare import compare as compare
 from ._compare import welch_confidence as welch_confidence
+from ._database import default_storage as default_storage
 from ._engines import run_jobs as run_jobs
 from ._experiment import SCALES as SCALES
 from ._experiment import Experiment as Experiment
@@ -23,6 +24,8 @@ from ._figures import Series as Series
 from ._figures import Table as Table
 from ._figures import load_arrays as load_arrays
 from ._figures import save_arrays as save_arrays
+from ._parameter import Parameter as Parameter
+from ._parameter import parse_parameter as parse_parameter
 from ._registry import experiment_named as experiment_named
 from ._registry import experiments as experiments
 from ._runner import JobSpec as JobSpec
@@ -32,11 +35,8 @@ from ._runner import StopRunError as StopRunError
 from ._runner import execute as execute
 from ._runner import finished_runs as finished_runs
 from ._runner import jobs_of as jobs_of
-from ._sweep import Parameter as Parameter
 from ._sweep import Sweep as Sweep
 from ._sweep import best as best
 from ._sweep import create_study as create_study
-from ._sweep import default_storage as default_storage
 from ._sweep import load_study as load_study
-from ._sweep import parse_parameter as parse_parameter
 from ._sweep import run_sweep as run_sweep

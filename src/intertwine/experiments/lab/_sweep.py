@@ -10,95 +10,36 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
 import time
-import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..._checked import checked, describe
-from ..._untrusted import parse_json
 from ..._warn import warn_caller
-from ...errors import InputError, MissingExtraError, StorageError
+from ...errors import InputError, StorageError
 from ...train import derive_seed
+from ._database import (
+    RETRIES,
+    database_error_in,
+    experimental_parts,
+    in_one_line,
+    load_optuna,
+    open_storage,
+    unreachable,
+    without_password,
+)
 from ._experiment import Scale
+from ._parameter import Parameter
 from ._registry import experiment_named
 from ._runner import JobSpec, StopRunError, execute
 
 if TYPE_CHECKING:
     import optuna
-
-HEARTBEAT_SECONDS = 5
-RETRIES = 2
-
-
-@checked
-@dataclass(frozen=True)
-class Parameter:
-    """A setting that is varied.
-
-    Attributes:
-        name: the setting.
-        low: smallest value, of a range.
-        high: largest value.
-        log: whether the range is even in the logarithm.
-        whole: whether values are whole numbers.
-        choices: the values, of a list.
-    """
-
-    name: str
-    low: float = 0.0
-    high: float = 0.0
-    log: bool = False
-    whole: bool = False
-    choices: tuple[Any, ...] = ()
-
-    def suggest(self, trial: optuna.Trial) -> Any:
-        """The value of this setting in a trial."""
-        if self.choices:
-            return trial.suggest_categorical(self.name, list(self.choices))
-        if self.whole:
-            return trial.suggest_int(self.name, round(self.low), round(self.high), log=self.log)
-        return trial.suggest_float(self.name, self.low, self.high, log=self.log)
-
-
-@checked
-def parse_parameter(text: str) -> Parameter:
-    """Read ``lr=1e-4..1e-1:log``, ``rank=1..8`` or ``network=mlp,lenet5``.
-
-    >>> parse_parameter("lr=1e-4..1e-1:log")
-    Parameter(name='lr', low=0.0001, high=0.1, log=True, whole=False, choices=())
-    """
-    name, equals, values = text.partition("=")
-    number = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?"
-    match = re.fullmatch(rf"({number})\.\.({number})(:log)?", values.strip(), re.IGNORECASE)
-    if equals and name and match:
-        low, high = float(match[1]), float(match[2])
-        whole = all(re.fullmatch(r"[-+]?\d+", match[k]) for k in (1, 2))
-        if low < high and (low > 0 or not match[3]):
-            return Parameter(name, low, high, log=bool(match[3]), whole=whole)
-    elif equals and name and values.strip():
-        return Parameter(name, choices=tuple(_value(part.strip()) for part in values.split(",")))
-    raise InputError(
-        "--param",
-        expected="NAME=LOW..HIGH, NAME=LOW..HIGH:log with LOW > 0, or NAME=A,B,C",
-        got=repr(text),
-        fix="For example lr=1e-4..1e-1:log, rank=1..8, network=mlp,lenet5.",
-    )
-
-
-def _value(text: str) -> Any:
-    try:
-        return parse_json(text, who="--param")
-    except InputError:
-        return text
 
 
 @checked
@@ -171,13 +112,13 @@ def run_sweep(sweep: Sweep, *, workers: int = 1, engine: str = "local", address:
             _work_in_processes(sweep, workers)
         return load_study(sweep.study, sweep.storage)
     except Exception as error:
-        lost = _database_error_in(error)
+        lost = database_error_in(error)
         if lost is None:
             raise
         raise StorageError(
             "sweep",
-            expected=f"the database at {shown(sweep.storage)} to go on answering, as it did at the beginning",
-            got=_in_one_line(lost),
+            expected=f"the database at {without_password(sweep.storage)} to keep answering",
+            got=in_one_line(lost),
             fix="Finished trials are kept. Start it again, then run the same command.",
         ) from error
 
@@ -185,17 +126,17 @@ def run_sweep(sweep: Sweep, *, workers: int = 1, engine: str = "local", address:
 @checked
 def create_study(sweep: Sweep) -> None:
     """Make the tables and the study, or take up the study of this name if it looks for the same thing."""
-    optuna = _optuna()
+    optuna = load_optuna()
     try:
         study = optuna.create_study(
             study_name=sweep.study,
-            storage=_storage(sweep.storage),
+            storage=open_storage(sweep.storage),
             direction=sweep.direction,
             load_if_exists=True,
             sampler=optuna.samplers.RandomSampler(seed=0),
         )
     except Exception as error:
-        raise _unreachable(sweep.storage, error) from error
+        raise unreachable(sweep.storage, error) from error
     wanted = json.loads(json.dumps(_question(sweep)))
     found = study.user_attrs.get("question")
     if found is not None and found != wanted:
@@ -217,27 +158,27 @@ def _question(sweep: Sweep) -> dict[str, Any]:
 @checked
 def load_study(name: str, storage: str) -> optuna.Study:
     """The study of this name, or an error that lists those there are."""
-    optuna = _optuna()
+    optuna = load_optuna()
     try:
-        return optuna.load_study(study_name=name, storage=_storage(storage))
+        return optuna.load_study(study_name=name, storage=open_storage(storage))
     except KeyError:
-        known = optuna.get_all_study_names(_storage(storage))
+        known = optuna.get_all_study_names(open_storage(storage))
         raise InputError(
             "sweep",
-            expected=f"a study in {shown(storage)}: {', '.join(known) or 'there is none yet'}",
+            expected=f"a study in {without_password(storage)}: {', '.join(known) or 'there is none yet'}",
             got=repr(name),
             fix="Name one of them." if known else "Begin one with 'intertwine sweep run'.",
         ) from None
     except Exception as error:
-        raise _unreachable(storage, error) from error
+        raise unreachable(storage, error) from error
 
 
 def work(sweep: Sweep, worker: int = 0) -> None:
     """Do trials until the study has enough; several workers may do this at once."""
-    optuna = _optuna()
-    storage = _storage(sweep.storage)
+    optuna = load_optuna()
+    storage = open_storage(sweep.storage)
     begun = len(optuna.load_study(study_name=sweep.study, storage=storage).trials)
-    with _experimental_parts(optuna):
+    with experimental_parts(optuna):
         # A worker that joins later must not draw again what an earlier one drew.
         seed = derive_seed(sweep.seed, worker, begun) % 2**32
         sampler = optuna.samplers.TPESampler(seed=seed, constant_liar=True, n_startup_trials=8)
@@ -256,7 +197,7 @@ def work(sweep: Sweep, worker: int = 0) -> None:
             )
         if ended + open_ones >= sweep.trials:  # others are at the last ones; one of those may still fail
             time.sleep(0.2)
-            with _experimental_parts(optuna):
+            with experimental_parts(optuna):
                 optuna.storages.fail_stale_trials(study)
             continue
         study.optimize(partial(_value_of, sweep), n_trials=1, catch=(_JobFailedError,))
@@ -275,7 +216,7 @@ def _last_error(study: optuna.Study) -> str:
 
 
 def _value_of(sweep: Sweep, trial: optuna.Trial) -> float:
-    optuna = _optuna()
+    optuna = load_optuna()
     earlier = [t for t in trial.study.get_trials(deepcopy=False) if t.number < trial.number and t.state.name != "FAIL"]
     if len(earlier) >= sweep.trials:  # two workers asked for the last trial at the same moment
         trial.set_user_attr("surplus", True)
@@ -311,7 +252,7 @@ class _JobFailedError(Exception):
 @checked
 def best(sweep_study: optuna.Study) -> dict[str, Any]:
     """The best trial: its value, its settings, and what it was chosen from."""
-    optuna = _optuna()
+    optuna = load_optuna()
     if not isinstance(sweep_study, optuna.Study):
         raise InputError("best", expected="an optuna study", got=describe(sweep_study))
     done = sweep_study.get_trials(states=(optuna.trial.TrialState.COMPLETE,))
@@ -329,9 +270,6 @@ def best(sweep_study: optuna.Study) -> dict[str, Any]:
         "finished": len(done),
         **{key: question.get(key) for key in ("experiment", "row", "scale", "metric", "fixed", "seeds")},
     }
-
-
-# -- where workers run -----------------------------------------------------------------------------------------
 
 
 def _work_in_processes(sweep: Sweep, workers: int) -> None:
@@ -359,95 +297,3 @@ def _work_on_ray(sweep: Sweep, workers: int, address: str | None) -> None:
     with ray_session(workers, address) as ray:
         task = ray.remote(num_cpus=1, max_retries=RETRIES)(work)
         ray.get([task.remote(sweep, number) for number in range(workers)])
-
-
-# -- the database ----------------------------------------------------------------------------------------------
-
-
-def _optuna() -> Any:
-    try:
-        import optuna
-    except ImportError as error:
-        raise MissingExtraError(
-            "sweep", expected="Optuna", got="an installation without it", fix="pip install 'intertwine[sweep]'."
-        ) from error
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
-    return optuna
-
-
-def _storage(url: str) -> Any:
-    """Optuna's storage with heartbeats, so that the trial of a lost worker is noticed and tried again."""
-    optuna = _optuna()
-    address = re.sub(r"^postgres(ql)?://", "postgresql+psycopg://", url)
-    if address.startswith("postgresql"):
-        try:
-            import psycopg  # noqa: F401
-        except ImportError as error:
-            raise MissingExtraError(
-                "sweep", expected="psycopg", got="an installation without it", fix="pip install 'intertwine[sweep-pg]'."
-            ) from error
-    # Connections are closed after use: a sweep asks rarely, and idle ones would pile up in a server that many share.
-    from sqlalchemy.pool import NullPool
-
-    options: dict[str, Any] = {"poolclass": NullPool}
-    if address.startswith("sqlite:///"):
-        Path(address.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
-        options["connect_args"] = {"timeout": 60}
-    with _experimental_parts(optuna):
-        return optuna.storages.RDBStorage(
-            address,
-            engine_kwargs=options,
-            heartbeat_interval=HEARTBEAT_SECONDS,
-            grace_period=3 * HEARTBEAT_SECONDS,
-            heartbeat_stale_trial_callback=optuna.storages.RetryHeartbeatStaleTrialCallback(max_retry=RETRIES),
-        )
-
-
-@contextmanager
-def _experimental_parts(optuna: Any) -> Iterator[None]:
-    """Heartbeats and the constant liar are marked experimental; the tests here hold us to what they do."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-        yield
-
-
-def shown(url: str) -> str:
-    """A database URL without its password."""
-    return re.sub(r"(://[^:/@]+):[^@]*@", r"\1:***@", url)
-
-
-class _NoDatabaseError(StorageError):
-    """The database does not answer."""
-
-
-def _database_error_in(error: BaseException | None) -> BaseException | None:
-    """The error of the database that led to this one: Optuna stumbles over them in other places."""
-    from sqlalchemy.exc import SQLAlchemyError
-
-    kinds = (_NoDatabaseError, SQLAlchemyError, _optuna().exceptions.StorageInternalError)
-    while error is not None and not isinstance(error, kinds):
-        error = error.__cause__ or error.__context__
-    return error
-
-
-def _in_one_line(error: BaseException) -> str:
-    if isinstance(error, StorageError):
-        return error.got
-    return " ".join(str(error).split())[:200]
-
-
-def _unreachable(url: str, error: Exception) -> Exception:
-    if isinstance(error, MissingExtraError | InputError):
-        return error
-    return _NoDatabaseError(
-        "sweep",
-        expected=f"a database at {shown(url)}",
-        got=_in_one_line(error),
-        fix="Check the URL: sqlite:///FILE, or postgresql://USER:PASSWORD@HOST/NAME.",
-    )
-
-
-@checked
-def default_storage(results: Path) -> str:
-    """The SQLite file beside the runs."""
-    return f"sqlite:///{results}/sweeps.db"

@@ -20,20 +20,10 @@ from ...measure import linear_probe
 from ...models import topographic_pool
 from ..lab._experiment import Experiment, ExperimentRow, FinishedRun, Job, Metric, Ordering, Published
 from ..lab._figures import Figure
-from ._run import (
-    ERROR,
-    GAP,
-    METRICS,
-    PUBLISHED_FORM,
-    Moving,
-    Network,
-    gap_of,
-    latents_of,
-    not_told,
-    run_row,
-    traversal_figures,
-    with_nulls,
-)
+from ._figures import traversal_figures
+from ._metrics import ERROR, GAP, METRICS, PUBLISHED_FORM, gap_of, with_nulls
+from ._network import Moving, Network, latents_of, not_told
+from ._run import run_row
 
 # The paper's estimate of log p(x) and the equivariance error, with spreads over three initializations.
 _TABLE: dict[str, tuple[tuple[float, float], tuple[float, float]] | None] = {

@@ -17,7 +17,10 @@ from ...data import DSPRITES, FactorGrid, FactorSequences, SpriteImages, load, p
 from ...measure import capsule_correlation
 from ..lab._experiment import Experiment, ExperimentRow, FinishedRun, Job, Metric, Ordering, Published
 from ..lab._figures import Figure
-from ._run import ERROR, GAP, METRICS, run_row, topology_of, traversal_figures, with_nulls
+from ._figures import traversal_figures
+from ._metrics import ERROR, GAP, METRICS, with_nulls
+from ._network import topology_of
+from ._run import run_row
 
 FACTORS = {"x": "position x", "y": "position y", "orientation": "orientation", "scale": "scale"}
 

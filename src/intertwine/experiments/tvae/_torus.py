@@ -18,7 +18,10 @@ from ...topographic import TorusTopology
 from ...train import seed_all
 from ..lab._experiment import Experiment, ExperimentRow, FinishedRun, Job, Metric, Ordering
 from ..lab._figures import Figure, Panel, Panels, load_arrays, save_arrays
-from ._run import ELBO, latents_of, likelihoods, train, with_nulls
+from ._measure import likelihoods
+from ._metrics import ELBO, with_nulls
+from ._network import latents_of
+from ._run import train
 
 AGREEMENT = Metric(
     "neighbor_agreement", "", "higher", "share of neighbors on the grid whose favorite images show the same digit"

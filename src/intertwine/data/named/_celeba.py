@@ -48,7 +48,7 @@ def celeba(
     must be fetched by hand, since the publisher asks to agree to terms.
     """
     if evaluate not in ("test", "val"):
-        raise InputError("celeba", expected="evaluate 'test' or 'val'", got=repr(evaluate), fix="Choose one.")
+        raise InputError("celeba", expected="evaluate 'test' or 'val'", got=repr(evaluate))
     candidates = places(folder, *_FOLDERS)
     found = first_with(candidates, ATTRIBUTES, PARTITION)
     if found is None:

@@ -1,4 +1,4 @@
-"""Grids of factors: images that show every combination of some values, one image a combination, in a fixed order."""
+"""Grids of factors: one image for every combination of some values, in a fixed order."""
 
 from __future__ import annotations
 

@@ -88,7 +88,6 @@ class TurningDigits(Dataset[tuple[Tensor, Tensor]]):
                 if own
                 else "a digit from 0 to 9",
                 got=f"number {number} of digit {digit}",
-                fix="Choose one of them.",
             )
         return self.upright[own[number]]
 
@@ -129,7 +128,7 @@ def train_capsules(
 
 @checked
 def save_capsules(folder: Path, model: TopographicVAE, *, steps: int) -> None:
-    """Keep the network as ``capsules.safetensors`` with ``capsules.json``, each whole or not at all."""
+    """Keep the network as ``capsules.safetensors`` with ``capsules.json``, each with an atomic write."""
     from safetensors.torch import save
 
     folder.mkdir(parents=True, exist_ok=True)

@@ -35,7 +35,7 @@ def run_jobs(
     Args:
         specs: what to run.
         engine: ``local``, or ``ray`` (extra ``ray``).
-        workers: how many jobs at a time; one runs in this process, more in processes of their own.
+        workers: how many jobs run at a time; a single one runs in this process, several in their own processes.
         address: of a Ray cluster; none starts Ray on this machine.
         progress: whether a job that runs in this process draws progress bars.
     """
@@ -50,11 +50,11 @@ def run_jobs(
         else:
             yield from _in_processes(specs, workers)
     else:
-        raise InputError("run_jobs", expected="engine local or ray", got=repr(engine), fix="Choose one of them.")
+        raise InputError("run_jobs", expected="engine local or ray", got=repr(engine))
 
 
 def _in_processes(specs: Sequence[JobSpec], workers: int) -> Iterator[Outcome]:
-    """Each job in a process of its own, so that one that is killed takes no other along."""
+    """Each job in its own process, so that killing one does not end the others."""
     threads = max(1, (os.cpu_count() or 1) // workers)
     with ThreadPoolExecutor(workers) as pool:
         waiting: set[Future[Outcome]] = {pool.submit(_in_process, spec, threads) for spec in specs}
@@ -76,8 +76,8 @@ def _in_process(spec: JobSpec, threads: int) -> Outcome:
     command = [sys.executable, "-P", "-m", "intertwine.experiments.lab._worker"]
     done = subprocess.run(command, input=json.dumps(asdict(spec)), capture_output=True, text=True, env=settings)
     try:
-        found = json.loads(done.stdout.splitlines()[-1])
-        return Outcome(spec, found["state"], found["metrics"], found["seconds"], found["error"])
+        outcome = json.loads(done.stdout.splitlines()[-1])
+        return Outcome(spec, outcome["state"], outcome["metrics"], outcome["seconds"], outcome["error"])
     except (IndexError, ValueError, KeyError):
         reason = f"its process ended with code {done.returncode}"
         if done.returncode < 0:
@@ -87,7 +87,7 @@ def _in_process(spec: JobSpec, threads: int) -> Outcome:
 
 
 def _on_ray(specs: Sequence[JobSpec], workers: int, address: str | None) -> Iterator[Outcome]:
-    """As Ray tasks. A task whose worker or machine is lost is run again; a checkpoint lets it go on where it was."""
+    """As Ray tasks. A task whose worker or machine is lost is run again and resumes from its checkpoint."""
     with ray_session(workers, address) as ray:
         task = ray.remote(num_cpus=1, max_retries=_RETRIES)(execute)
         pending = {task.remote(spec): spec for spec in specs}

@@ -192,7 +192,6 @@ class Experiment:
                     self.name,
                     expected=f"metrics beside one that has a table of its own: {', '.join(sorted(own))}",
                     got=f"{metric.name} beside {metric.beside}",
-                    fix="Name one of these.",
                 )
         for claim in self.orderings:
             if claim.metric not in known or not {claim.first, claim.second} <= set(names):
@@ -231,7 +230,6 @@ class Experiment:
             f"experiment {self.name}",
             expected=f"a metric: {', '.join(metric.name for metric in self.metrics)}",
             got=repr(name),
-            fix="Use one of these.",
         )
 
     def settings(self, row: str, scale: Scale, overrides: Mapping[str, Any] | None = None) -> dict[str, Any]:

@@ -123,7 +123,7 @@ Figure = Plot | Panels | Table
 
 @checked
 def save_arrays(folder: Path, arrays: Mapping[str, Tensor]) -> Path:
-    """Keep named arrays in a run's folder, whole or not at all."""
+    """Keep named arrays in a run's folder, with an atomic write."""
     from safetensors.torch import save
 
     plain = {name: values.detach().to("cpu").contiguous() for name, values in arrays.items()}
@@ -140,13 +140,13 @@ def load_arrays(folder: Path) -> dict[str, Tensor]:
     {}
     """
     try:
-        found = read_tensors(folder / ARRAYS)  # in any order
+        arrays = read_tensors(folder / ARRAYS)  # in any order
     except FileNotFoundError:
         return {}
     except InputError as error:  # the runs beside it still make their figures
         warn_caller(f"{folder / ARRAYS}: left out: {error.got}", RecordWarning)
         return {}
-    return {name: found[name] for name in sorted(found, key=_numbers_apart)}
+    return {name: arrays[name] for name in sorted(arrays, key=_numbers_apart)}
 
 
 def _numbers_apart(name: str) -> list[str | int]:

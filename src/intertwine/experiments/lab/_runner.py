@@ -1,8 +1,8 @@
-"""Runs the jobs of an experiment: each once, whoever runs it, and again only if it did not finish.
+"""Runs the jobs of an experiment: each once, and again only if it did not finish.
 
-A job has a folder of its own, named by row, seed and a digest of its settings, with a record that says how it ended. A
-job whose record says ``finished`` is not run again. A lock on the folder keeps two processes from the same job; the
-system lets go of it when the process that holds it ends, however it ends.
+Each job has its own folder, named by row, seed and a digest of the settings, with a record of how it ended. A job whose
+record says ``finished`` is not run again. A lock on the folder keeps two processes from running the same job; the
+operating system releases it when the process ends, even if it crashes.
 """
 
 from __future__ import annotations
@@ -123,17 +123,17 @@ def jobs_of(
 def execute(
     spec: JobSpec, *, progress: bool = False, report: Callable[[int, Mapping[str, float]], None] | None = None
 ) -> Outcome:
-    """Run a job unless it is finished or somebody else is at it. An error of the job is its outcome, not ours."""
+    """Run a job unless it is finished or another process is running it. An error in the job becomes its outcome."""
     experiment = experiment_named(spec.experiment)
-    found = finished_record(spec)
-    if found is not None:
-        return Outcome(spec, "already finished", _numbers(found), found.duration)
+    record = finished_record(spec)
+    if record is not None:
+        return Outcome(spec, "already finished", _numbers(record), record.duration)
     with _claimed(spec.folder) as mine:
         if not mine:
             return Outcome(spec, "busy")
-        found = finished_record(spec)  # another process may have finished it while we waited for the lock
-        if found is not None:
-            return Outcome(spec, "already finished", _numbers(found), found.duration)
+        record = finished_record(spec)  # another process may have finished it while we waited for the lock
+        if record is not None:
+            return Outcome(spec, "already finished", _numbers(record), record.duration)
         return _run(experiment, spec, progress, report)
 
 
@@ -175,7 +175,7 @@ def _run(
 
 
 def finished_record(spec: JobSpec) -> RunRecord | None:
-    """The record of this very job if it is finished; a damaged record counts as none."""
+    """The record of this job if it is finished; a damaged record counts as missing."""
     try:
         record = RunRecord.read(spec.folder / RECORD)
     except StorageError:
@@ -196,7 +196,7 @@ class Run:
         history: one mapping for each logged step.
         seconds: how long it took.
         environment: what it ran with.
-        folder: where it lies.
+        folder: where its files are.
     """
 
     row: str
@@ -215,7 +215,7 @@ def finished_runs(experiment: Experiment, scale: Scale, *, results: Path) -> lis
     Damaged records are named in a warning and left out. Runs with other settings (from an older version of the
     experiment, or a sweep) are not part of its table.
     """
-    found = []
+    runs = []
     for row in experiment.rows:
         config = JobSpec(experiment.name, row.name, scale, 0, str(results)).config
         for path in sorted((results / experiment.name / scale / row.name).glob(f"seed-*/{RECORD}")):
@@ -228,10 +228,10 @@ def finished_runs(experiment: Experiment, scale: Scale, *, results: Path) -> lis
                 facts = {**record.environment, **record.code}
                 environment = {key: str(value) for key, value in facts.items() if value is not None}
                 history = read_metrics(path.parent / "fit")
-                found.append(
+                runs.append(
                     Run(row.name, record.seed, _numbers(record), history, record.duration, environment, path.parent)
                 )
-    return sorted(found, key=lambda run: ([row.name for row in experiment.rows].index(run.row), run.seed))
+    return sorted(runs, key=lambda run: ([row.name for row in experiment.rows].index(run.row), run.seed))
 
 
 def _numbers(record: RunRecord) -> dict[str, float]:
@@ -240,7 +240,7 @@ def _numbers(record: RunRecord) -> dict[str, float]:
 
 @contextmanager
 def _claimed(folder: Path) -> Iterator[bool]:
-    """Whether the folder's lock could be had; it is held during the block."""
+    """Whether this process got the folder's lock; it holds it during the block."""
     with ExitStack() as stack:
         try:
             stack.enter_context(locked(folder))

@@ -1,4 +1,4 @@
-"""Sweeps: look for the settings of a row that make a metric best, with Optuna, on one machine or on many.
+"""Sweeps: search for the settings of a row that optimize a metric, with Optuna, on one machine or many.
 
 The study lives in a database: an SQLite file by default, PostgreSQL by URL for many machines. It is created once,
 before any worker starts, because two workers that create the tables at the same time race. A worker that is killed
@@ -137,17 +137,17 @@ def create_study(sweep: Sweep) -> None:
         )
     except Exception as error:
         raise unreachable(sweep.storage, error) from error
-    wanted = json.loads(json.dumps(_question(sweep)))
-    found = study.user_attrs.get("question")
-    if found is not None and found != wanted:
-        differing = sorted(key for key in wanted if found.get(key) != wanted[key])
+    question = json.loads(json.dumps(_question(sweep)))
+    begun_with = study.user_attrs.get("question")
+    if begun_with is not None and begun_with != question:
+        differing = sorted(key for key in question if begun_with.get(key) != question[key])
         raise InputError(
             f"sweep {sweep.study}",
             expected="the same question as when the study was begun",
             got=f"another {', '.join(differing)}",
             fix="Give the new question another --study name.",
         )
-    study.set_user_attr("question", wanted)
+    study.set_user_attr("question", question)
 
 
 def _question(sweep: Sweep) -> dict[str, Any]:

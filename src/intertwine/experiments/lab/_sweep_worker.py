@@ -1,4 +1,4 @@
-"""One worker of a sweep in a process of its own; what to do comes on standard input."""
+"""One worker of a sweep in its own process; reads the sweep from standard input."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from ._sweep import Sweep, work
 
 def main() -> None:
     """Read the sweep and work on it."""
-    asked = json.load(sys.stdin)
-    work(Sweep.from_dict(asked["sweep"]), asked["worker"])
+    request = json.load(sys.stdin)
+    work(Sweep.from_dict(request["sweep"]), request["worker"])
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""One job in a process of its own: its description comes on standard input, its outcome goes to standard output."""
+"""One job in its own process: reads the job from standard input, writes its outcome to standard output."""
 
 from __future__ import annotations
 

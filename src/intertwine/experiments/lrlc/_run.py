@@ -132,9 +132,7 @@ def _as_wanted(split: Split, wanted: Mapping[str, Any], seed: int) -> Split:
         return split.normalized(Normalization(half, half))
     if wanted["scaling"] == "unit":
         return split
-    raise InputError(
-        "scaling", expected="unit for [0, 1] or symmetric for [-1, 1]", got=repr(wanted["scaling"]), fix="Choose one."
-    )
+    raise InputError("scaling", expected="unit for [0, 1] or symmetric for [-1, 1]", got=repr(wanted["scaling"]))
 
 
 def _moved(split: Split, wanted: Mapping[str, Any], seed: int) -> Split:

@@ -20,21 +20,21 @@ TEST = Metric(
     "test_accuracy",
     "%",
     "higher",
-    "share of test images that are classified rightly; published spreads are standard errors of 10 seeds",
+    "share of test images that are classified correctly; published spreads are standard errors of 10 seeds",
 )
 VALIDATION = Metric(
     "validation_accuracy",
     "%",
     "higher",
-    "share of validation images that are classified rightly; they are not trained on",
+    "share of validation images that are classified correctly; they are not trained on",
 )
-TRAIN = Metric("train_accuracy", "%", "higher", "share of training images that are classified rightly, at the end")
+TRAIN = Metric("train_accuracy", "%", "higher", "share of training images that are classified correctly, at the end")
 METRICS = (TEST, VALIDATION, TRAIN, PARAMETERS)
 MOVED = Metric(
     "moved_accuracy",
     "%",
     "higher",
-    "share of shifted test images that are classified rightly by a network trained on images in their place",
+    "share of shifted test images that are classified correctly by a network trained on images in their place",
 )
 
 # layer, where and rank of each row; the rivals of a layer stand beside it, the wide convolution first.

@@ -24,7 +24,7 @@ from ...train import seed_all
 from ..lab._experiment import Experiment, ExperimentRow, Job, Metric, Ordering, Published
 
 ERROR = Metric("invariance_error", "", "lower", "‖Φ(x) − Φ(τx)‖ / mean norm, on training images")
-ACCURACY = Metric("accuracy", "", "higher", "share of validation images that are classified rightly")
+ACCURACY = Metric("accuracy", "", "higher", "share of validation images that are classified correctly")
 MOVED = Metric("flip_accuracy", "", "higher", "the same for the network with mirrored filters")
 HALF_PLAIN = Metric("half_without_repair", "", "higher", "accuracy of the average with its matched mirror image")
 HALF = Metric("half", "", "higher", "the same after REPAIR")

@@ -13,7 +13,7 @@ from ..lab._experiment import Experiment, ExperimentRow, FinishedRun, Job, Metri
 from ..lab._figures import Figure, Panel, Panels, Table, load_arrays, save_arrays
 from ._run import KINDS, PAPER, SMALL, SMOKE, prepared, some, trained
 
-ACCURACY = Metric("accuracy", "", "higher", "share of test images that are classified rightly")
+ACCURACY = Metric("accuracy", "", "higher", "share of test images that are classified correctly")
 ERROR = Metric("invariance_error", "", "lower", "‖Φ(x) − Φ(τx)‖ / mean norm, on training images")
 BARRIER = Metric("gcnn_barrier", "", "lower", "relative loss of accuracy of ½(Φ + PΦ̂), after REPAIR; 0 for a GCNN")
 PLAIN = Metric("gcnn_barrier_without_repair", "", "lower", "the same without REPAIR", beside=BARRIER.name)

@@ -1,4 +1,4 @@
-"""The weights with the best validation: kept beside a run while it trains, and when to stop waiting for better ones."""
+"""The weights with the best validation accuracy, kept beside a run while it trains, and early stopping."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ _SCORE = "validation score"
 
 
 class EnoughError(Exception):
-    """Raised to end a training that has not become better for long."""
+    """Raised to end a training that has not improved for too long."""
 
 
 class BestWeights:
     """Keeps the weights with the highest accuracy on validation images; of equals, those with the lower loss.
 
-    A logger of :func:`~intertwine.train.fit`, which hears of each validation. It keeps the weights in a file, written
-    whole or not at all, so that an interrupted run that is continued knows what it had found.
+    A logger of :func:`~intertwine.train.fit`, which reports every validation to it. It keeps the weights in a file,
+    with atomic writes, so that an interrupted run still has them when it resumes.
 
     Args:
         model: whose weights are kept.
         path: the file.
         metric: the name under which the accuracy is logged.
-        patience: epochs without gain after which :class:`EnoughError` is raised; None waits for ever.
+        patience: epochs without improvement after which :class:`EnoughError` is raised; None never stops.
     """
 
     def __init__(self, model: nn.Module, path: Path, *, metric: str, patience: int | None) -> None:

@@ -32,7 +32,7 @@ VALIDATION = Metric(
     "validation_accuracy",
     "%",
     "higher",
-    "share of validation images that are classified rightly; they are not trained on",
+    "share of validation images that are classified correctly; they are not trained on",
 )
 METRICS = (TEST, VALIDATION, PARAMETERS)
 REFERENCE = "van der Ouderaa, Romero & van der Wilk 2022"

@@ -20,7 +20,7 @@ TEST = Metric(
     "test_accuracy",
     "%",
     "higher",
-    "share of test images that are classified rightly; published spreads are standard errors of 3 runs",
+    "share of test images that are classified correctly; published spreads are standard errors of 3 runs",
 )
 
 LAMBDAS = (0.001, 0.01, 0.1, 0.5, 1.0, 5.0)

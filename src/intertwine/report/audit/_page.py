@@ -48,7 +48,7 @@ def audit_page(audit: Audit, judged: Judged = ()) -> str:
 
 @checked
 def write_audit_page(path: str | Path, audit: Audit, judged: Judged = ()) -> Path:
-    """Write the page to a file, whole or not at all, and return where it is."""
+    """Write the page to a file, atomically, and return its path."""
     return write_page(path, audit_page(audit, judged))
 
 

@@ -19,7 +19,7 @@ Judged = Sequence[tuple[Gate, Reading, bool]]
 
 @checked
 def audit_table(audit: Audit, judged: Judged = ()) -> Group:
-    """The whole network, then its layers, then what to know besides, then the gates."""
+    """The whole network, then its layers, then the notes, then the gates."""
     from rich.console import Group
     from rich.text import Text
 
@@ -41,7 +41,7 @@ def audit_table(audit: Audit, judged: Judged = ()) -> Group:
         parts += [heading("layers, in the order in which they ran"), table, ""]
     if audit.notes:
         style = {"warning": "yellow", "info": ""}
-        parts.append(heading("to know"))
+        parts.append(heading("notes"))
         parts += [Text(f"{note.about}: {note.text}", style=style.get(note.level, "")) for note in audit.notes]
         parts.append("")
     if audit.left_out:

@@ -19,7 +19,7 @@ from .._numbers import significant
 
 @checked
 def write_demo_page(path: str | Path, demo: Demo) -> Path:
-    """Write the page, whole or not at all, and return where it is."""
+    """Write the page to a file, atomically, and return its path."""
     return write_page(path, demo_page(demo))
 
 
@@ -68,7 +68,7 @@ def _accuracies(demo: Demo) -> list[Block]:
     from ..draw._svg import inline_svg
 
     title = "accuracy of every network on upright and on turned digits"
-    caption = "Test digits classified rightly. Where both bars are alike, turning a digit changes nothing."
+    caption = "Test digits classified correctly. Where both bars are alike, turning a digit changes nothing."
     return [Gallery([Picture(inline_svg(accuracy_chart(demo.networks), name="accuracy", title=title), caption)])]
 
 
@@ -90,7 +90,7 @@ def _networks(demo: Demo) -> list[Block]:
         Column("verb"),
         Column("what it is", wrap=True),
         Column("weights", align="right"),
-        Column("upright", "%", "right", "test digits classified rightly, as they are"),
+        Column("upright", "%", "right", "test digits classified correctly, as they are"),
         Column("turned", "%", "right", "the same after turns by 90, 180 and 270 degrees"),
         Column("invariance error", align="right", title="relative change of the scores under quarter turns"),
     ]

@@ -205,5 +205,5 @@ def _color_bar(figure: Figure, panels: Panels, shared: tuple[float, float], heig
 def _text(
     figure: Figure, x: float, y: float, height: float, text: str, *, size: float, color: str = INK, align: str = "left"
 ) -> None:
-    """Text with its baseline so many points from above."""
+    """Text with its baseline this many points below the top."""
     figure.text(x / WIDTH, 1 - y / height, text, fontsize=size, color=color, ha=align, va="baseline", parse_math=False)

@@ -87,7 +87,7 @@ def needs_logarithm(values: Iterable[float]) -> bool:
 
 
 def label_axis(axes: Axes, which: str, text: str, *, letters: int = 0) -> None:
-    """What an axis shows, and that its scale is logarithmic if it is; broken into lines of so many ``letters``."""
+    """What an axis shows, and whether its scale is logarithmic, in lines of at most ``letters`` characters."""
     scale = axes.get_xscale() if which == "x" else axes.get_yscale()
     if scale == "log":
         text += ", log scale"
@@ -98,7 +98,7 @@ def label_axis(axes: Axes, which: str, text: str, *, letters: int = 0) -> None:
 
 
 def shortened(text: str, most: int) -> str:
-    """One line of at most so many letters, without what XML does not allow."""
+    """One line of at most ``most`` characters, without those that XML does not allow."""
     text = xml_text(" ".join(text.split()))
     return text if len(text) <= most else text[: most - 1] + "…"
 

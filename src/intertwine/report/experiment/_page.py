@@ -69,9 +69,7 @@ def experiment_page(experiment: Experiment, comparison: Comparison, runs: Sequen
         scale: smoke, small or paper.
     """
     if scale not in SCALES:
-        raise InputError(
-            "experiment_page", expected=f"a scale: {', '.join(SCALES)}", got=repr(scale), fix="Use one of these."
-        )
+        raise InputError("experiment_page", expected=f"a scale: {', '.join(SCALES)}", got=repr(scale))
     plots = find_spec("matplotlib") is not None
     figures, failed = _figures(experiment, runs)
     sections = [
@@ -103,7 +101,7 @@ def write_experiment_page(
     *,
     scale: Scale,
 ) -> Path:
-    """Write the page to a file, whole or not at all, and return where it is."""
+    """Write the page to a file, atomically, and return its path."""
     return write_page(path, experiment_page(experiment, comparison, runs, scale=scale))
 
 

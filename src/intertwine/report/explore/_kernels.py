@@ -36,9 +36,7 @@ def kernel_answer(group: str, in_type: str, out_type: str, size: int) -> dict[st
     9
     """
     if not 1 <= size <= LARGEST_SIZE:
-        raise InputError(
-            _WHO, expected=f"a kernel size from 1 to {LARGEST_SIZE}", got=str(size), fix="Choose one of these."
-        )
+        raise InputError(_WHO, expected=f"a kernel size from 1 to {LARGEST_SIZE}", got=str(size))
     moving = _plane_group(group)
     space = Grid2d(moving)
     fields = [space.field(_representation(moving, text)) for text in (in_type, out_type)]

@@ -49,7 +49,7 @@ def _answered(answers: Mapping[str, Callable[..., Any]], request: Mapping[str, A
     except Exception as error:
         if is_memory(error):
             return {"refused": f"{request['do']}: this needs more than the {MEMORY >> 30} GB that the explorer allows"}
-        traceback.print_exc()  # a defect: the trace for whoever started the server, a line for the page
+        traceback.print_exc()  # a bug: the trace goes to the server's terminal, one line to the page
         return {"failed": f"{type(error).__name__}: {error}"}
 
 

@@ -54,6 +54,9 @@ TOP = "(top)"
 INSIDE: dict[str, tuple[str, ...]] = {
     "groups": (TOP, "special", "finite", "lie", "names"),
     "measure": (TOP, "metrics", "graph", "matching", "surgery", "load", "audits", "relu"),
+    "data": ("sources", TOP, "readers", "named", "catalog"),
+    "experiments": ("lab", "classics", "lrlc", "soft", "relu", "tvae", "theory", "demo"),
+    "report": (TOP, "draw", "experiment", "audit", "explore", "demo"),
 }
 
 # Rooms of one floor do not import each other, except the ground floor, which is one room in several files, and the

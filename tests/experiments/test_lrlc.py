@@ -22,12 +22,13 @@ from intertwine.experiments import (
     finished_runs,
     load_arrays,
 )
-from intertwine.experiments._experiment import Job
-from intertwine.experiments._lrlc import LAYERS, _moved, _prepared, shifted
-from intertwine.experiments._lrlc_figures import figures, rank_figures
-from intertwine.experiments._lrlc_resnet import LowRankResNet
-from intertwine.experiments.lrlc_imagenet import decayed
-from intertwine.experiments.lrlc_imagenet import prepared as imagenet_prepared
+from intertwine.experiments.lab._experiment import Job
+from intertwine.experiments.lrlc._figures import figures, rank_figures
+from intertwine.experiments.lrlc._imagenet import decayed
+from intertwine.experiments.lrlc._imagenet import prepared as imagenet_prepared
+from intertwine.experiments.lrlc._resnet import LowRankResNet
+from intertwine.experiments.lrlc._run import _moved, _prepared, shifted
+from intertwine.experiments.lrlc._table import LAYERS
 from intertwine.report import experiment_page
 from tests.data.files import write_mnist
 

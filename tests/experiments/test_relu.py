@@ -9,7 +9,7 @@ from PIL import Image
 from torch import nn
 
 from intertwine.experiments import JobSpec, Panels, Table, execute, experiment_named, finished_runs
-from intertwine.experiments._relu import KINDS, Counted, loss_of
+from intertwine.experiments.relu._run import KINDS, Counted, loss_of
 from intertwine.measure import invariance_loss, load_network
 
 QUICK = {"images": 50, "matched_images": 40}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +11,10 @@ import torch
 from intertwine.data import load, normalize
 from intertwine.errors import InputError
 from intertwine.experiments import JobSpec, Panels, Plot, Table, execute, experiment_named, finished_runs, load_arrays
-from intertwine.experiments._experiment import Job
-from intertwine.experiments._soft import _loss, _penalty, build, prepared
-from intertwine.experiments._soft_bank import filters
-from intertwine.experiments._soft_best import BestWeights, EnoughError
+from intertwine.experiments.lab._experiment import Job
+from intertwine.experiments.soft._bank import filters
+from intertwine.experiments.soft._best import BestWeights, EnoughError
+from intertwine.experiments.soft._run import _loss, _penalty, build, prepared
 from intertwine.groups import SO2
 from intertwine.models import SoftResNet
 from intertwine.relaxed import Orientations, SoftConv2d, SoftGroupConv2d, kernel_norms
@@ -230,9 +229,9 @@ def test_the_best_weights_need_validation_images(tmp_path):
 def direct_norm(layer, x, before, after) -> torch.Tensor:
     """‖k‖ from the layer's answers to single points: each kernel entry appears once."""
     entries = []
-    for channel, sample in itertools.product(range(layer.in_channels), range(len(before))):
+    for channel in range(x.shape[1]):
         point = torch.zeros_like(x[:1])
-        point[0, channel, sample, x.shape[-2] // 2, x.shape[-1] // 2] = 1
+        point[0, channel, x.shape[-2] // 2, x.shape[-1] // 2] = 1
         entries.append(layer(point, before, after).flatten())
     return torch.cat(entries).norm()
 
@@ -243,7 +242,7 @@ def test_the_norm_of_sampled_kernels():
         2, 3, samples=4, kernel_size=5, rotation_softness=1.0, sampling="random", bias=False
     ).double()
     before, after = layer.draw(), layer.draw()
-    x = torch.randn(2, 2, 4, 9, 9, dtype=torch.float64)
+    x = torch.randn(2, 2 * 4, 9, 9, dtype=torch.float64)
     with kernel_norms(layer) as norms:
         layer(x, before, after)
     assert len(norms) == 1
@@ -335,7 +334,7 @@ def test_a_run_without_gain_is_stopped_and_its_best_weights_are_measured(tmp_pat
 
 
 def finished(spec: JobSpec):
-    from intertwine.experiments._runner import Run
+    from intertwine.experiments.lab._runner import Run
     from intertwine.train import read_metrics
 
     return [Run(spec.row, 0, {}, read_metrics(spec.folder / "fit"), 0.0, {}, spec.folder)]

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from intertwine import kernels
 from intertwine.cli import program
 from intertwine.experiments import Check, classification
-from intertwine.experiments._theory_checks import count, random_error
+from intertwine.experiments.theory._checks import count, random_error
 from intertwine.groups import SO2, Cyclic
 from intertwine.spaces import Grid2d
 

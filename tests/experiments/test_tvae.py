@@ -16,9 +16,10 @@ from intertwine.experiments import (
     finished_runs,
     load_arrays,
 )
-from intertwine.experiments._tvae import group_of, held_out, prior_sampler, topology_of
-from intertwine.experiments.tvae import _sprites
-from intertwine.experiments.tvae_mnist import _motions
+from intertwine.experiments.tvae._measure import held_out
+from intertwine.experiments.tvae._mnist import _motions
+from intertwine.experiments.tvae._network import group_of, prior_sampler, topology_of
+from intertwine.experiments.tvae._sprites import _sprites
 from intertwine.groups import parse_finite
 from intertwine.models import TopographicVAE
 from intertwine.report import experiment_page

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from intertwine.data._npz import load_array, open_npz, read_npz
-from intertwine.data._tree import ArchiveTree, FolderTree
+from intertwine.data.readers._npz import load_array, open_npz, read_npz
+from intertwine.data.sources._tree import ArchiveTree, FolderTree
 from intertwine.errors import InputError, SizeLimitError
 
 
@@ -71,7 +71,7 @@ class TestTar:
             ArchiveTree(tmp_path / "a.tar", everything)
 
     def test_too_many(self, tmp_path, monkeypatch):
-        monkeypatch.setattr("intertwine.data._tree.MOST_MEMBERS", 5)
+        monkeypatch.setattr("intertwine.data.sources._tree.MOST_MEMBERS", 5)
         with tarfile.open(tmp_path / "a.tar", "w") as archive:
             for k in range(10):
                 archive.addfile(tarfile.TarInfo(f"a/{k}.png"))

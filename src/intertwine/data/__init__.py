@@ -1,27 +1,27 @@
-"""Datasets of images, by name or from class folders, archives and ``.npz`` files; augmentations that repeat by seed."""
+"""Datasets of images, by name or from class folders, archives and ``.npz`` files; augmentations that repeat by seed.
 
-from ._class_folder import SkippedImagesWarning as SkippedImagesWarning
+Sub-packages, in the order in which they build on each other. The files at the top (a dataset and its parts, sequences,
+augmentations, downloads) build on ``sources``; the others build on the files at the top.
+
+    sources   where images come from: tensors, files and archives, packed bits, a renderer
+    readers   file formats and folder layouts
+    named     the datasets with a name, one file each, imported when names are first looked up
+    catalog   every dataset by its name or its path
+"""
+
 from ._digit_motions import DigitMotion as DigitMotion
-from ._factors import FactorGrid as FactorGrid
 from ._image_data import ImageData as ImageData
 from ._image_data import Skipped as Skipped
-from ._load import load as load
 from ._locate import data_folder as data_folder
 from ._normalization import Normalization as Normalization
 from ._random_motion import RandomMotion as RandomMotion
 from ._registry import Registered as Registered
-from ._registry import describe as describe
-from ._registry import names as names
 from ._registry import register_dataset as register_dataset
 from ._sequences import FactorSequences as FactorSequences
 from ._sequences import TransformedSequences as TransformedSequences
 from ._sequences import part_of_grid as part_of_grid
-from ._source import ImageSource as ImageSource
-from ._source import TensorImages as TensorImages
 from ._split import AugmentedSplit as AugmentedSplit
 from ._split import Split as Split
-from ._sprites import DSPRITES as DSPRITES
-from ._sprites import SpriteImages as SpriteImages
 from ._transforms import Transform as Transform
 from ._transforms import compose as compose
 from ._transforms import normalize as normalize
@@ -31,3 +31,12 @@ from ._transforms import random_rotation as random_rotation
 from ._transforms import random_rotation90 as random_rotation90
 from ._transforms import random_translation as random_translation
 from ._transforms import sample_generator as sample_generator
+from .catalog import describe as describe
+from .catalog import load as load
+from .catalog import names as names
+from .readers import SkippedImagesWarning as SkippedImagesWarning
+from .sources import DSPRITES as DSPRITES
+from .sources import FactorGrid as FactorGrid
+from .sources import ImageSource as ImageSource
+from .sources import SpriteImages as SpriteImages
+from .sources import TensorImages as TensorImages

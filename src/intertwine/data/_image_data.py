@@ -8,9 +8,9 @@ from functools import cached_property
 import torch
 
 from .._checked import checked
-from ._factors import FactorGrid
 from ._normalization import Normalization, channel_statistics
 from ._split import Split
+from .sources._factors import FactorGrid
 
 _MEASURED = 4096
 

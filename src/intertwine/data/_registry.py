@@ -1,14 +1,10 @@
-"""The datasets that have a name. Each is one file in ``named/``, found by looking there; users register their own."""
+"""The list of datasets that have a name: those of this package and those that users register."""
 
 from __future__ import annotations
 
 import inspect
-import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass
-from difflib import get_close_matches
-from functools import cache
-from importlib import import_module
 
 from .._checked import checked
 from ..errors import InputError
@@ -43,7 +39,8 @@ class Registered:
         return tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.name != "download")
 
 
-_datasets: dict[str, Registered] = {}
+DATASETS: dict[str, Registered] = {}
+"""Filled by :func:`register_dataset`; the files in ``named`` register theirs when they are imported."""
 
 
 @checked
@@ -60,7 +57,7 @@ def register_dataset(name: str, *, about: str, files: str) -> Callable[[Reader],
     """
 
     def register(read: Reader) -> Reader:
-        known = _datasets.get(name)
+        known = DATASETS.get(name)
         if known is not None and known.read is not read:
             raise InputError(
                 "register_dataset",
@@ -68,7 +65,7 @@ def register_dataset(name: str, *, about: str, files: str) -> Callable[[Reader],
                 got=f"{name!r}, which is taken",
                 fix="Choose another name.",
             )
-        _datasets[name] = Registered(name, about, files, read)
+        DATASETS[name] = Registered(name, about, files, read)
         return read
 
     return register
@@ -76,43 +73,4 @@ def register_dataset(name: str, *, about: str, files: str) -> Callable[[Reader],
 
 def forget_dataset(name: str) -> None:
     """Take a name out of the list again."""
-    _datasets.pop(name, None)
-
-
-def names() -> tuple[str, ...]:
-    """The names of all datasets.
-
-    >>> names()
-    ('celeba', 'cifar10', 'cifar100', 'digits', 'digits6-180', 'dsprites', ...)
-    """
-    _find_files()
-    return tuple(sorted(_datasets))
-
-
-@checked
-def describe(name: str) -> Registered:
-    """What is known about a dataset without reading it: what it is, which files it wants where, its options.
-
-    >>> describe("mnist").options
-    ()
-    >>> print(describe("digits").files)
-    none; it comes with the package
-    """
-    if name not in names():
-        raise InputError(
-            "describe", expected=f"a dataset among {', '.join(names())}", got=repr(name), fix=suggestion(name)
-        )
-    return _datasets[name]
-
-
-def suggestion(name: str) -> str:
-    """What somebody may have meant who wrote this name."""
-    near = get_close_matches(name, names(), n=1)
-    return f"Did you mean {near[0]!r}?" if near else "Correct the name or the path."
-
-
-@cache
-def _find_files() -> None:
-    package = import_module(".named", __package__)
-    for module in pkgutil.iter_modules(package.__path__):
-        import_module(f".named.{module.name}", __package__)
+    DATASETS.pop(name, None)

@@ -15,9 +15,9 @@ from torch.utils.data import Dataset
 
 from .._checked import checked
 from ..errors import InputError
-from ._factors import FactorGrid
 from ._split import Split
 from ._transforms import sample_generator
+from .sources._factors import FactorGrid
 
 Frames = Callable[[Tensor, torch.Generator], tuple[Tensor, Tensor]]
 """One image ``(channels, height, width)`` to frames ``(time, channels', height, width)`` and what each frame is,

@@ -15,8 +15,8 @@ from .._numerics import require_memory
 from ..errors import InputError
 from ._choose import balanced
 from ._normalization import Normalization
-from ._source import ImageSource, TensorImages
 from ._transforms import Transform, sample_generator
+from .sources._source import ImageSource, TensorImages
 
 _CHUNK = 1024
 

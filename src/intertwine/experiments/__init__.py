@@ -1,53 +1,66 @@
-"""Where models, data, training and measurement meet: one file a paper."""
+"""Where models, data, training and measurement meet.
 
-from ._compare import Cell as Cell
-from ._compare import Comparison as Comparison
-from ._compare import Verdict as Verdict
-from ._compare import compare as compare
-from ._compare import welch_confidence as welch_confidence
-from ._demo import Demo as Demo
-from ._demo import DemoNetwork as DemoNetwork
-from ._demo import run_demo as run_demo
-from ._demo import save_demo as save_demo
-from ._demo_capsules import TurningDigits as TurningDigits
-from ._demo_capsules import load_capsules as load_capsules
-from ._demo_capsules import save_capsules as save_capsules
-from ._demo_capsules import train_capsules as train_capsules
-from ._engines import run_jobs as run_jobs
-from ._experiment import SCALES as SCALES
-from ._experiment import Experiment as Experiment
-from ._experiment import ExperimentRow as ExperimentRow
-from ._experiment import FinishedRun as FinishedRun
-from ._experiment import Job as Job
-from ._experiment import Metric as Metric
-from ._experiment import Ordering as Ordering
-from ._experiment import Published as Published
-from ._experiment import Scale as Scale
-from ._figures import Figure as Figure
-from ._figures import Panel as Panel
-from ._figures import Panels as Panels
-from ._figures import Plot as Plot
-from ._figures import Series as Series
-from ._figures import Table as Table
-from ._figures import load_arrays as load_arrays
-from ._figures import save_arrays as save_arrays
-from ._registry import experiment_named as experiment_named
-from ._registry import experiments as experiments
-from ._runner import JobSpec as JobSpec
-from ._runner import Outcome as Outcome
-from ._runner import Run as Run
-from ._runner import StopRunError as StopRunError
-from ._runner import execute as execute
-from ._runner import finished_runs as finished_runs
-from ._runner import jobs_of as jobs_of
-from ._sweep import Parameter as Parameter
-from ._sweep import Sweep as Sweep
-from ._sweep import best as best
-from ._sweep import create_study as create_study
-from ._sweep import default_storage as default_storage
-from ._sweep import load_study as load_study
-from ._sweep import parse_parameter as parse_parameter
-from ._sweep import run_sweep as run_sweep
-from ._theory import Check as Check
-from ._theory import Row as Row
-from ._theory import classification as classification
+Each paper has a folder; the registry imports it when experiments are first looked up. The sub-packages stand in this
+order; each one imports only those before it, and no paper imports another.
+
+    lab       what an experiment is, the registry, engines, sweeps
+    classics  LeNet on digits, group convolutions on rotated digits
+    lrlc      low-rank local connectivity
+    soft      relaxed equivariance with continuous filters
+    relu      how ReLU networks encode symmetries
+    tvae      topographic autoencoders
+    theory    the classification of published networks, with a check of each row
+    demo      the four verbs on embedded digits
+"""
+
+from .demo import Demo as Demo
+from .demo import DemoNetwork as DemoNetwork
+from .demo import TurningDigits as TurningDigits
+from .demo import load_capsules as load_capsules
+from .demo import run_demo as run_demo
+from .demo import save_capsules as save_capsules
+from .demo import save_demo as save_demo
+from .demo import train_capsules as train_capsules
+from .lab import SCALES as SCALES
+from .lab import Cell as Cell
+from .lab import Comparison as Comparison
+from .lab import Experiment as Experiment
+from .lab import ExperimentRow as ExperimentRow
+from .lab import Figure as Figure
+from .lab import FinishedRun as FinishedRun
+from .lab import Job as Job
+from .lab import JobSpec as JobSpec
+from .lab import Metric as Metric
+from .lab import Ordering as Ordering
+from .lab import Outcome as Outcome
+from .lab import Panel as Panel
+from .lab import Panels as Panels
+from .lab import Parameter as Parameter
+from .lab import Plot as Plot
+from .lab import Published as Published
+from .lab import Run as Run
+from .lab import Scale as Scale
+from .lab import Series as Series
+from .lab import StopRunError as StopRunError
+from .lab import Sweep as Sweep
+from .lab import Table as Table
+from .lab import Verdict as Verdict
+from .lab import best as best
+from .lab import compare as compare
+from .lab import create_study as create_study
+from .lab import default_storage as default_storage
+from .lab import execute as execute
+from .lab import experiment_named as experiment_named
+from .lab import experiments as experiments
+from .lab import finished_runs as finished_runs
+from .lab import jobs_of as jobs_of
+from .lab import load_arrays as load_arrays
+from .lab import load_study as load_study
+from .lab import parse_parameter as parse_parameter
+from .lab import run_jobs as run_jobs
+from .lab import run_sweep as run_sweep
+from .lab import save_arrays as save_arrays
+from .lab import welch_confidence as welch_confidence
+from .theory import Check as Check
+from .theory import Row as Row
+from .theory import classification as classification

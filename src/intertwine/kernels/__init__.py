@@ -7,6 +7,8 @@ from ._cache import forget as forget
 from ._lattice import LatticeKernelBasis as LatticeKernelBasis
 from ._orbit_kernels import DoubleCoset as DoubleCoset
 from ._orbit_kernels import OrbitKernels as OrbitKernels
+from ._realizations import Realization as Realization
+from ._realizations import realizations as realizations
 from ._solve import solve as solve
 from ._sphere import SphereKernelBasis as SphereKernelBasis
 from ._steerable import Ring as Ring

@@ -1,15 +1,15 @@
-"""Pictures, tables and pages of what the other rooms compute."""
+"""Pictures, tables and pages of what the other rooms compute.
 
-from ._audit_page import audit_page as audit_page
-from ._audit_page import write_audit_page as write_audit_page
-from ._audit_table import audit_differences as audit_differences
-from ._audit_table import audit_table as audit_table
-from ._demo_page import demo_page as demo_page
-from ._demo_page import write_demo_page as write_demo_page
-from ._experiment_page import RunSummary as RunSummary
-from ._experiment_page import experiment_page as experiment_page
-from ._experiment_page import write_experiment_page as write_experiment_page
-from ._explore_server import Explorer as Explorer
+The files at the top are what tables and pages are made of. The sub-packages build on them, in this order; each one
+imports only those before it.
+
+    draw        figures as pictures: plots, panels of images, bases of kernels
+    experiment  published numbers against ours, for the terminal and as a page
+    audit       an audit, for the terminal and as a page
+    explore     the server, the workers and the pages of ``intertwine explore``
+    demo        the page of ``intertwine demo``
+"""
+
 from ._html import Block as Block
 from ._html import Column as Column
 from ._html import DataTable as DataTable
@@ -24,6 +24,16 @@ from ._html import Section as Section
 from ._html import TableCell as TableCell
 from ._html import page as page
 from ._html import write_page as write_page
-from ._kernel_plot import kernel_figure as kernel_figure
-from ._svg import inline_svg as inline_svg
-from ._table import comparison_table as comparison_table
+from .audit import audit_differences as audit_differences
+from .audit import audit_page as audit_page
+from .audit import audit_table as audit_table
+from .audit import write_audit_page as write_audit_page
+from .demo import demo_page as demo_page
+from .demo import write_demo_page as write_demo_page
+from .draw import inline_svg as inline_svg
+from .draw import kernel_figure as kernel_figure
+from .experiment import RunSummary as RunSummary
+from .experiment import comparison_table as comparison_table
+from .experiment import experiment_page as experiment_page
+from .experiment import write_experiment_page as write_experiment_page
+from .explore import Explorer as Explorer

@@ -32,6 +32,17 @@ def number(value: float, places: int, *, signed: bool = False) -> str:
     return text.replace("-", "−")
 
 
+def significant(value: float | None) -> str:
+    """Three significant digits, with a true minus sign; an empty text for None.
+
+    >>> significant(0.12345), significant(3.2e-7), significant(1.0), significant(None)
+    ('0.123', '3.2e−07', '1', '')
+    """
+    if value is None:
+        return ""
+    return "NaN" if math.isnan(value) else f"{value:.3g}".replace("-", "−")
+
+
 def written_places(values: Iterable[float]) -> int:
     """How many decimals it takes to write these numbers as they were given.
 

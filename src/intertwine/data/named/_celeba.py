@@ -9,14 +9,14 @@ from typing import Literal
 import torch
 
 from ...errors import InputError
-from .._class_folder import read_class_folder
-from .._class_tree import has_class_folders
 from .._image_data import ImageData
-from .._image_files import ImageFiles, UnreadableImageError, is_image, read_header
 from .._locate import first_with, not_found, places
 from .._registry import register_dataset
 from .._split import Split
-from .._tree import FileTree, open_tree
+from ..readers._class_folder import read_class_folder
+from ..readers._class_tree import has_class_folders
+from ..sources._image_files import ImageFiles, UnreadableImageError, is_image, read_header
+from ..sources._tree import FileTree, open_tree
 
 ATTRIBUTES, PARTITION = "list_attr_celeba.txt", "list_eval_partition.txt"
 IMAGES = ("img_align_celeba", "img_align_celeba.zip")
@@ -48,7 +48,7 @@ def celeba(
     must be fetched by hand, since the publisher asks to agree to terms.
     """
     if evaluate not in ("test", "val"):
-        raise InputError("celeba", expected="evaluate 'test' or 'val'", got=repr(evaluate), fix="Choose one.")
+        raise InputError("celeba", expected="evaluate 'test' or 'val'", got=repr(evaluate))
     candidates = places(folder, *_FOLDERS)
     found = first_with(candidates, ATTRIBUTES, PARTITION)
     if found is None:

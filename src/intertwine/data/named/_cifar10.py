@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from .._cifar import Cifar, files_wanted, read_cifar
 from .._download import Resource
 from .._image_data import ImageData
 from .._registry import register_dataset
+from ..readers._cifar import Cifar, files_wanted, read_cifar
 
 CIFAR10 = Cifar(
     "cifar10",

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Literal
 
 from ...errors import InputError
-from .._cifar import Cifar, files_wanted, read_cifar
 from .._download import Resource
 from .._image_data import ImageData
 from .._registry import register_dataset
+from ..readers._cifar import Cifar, files_wanted, read_cifar
 
 _FINE = """
 apple aquarium_fish baby bear beaver bed bee beetle bicycle bottle bowl boy bridge bus butterfly camel can castle
@@ -58,7 +58,7 @@ def cifar100(folder: Path | None, *, download: bool, labels: Literal["fine", "co
         labels: ``fine`` for the 100 classes, ``coarse`` for their 20 groups, which only the binary layout has.
     """
     if labels not in ("fine", "coarse"):
-        raise InputError("cifar100", expected="labels='fine' or 'coarse'", got=repr(labels), fix="Choose one.")
+        raise InputError("cifar100", expected="labels='fine' or 'coarse'", got=repr(labels))
     if labels == "fine":
         return read_cifar(CIFAR100, folder, download=download)
     return read_cifar(replace(CIFAR100, label=0, classes=COARSE), folder, download=download, binary_only=True)

@@ -10,8 +10,8 @@ import torch
 
 from .._image_data import ImageData
 from .._registry import register_dataset
-from .._source import TensorImages
 from .._split import Split
+from ..sources._source import TensorImages
 
 TRAIN = 1437
 """How many of the 1797 images are for training: the first four fifths. Neighbors are by the same writer, so the digits

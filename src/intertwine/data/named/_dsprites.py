@@ -13,15 +13,15 @@ import torch
 
 from ...errors import InputError
 from .._choose import held_out
-from .._factors import FactorGrid
 from .._image_data import ImageData
 from .._locate import first_with, not_found, places
-from .._npz import DAMAGE, load_array, open_npz
-from .._packed import PackedImages, read_packed
 from .._registry import register_dataset
-from .._source import ImageSource
 from .._split import Split
-from .._sprites import DSPRITES, SHAPES, SpriteImages
+from ..readers._npz import DAMAGE, load_array, open_npz
+from ..sources._factors import FactorGrid
+from ..sources._packed import PackedImages, read_packed
+from ..sources._source import ImageSource
+from ..sources._sprites import DSPRITES, SHAPES, SpriteImages
 
 ORIGINAL = "dsprites_ndarray_co1sh3sc6or40x32y32_64x64.npz"
 

@@ -9,8 +9,8 @@ import torch
 
 from .._image_data import ImageData
 from .._registry import register_dataset
-from .._source import TensorImages
 from .._split import Split
+from ..sources._source import TensorImages
 from ._digits import digits
 from ._mnist import MNIST, read_idx_dataset
 

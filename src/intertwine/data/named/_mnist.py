@@ -8,13 +8,13 @@ from pathlib import Path
 
 from ...errors import InputError
 from .._download import Resource, by_hand, fetch
-from .._idx import find_idx, read_idx
 from .._image_data import ImageData
-from .._labels import require_labels
 from .._locate import not_found, places
 from .._registry import register_dataset
-from .._source import TensorImages
 from .._split import Split
+from ..readers._idx import find_idx, read_idx
+from ..readers._labels import require_labels
+from ..sources._source import TensorImages
 
 TRAIN = "train-images-idx3-ubyte", "train-labels-idx1-ubyte"
 TEST = "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"

@@ -1,0 +1,5 @@
+"""Every dataset by its name or its path."""
+
+from ._load import load as load
+from ._names import describe as describe
+from ._names import names as names

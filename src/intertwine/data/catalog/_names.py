@@ -1,0 +1,52 @@
+"""The names of all datasets, and what is known about each without reading it."""
+
+from __future__ import annotations
+
+import pkgutil
+from difflib import get_close_matches
+from functools import cache
+from importlib import import_module
+
+from ..._checked import checked
+from ...errors import InputError
+from .. import named
+from .._registry import DATASETS, Registered
+
+
+def names() -> tuple[str, ...]:
+    """The names of all datasets.
+
+    >>> names()
+    ('celeba', 'cifar10', 'cifar100', 'digits', 'digits6-180', 'dsprites', ...)
+    """
+    _import_named()
+    return tuple(sorted(DATASETS))
+
+
+@checked
+def describe(name: str) -> Registered:
+    """What is known about a dataset without reading it: what it is, which files it wants where, its options.
+
+    >>> describe("mnist").options
+    ()
+    >>> print(describe("digits").files)
+    none; it comes with the package
+    """
+    if name not in names():
+        raise InputError(
+            "describe", expected=f"a dataset among {', '.join(names())}", got=repr(name), fix=suggestion(name)
+        )
+    return DATASETS[name]
+
+
+def suggestion(name: str) -> str:
+    """What somebody may have meant who wrote this name."""
+    near = get_close_matches(name, names(), n=1)
+    return f"Did you mean {near[0]!r}?" if near else "Correct the name or the path."
+
+
+@cache
+def _import_named() -> None:
+    """Import every file in ``named``; each registers its datasets."""
+    for module in pkgutil.iter_modules(named.__path__):
+        import_module(f"{named.__name__}.{module.name}")

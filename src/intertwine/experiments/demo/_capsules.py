@@ -1,0 +1,175 @@
+"""The topographic autoencoder of the demonstration: trained on turning digits, kept, and read again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils.data import Dataset
+
+from ..._checked import checked
+from ..._files import replace_file
+from ..._untrusted import read_json, read_tensors
+from ...data import DigitMotion, load
+from ...errors import InputError
+from ...models import TopographicVAE
+from ...train import TrainConfig, deterministic_loader, fit, seed_all
+
+SIZE = 16
+FRAMES = 9
+STEPS = 3000
+DIVERGENCE = 0.03  # weight of the divergence: less than 1 gives sharper pictures in a short training
+CAPSULES = 12
+_WEIGHTS, _ABOUT = "capsules.safetensors", "capsules.json"
+_WHO = "capsules"
+
+
+class _Steps:
+    """Tells how many steps are done."""
+
+    def __init__(self, told: Callable[[int], object]) -> None:
+        self._told = told
+
+    def rewind(self, step: int) -> None:
+        self._told(step)
+
+    def write(self, row: Mapping[str, Any]) -> None:
+        self._told(int(row["step"]))
+
+    def close(self) -> None:
+        pass
+
+
+class TurningDigits(Dataset[tuple[Tensor, Tensor]]):
+    """Embedded training digits that turn once around in nine frames, from any angle on; pixels in [0, 1].
+
+    An item is ``(frames, 1, height, width)`` and the digit.
+    """
+
+    def __init__(self) -> None:
+        # Normalized images are for classifiers: here pixels must be probabilities.
+        train = replace(load("digits", size=SIZE).train, normalization=None)
+        images, self.labels = train.as_tensors()
+        motion = DigitMotion(frames=FRAMES, mode="dual", color=False)
+        generator = torch.Generator().manual_seed(0)
+        turned = []
+        for image in images:  # all angles once, not at every step of the training
+            frames, about = motion(image, generator)
+            turned.append(frames.roll(int(about[0, 1]), 0))
+        self.upright = torch.stack(turned)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        return self.upright[index], self.labels[index]
+
+    def getitem_seeded(self, index: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """The sequence of this image, begun at an angle that is drawn."""
+        start = int(torch.randint(FRAMES, (), generator=generator))
+        return self.upright[index].roll(-start, 0), self.labels[index]
+
+    def of_digit(self, digit: int, *, number: int = 0) -> Tensor:
+        """The sequence of an image of this digit, upright at first; ``number`` chooses which.
+
+        >>> TurningDigits().of_digit(3).shape
+        torch.Size([9, 1, 16, 16])
+        """
+        own = (self.labels == digit).nonzero().flatten().tolist()
+        if not 0 <= number < len(own):
+            raise InputError(
+                _WHO,
+                expected=f"a digit from 0 to 9, and a number below {len(own)} of its images"
+                if own
+                else "a digit from 0 to 9",
+                got=f"number {number} of digit {digit}",
+            )
+        return self.upright[own[number]]
+
+
+def _loss(model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
+    out = model(batch[0])
+    return -(out.likelihood - DIVERGENCE * out.kl).mean()
+
+
+@checked
+def train_capsules(
+    folder: Path, *, steps: int = STEPS, progress: bool | None = None, told: Callable[[int], object] | None = None
+) -> TopographicVAE:
+    """Maximize log p(x|t) − 0.03 KL, the bound with a lighter divergence.
+
+    A finished training in the folder is not repeated.
+
+    Args:
+        folder: where the run is kept.
+        steps: of training, with 16 sequences each.
+        progress: whether to draw a progress bar.
+        told: called with the number of steps done, now and then.
+    """
+    seed_all(0)
+    sequences = TurningDigits()
+    model = TopographicVAE((1, SIZE, SIZE), capsules=CAPSULES, length=FRAMES, window=FRAMES)
+    fit(
+        model,
+        _loss,
+        deterministic_loader(sequences, 16, seed=0, shuffle=True),
+        TrainConfig(max_steps=steps, batch_size=16, optimizer="adam", lr=3e-3, schedule="cosine", log_every=20),
+        folder=folder,
+        loggers=() if told is None else (_Steps(told),),
+        progress=progress,
+    )
+    return model.eval()
+
+
+@checked
+def save_capsules(folder: Path, model: TopographicVAE, *, steps: int) -> None:
+    """Keep the network as ``capsules.safetensors`` with ``capsules.json``, each with an atomic write."""
+    from safetensors.torch import save
+
+    folder.mkdir(parents=True, exist_ok=True)
+    weights = {name: value.detach().contiguous() for name, value in model.state_dict().items()}
+    replace_file(folder / _WEIGHTS, save(weights))
+    about = {
+        "schema": 1,
+        "image": list(model.image),
+        "capsules": model.capsules,
+        "length": model.length,
+        "window": model.length,
+        "steps": steps,
+    }
+    replace_file(folder / _ABOUT, (json.dumps(about, indent=2) + "\n").encode())
+
+
+@checked
+def load_capsules(folder: Path) -> tuple[TopographicVAE, int] | None:
+    """The network that :func:`save_capsules` kept there and its steps; None if there is none.
+
+    >>> load_capsules(Path("no-such-folder"))
+    """
+    if not (folder / _ABOUT).is_file():
+        return None
+    try:
+        about = read_json(folder / _ABOUT)
+        if about["schema"] != 1:
+            raise ValueError(f"schema {about['schema']}")
+        image = tuple(int(n) for n in about["image"])
+        model = TopographicVAE(
+            image,  # type: ignore[arg-type]
+            capsules=int(about["capsules"]),
+            length=int(about["length"]),
+            window=int(about["window"]),
+        )
+        model.load_state_dict(read_tensors(folder / _WEIGHTS))
+        return model.eval(), int(about["steps"])
+    except (KeyError, TypeError, ValueError, RuntimeError, OSError) as error:
+        raise InputError(
+            str(folder / _ABOUT),
+            expected="the network of a demonstration, with capsules.safetensors beside it",
+            got=" ".join(str(error).split())[:200] or type(error).__name__,
+            fix="Run 'intertwine demo' again.",
+        ) from error

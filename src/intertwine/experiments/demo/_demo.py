@@ -1,0 +1,255 @@
+"""The demonstration: the four verbs on embedded digits, in minutes, with nothing to download.
+
+Impose: a plain network and one that commutes with quarter turns. Relax: a soft and a low-rank one. Learn: a topographic
+autoencoder that sees turning digits. Measure: all classifiers are audited, and the plain one is symmetrized.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..._checked import checked
+from ...data import AugmentedSplit, Split, load, random_rotation90
+from ...groups import Cyclic
+from ...measure import (
+    Audit,
+    accuracy,
+    audit,
+    filter_pairs,
+    invariance_error,
+    match,
+    symmetrize,
+    tune,
+)
+from ...models import GroupCNN, SimpleNet, SoftResNet, TopographicVAE, plain_cnn
+from ...relaxed import RelaxationTable, relaxation_penalty, relaxation_table
+from ...train import TrainConfig, deterministic_loader, fit, seed_all
+from ..lab._classifier import cross_entropy, hit_rate
+from ._capsules import DIVERGENCE, SIZE, STEPS, TurningDigits, save_capsules, train_capsules
+from ..lab._figures import Panel, Panels
+
+
+@checked
+@dataclass(frozen=True)
+class DemoNetwork:
+    """One trained classifier and what was found about it.
+
+    Attributes:
+        name: what it is called.
+        verb: impose, relax or measure.
+        about: one sentence.
+        weights: how many.
+        upright: accuracy on test digits as they are.
+        turned: accuracy on test digits turned by 90, 180 and 270 degrees.
+        error: invariance error under quarter turns.
+    """
+
+    name: str
+    verb: str
+    about: str
+    weights: int
+    upright: float
+    turned: float
+    error: float
+
+
+@checked
+@dataclass
+class Demo:
+    """Everything that the page of the demonstration shows."""
+
+    networks: list[DemoNetwork] = field(default_factory=list)
+    relaxation: dict[str, RelaxationTable] = field(default_factory=dict)
+    relaxation_before: dict[str, RelaxationTable] = field(default_factory=dict)
+    audits: dict[str, Audit] = field(default_factory=dict)
+    pictures: list[Panels] = field(default_factory=list)
+    capsules: TopographicVAE | None = None
+    capsule_steps: int = 0
+
+
+def _with_penalty(model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
+    return cross_entropy(model, batch) + 0.01 * relaxation_penalty(model)
+
+
+_NETWORKS: dict[str, tuple[str, str, Callable[[], nn.Module], Callable[..., Any], int]] = {
+    "plain": (
+        "impose",
+        "a convolutional network without any symmetry",
+        lambda: plain_cnn(1, 10, widths=(8, 12, 16)),
+        cross_entropy,
+        8,
+    ),
+    "augmented": (
+        "impose",
+        "the same network, shown digits turned by quarter turns at random",
+        lambda: plain_cnn(1, 10, widths=(8, 12, 16)),
+        cross_entropy,
+        12,
+    ),
+    "equivariant": (
+        "impose",
+        "every layer commutes with quarter turns, so its answer cannot change",
+        lambda: GroupCNN(Cyclic(4), 1, 10, widths=(4, 6, 8)),
+        cross_entropy,
+        8,
+    ),
+    "soft": (
+        "relax",
+        "begins between strict and free; how far is learned layer by layer",
+        lambda: SoftResNet(
+            1,
+            10,
+            samples=4,
+            rotation_softness=1.0,
+            learn=True,
+            sampling="grid",
+            width=6,
+            growth=1,
+            kernel_size=3,
+            hidden=8,
+        ),
+        _with_penalty,
+        6,
+    ),
+    "low-rank": (
+        "relax",
+        "filters may depend on the place, as mixtures of four",
+        lambda: SimpleNet(1, SIZE, 10, layer="low-rank", where=3, rank=4, width=12, strides=(2, 1, 1)),
+        cross_entropy,
+        8,
+    ),
+}
+
+
+@checked
+def run_demo(
+    folder: Path, *, progress: bool = True, say: Callable[[str], object] = lambda text: None, quick: bool = False
+) -> Demo:
+    """Train, audit and symmetrize; finished trainings in the folder are not repeated.
+
+    Args:
+        folder: where runs are kept.
+        progress: whether to draw progress bars.
+        say: told what is going on.
+        quick: one epoch each and few images, to see that everything runs.
+    """
+    data = load("digits", size=SIZE).normalized()
+    demo = Demo()
+    test = data.test.as_tensors()
+    looked = 30 if quick else 150
+    trained: dict[str, nn.Module] = {}
+    for name, (verb, about, build, loss, epochs) in _NETWORKS.items():
+        say(f"{verb}: {name}, {about}")
+        seed_all(0)
+        model = build()
+        if verb == "relax":
+            demo.relaxation_before[name] = relaxation_table(model)
+        shown = data.train.with_transform(random_rotation90) if name == "augmented" else data.train
+        _train(model, loss, shown, data.test, folder / name, 1 if quick else epochs, progress)
+        demo.networks.append(_looked_at(name, verb, about, model, test))
+        demo.audits[name] = audit(
+            model, (test[0][:looked], test[1][:looked]), "c4", name=name, data_name="digits, test images"
+        )
+        if verb == "relax":
+            demo.relaxation[name] = relaxation_table(model)
+        trained[name] = model
+    images = data.train.as_tensors()[0]
+    turned = torch.cat([images.rot90(k, (2, 3)) for k in range(4)])
+    for name, seen in (("plain", images), ("augmented", turned)):
+        say(f"measure: the {name} network, made symmetric")
+        twin = symmetrize(trained[name], seen, "c4")
+        about = f"the {name} network averaged over quarter turns, its channels matched"
+        demo.networks.append(_looked_at(f"{name}, symmetrized", "measure", about, twin.model, test))
+    say("measure: the augmented network, made symmetric and trained on within the symmetry")
+    final = tune(twin, data.train.as_tensors(), epochs=1 if quick else 4, lr=1e-2).model
+    about = "the last one, trained on for four epochs with its weights tied; it stays exactly symmetric"
+    demo.networks.append(_looked_at("augmented, symmetrized, tuned", "measure", about, final, test))
+    demo.pictures.append(_filters(trained["augmented"], turned))
+    say("learn: a topographic autoencoder of turning digits")
+    steps = 20 if quick else STEPS
+    demo.capsules = train_capsules(folder / "capsules", steps=steps, progress=progress)
+    demo.capsule_steps = steps
+    demo.pictures.append(_capsules(demo.capsules))
+    return demo
+
+
+@checked
+def save_demo(folder: Path, demo: Demo) -> None:
+    """Keep what ``intertwine explore`` shows: the network with capsules, and the audits under ``audits/``."""
+    if demo.capsules is not None:
+        save_capsules(folder, demo.capsules, steps=demo.capsule_steps)
+    for name, found in demo.audits.items():
+        found.save(folder / "audits" / name)
+
+
+def _train(
+    model: nn.Module,
+    loss: Callable[..., Any],
+    train: Split | AugmentedSplit,
+    test: Split,
+    folder: Path,
+    epochs: int,
+    progress: bool,
+) -> None:
+    config = TrainConfig(
+        epochs=epochs, batch_size=64, optimizer="adam", lr=1e-2, schedule="cosine", log_every=10, checkpoint_every=50
+    )
+    fit(
+        model,
+        loss,
+        deterministic_loader(train, 64, seed=0, shuffle=True),
+        config,
+        folder=folder,
+        val_loader=deterministic_loader(test, 360, seed=0, shuffle=False),
+        metrics={"accuracy": hit_rate},
+        progress=progress,
+    )
+    model.eval()
+
+
+def _looked_at(name: str, verb: str, about: str, model: nn.Module, test: tuple[Tensor, Tensor]) -> DemoNetwork:
+    images, labels = test
+    turned = [accuracy(model, (images.rot90(k, (2, 3)), labels)) for k in (1, 2, 3)]
+    return DemoNetwork(
+        name,
+        verb,
+        about,
+        sum(p.numel() for p in model.parameters()),
+        accuracy(model, test),
+        sum(turned) / 3,
+        invariance_error(model, images, "c4").mean,
+    )
+
+
+def _filters(model: nn.Module, images: Tensor) -> Panels:
+    """The first filters of a network beside their best partners among the turned ones."""
+    matching = match(model, images, "c4", constrained=False, max_images=500)
+    first = next(name for name, p in model.named_parameters() if p.dim() == 4)
+    own, moved = filter_pairs(model, matching, first)
+    rows = [("filters", [Panel(f[0]) for f in own[:8]]), ("turned, matched", [Panel(f[0]) for f in moved[:8]])]
+    caption = "In a group-convolutional network both rows would be the same."
+    return Panels("filters of the augmented network and their partners", rows, "diverging", caption)
+
+
+def _capsules(model: TopographicVAE) -> Panels:
+    """Digits that turn, and below each its first frame with the capsules rolled."""
+    digits = TurningDigits()
+    rows: list[tuple[str, list[Panel]]] = []
+    with torch.no_grad():
+        for digit in (4, 1, 2):
+            frames = digits.of_digit(digit)
+            t = model.latent(frames[None], generator=torch.Generator().manual_seed(0))
+            for title, images in ((f"a {digit} that turns", frames), ("rolled", model.traverse(t[:, 0])[0])):
+                rows.append((title, [Panel(image[0]) for image in images]))
+    caption = (
+        "Above: what was shown. Below: the capsules of the first frame, rolled by one place for each step and decoded: "
+        "the digit turns, though nobody said what turning is. Some digits come out better than others; "
+        f"in so short a training the divergence from the prior counts {DIVERGENCE:g} of what it should."
+    )
+    return Panels("rolling capsules", rows, "gray", caption)

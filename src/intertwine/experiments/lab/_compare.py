@@ -1,0 +1,112 @@
+"""Published against ours: means, spreads, and how sure a claimed ordering is."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ..._checked import checked
+from ._experiment import Experiment, Metric, Ordering, Published
+
+
+@checked
+@dataclass(frozen=True)
+class Cell:
+    """One metric of one row: what was published and what the seeds here gave."""
+
+    published: Published | None
+    values: tuple[float, ...]
+
+    @property
+    def mean(self) -> float | None:
+        """The mean over seeds."""
+        return statistics.fmean(self.values) if self.values else None
+
+    @property
+    def spread(self) -> float | None:
+        """The standard deviation over seeds, from two of them on."""
+        if len(self.values) < 2:
+            return None
+        return statistics.stdev(self.values) if all(map(math.isfinite, self.values)) else math.nan
+
+
+@checked
+@dataclass(frozen=True)
+class Verdict:
+    """Whether an ordering that the paper claims is seen here.
+
+    Attributes:
+        ordering: the claim.
+        holds: whether our means are ordered so; None without runs of both rows.
+        confidence: probability of the observed or a smaller difference if the two rows were equal (Welch's t-test,
+            one-sided in the claimed direction): 0.5 says nothing, 0.99 that the ordering is hardly chance. None with
+            fewer than two seeds of either row.
+        published: whether the published means themselves are ordered so; None where they are not both given.
+    """
+
+    ordering: Ordering
+    holds: bool | None
+    confidence: float | None
+    published: bool | None
+
+
+@checked
+@dataclass(frozen=True)
+class Comparison:
+    """The table of an experiment at one scale."""
+
+    cells: Mapping[tuple[str, str], Cell]
+    verdicts: tuple[Verdict, ...]
+
+
+@checked
+def compare(experiment: Experiment, runs: Mapping[str, Sequence[Mapping[str, float]]]) -> Comparison:
+    """Put the metrics of finished runs, by row, beside the published ones."""
+    cells = {
+        (row.name, metric.name): Cell(
+            row.published.get(metric.name),
+            tuple(run[metric.name] for run in runs.get(row.name, ()) if metric.name in run),
+        )
+        for row in experiment.rows
+        for metric in experiment.metrics
+    }
+    verdicts = tuple(
+        _verdict(
+            claim, experiment.metric(claim.metric), cells[claim.first, claim.metric], cells[claim.second, claim.metric]
+        )
+        for claim in experiment.orderings
+    )
+    return Comparison(cells, verdicts)
+
+
+def _verdict(claim: Ordering, metric: Metric, first: Cell, second: Cell) -> Verdict:
+    sign = 1.0 if metric.better == "higher" else -1.0
+    published = None
+    if first.published is not None and second.published is not None:
+        published = sign * (first.published.mean - second.published.mean) > 0
+    if first.mean is None or second.mean is None:
+        return Verdict(claim, None, None, published)
+    a, b = ([sign * value for value in cell.values] for cell in (first, second))
+    return Verdict(claim, sign * (first.mean - second.mean) > 0, welch_confidence(a, b), published)
+
+
+@checked
+def welch_confidence(larger: Sequence[float], smaller: Sequence[float]) -> float | None:
+    """One-sided Welch t-test that the first mean is the larger one: the distribution function at the observed t.
+
+    >>> round(welch_confidence([3.0, 3.1, 2.9], [1.0, 1.2, 0.8]), 4)
+    0.9997
+    """
+    n, m = len(larger), len(smaller)
+    if n < 2 or m < 2:
+        return None
+    difference = statistics.fmean(larger) - statistics.fmean(smaller)
+    u, v = statistics.variance(larger) / n, statistics.variance(smaller) / m
+    if u + v == 0:  # no spread at all: the difference is certain, or there is none
+        return 0.5 if difference == 0 else float(difference > 0)
+    freedom = (u + v) ** 2 / (u**2 / (n - 1) + v**2 / (m - 1))
+    from scipy.special import stdtr
+
+    return float(stdtr(freedom, difference / (u + v) ** 0.5))

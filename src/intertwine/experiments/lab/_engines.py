@@ -1,0 +1,146 @@
+"""Where jobs run: here, in processes on this machine, or on a Ray cluster. The results are the same."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import Any
+
+from ..._checked import checked
+from ...errors import InputError, MissingExtraError
+from ._runner import JobSpec, Outcome, execute, finished_record
+
+_RETRIES = 2
+
+
+@checked
+def run_jobs(
+    specs: Sequence[JobSpec],
+    *,
+    engine: str = "local",
+    workers: int = 1,
+    address: str | None = None,
+    progress: bool = False,
+) -> Iterator[Outcome]:
+    """Run the jobs and yield their outcomes as they come.
+
+    Args:
+        specs: what to run.
+        engine: ``local``, or ``ray`` (extra ``ray``).
+        workers: how many jobs run at a time; a single one runs in this process, several in their own processes.
+        address: of a Ray cluster; none starts Ray on this machine.
+        progress: whether a job that runs in this process draws progress bars.
+    """
+    if workers < 1:
+        raise InputError("run_jobs", expected="at least one worker", got=str(workers), fix="Use --workers 1.")
+    if engine == "ray":
+        yield from _on_ray(specs, workers, address)
+    elif engine == "local":
+        if workers == 1:
+            for spec in specs:
+                yield execute(spec, progress=progress)
+        else:
+            yield from _in_processes(specs, workers)
+    else:
+        raise InputError("run_jobs", expected="engine local or ray", got=repr(engine))
+
+
+def _in_processes(specs: Sequence[JobSpec], workers: int) -> Iterator[Outcome]:
+    """Each job in its own process, so that killing one does not end the others."""
+    threads = max(1, (os.cpu_count() or 1) // workers)
+    with ThreadPoolExecutor(workers) as pool:
+        waiting: set[Future[Outcome]] = {pool.submit(_in_process, spec, threads) for spec in specs}
+        try:
+            while waiting:
+                done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+                for future in done:
+                    yield future.result()
+        finally:
+            for future in waiting:
+                future.cancel()
+
+
+def _in_process(spec: JobSpec, threads: int) -> Outcome:
+    before = finished_record(spec)
+    if before is not None:
+        return execute(spec)
+    settings = {**os.environ, "OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
+    command = [sys.executable, "-P", "-m", "intertwine.experiments.lab._worker"]
+    done = subprocess.run(command, input=json.dumps(asdict(spec)), capture_output=True, text=True, env=settings)
+    try:
+        outcome = json.loads(done.stdout.splitlines()[-1])
+        return Outcome(spec, outcome["state"], outcome["metrics"], outcome["seconds"], outcome["error"])
+    except (IndexError, ValueError, KeyError):
+        reason = f"its process ended with code {done.returncode}"
+        if done.returncode < 0:
+            reason = f"its process was killed by signal {-done.returncode}"
+        tail = " ".join(done.stderr.split()[-40:])
+        return Outcome(spec, "failed", error=f"{reason}{': ' + tail if tail else ''}")
+
+
+def _on_ray(specs: Sequence[JobSpec], workers: int, address: str | None) -> Iterator[Outcome]:
+    """As Ray tasks. A task whose worker or machine is lost is run again and resumes from its checkpoint."""
+    with ray_session(workers, address) as ray:
+        task = ray.remote(num_cpus=1, max_retries=_RETRIES)(execute)
+        pending = {task.remote(spec): spec for spec in specs}
+        while pending:
+            (done,), _ = ray.wait(list(pending), num_returns=1)
+            spec = pending.pop(done)
+            try:
+                yield ray.get(done)
+            except ray.exceptions.RayError as error:
+                yield Outcome(spec, "failed", error=f"lost after {_RETRIES} retries: {str(error).splitlines()[0]}")
+
+
+@contextmanager
+def ray_session(workers: int, address: str | None) -> Iterator[Any]:
+    """Ray, connected to a cluster or started on this machine for the block."""
+    try:
+        import ray
+    except ImportError as error:
+        raise MissingExtraError(
+            "engine ray", expected="Ray", got="an installation without it", fix="pip install 'intertwine[ray]'."
+        ) from error
+    if ray.is_initialized():  # somebody else's session: use it and leave it
+        yield ray
+        return
+    if address is not None:
+        _require_reachable(address)
+    options: dict[str, Any] = {"address": address} if address else {"num_cpus": workers, "include_dashboard": False}
+    try:
+        ray.init(log_to_driver=False, logging_level=logging.ERROR, **options)
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        raise InputError(
+            "engine ray",
+            expected=f"a Ray cluster at {address}" if address else "to start Ray on this machine",
+            got=" ".join(str(error).split())[:200],
+            fix="Start it with 'ray start --head' and give its address, or leave out --address.",
+        ) from error
+    try:
+        yield ray
+    finally:
+        ray.shutdown()
+
+
+def _require_reachable(address: str) -> None:
+    """Knock before Ray does: Ray itself waits for minutes at a door where nobody lives."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not port.isdigit():
+        return  # a name such as "auto", which Ray resolves itself
+    try:
+        socket.create_connection((host, int(port)), timeout=10).close()
+    except OSError as error:
+        raise InputError(
+            "engine ray",
+            expected=f"a Ray cluster at {address}",
+            got=error.strerror or str(error),
+            fix="Start it with 'ray start --head' and give its address, or leave out --address.",
+        ) from error

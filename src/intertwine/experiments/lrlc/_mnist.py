@@ -1,0 +1,51 @@
+"""Low-rank local connectivity on digits, in their place and shifted.
+
+Digits in their place reward every layer that knows where it is: there a locally connected layer 3 beats a convolution.
+The rows ``shifted-...`` move each image by up to four pixels, once, for training and for testing: they stand for the
+paper's figure of shifted faces, for which no numbers are given.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from ..lab._experiment import Experiment, Ordering
+from ._figures import figures
+from ._run import PAPER, SMALL, SMOKE, run
+from ._table import METRICS, MOVED, TEST, published_rows, shifted_rows
+
+EXPERIMENT = Experiment(
+    name="lrlc-mnist",
+    title="Between convolution and local connection: digits, in place and shifted",
+    reference="Elsayed, Ramachandran, Shlens & Kornblith 2020, MNIST",
+    metrics=(*METRICS, MOVED),
+    rows=(*published_rows("mnist"), *shifted_rows()),
+    scales={
+        "smoke": {**SMOKE, "scaling": "symmetric"},
+        "small": {
+            **SMALL,
+            "data": "mnist",
+            "scaling": "symmetric",
+            "images": 2000,
+            "shift": 4,
+            "epochs": 25,
+            "batch_size": 64,
+            "validate_every": 25,
+        },
+        "paper": {**PAPER, "data": "mnist", "scaling": "symmetric", "shift": 4},
+    },
+    seeds={"smoke": 1, "small": 3, "paper": 10},
+    orderings=(
+        Ordering("shifted-input-l3", "shifted-lrlc-l3", TEST.name),
+        Ordering("shifted-lrlc-l3", "shifted-conv", TEST.name),
+        Ordering("shifted-conv", "shifted-lc-l3", TEST.name),
+        Ordering("lrlc-l3", "conv", TEST.name),
+        Ordering("lrlc-l3", "wide-l3", TEST.name),
+        Ordering("lrlc-l1", "lc-l1", TEST.name),
+        Ordering("lc-l3", "conv", TEST.name),
+    ),
+    run=partial(run, moved=True),
+    data={"smoke": "digits", "small": "mnist", "paper": "mnist"},
+    figures=figures,
+    watch="val_accuracy",
+)

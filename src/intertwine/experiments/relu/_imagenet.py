@@ -1,0 +1,167 @@
+"""Bökman & Kahl 2023, Tables 3 and 5: published ResNet-50s on ImageNet, at 224 and at 225 pixels.
+
+Nothing is trained. The images are class folders, ``imagenet/train/CLASS/*`` and ``imagenet/val/CLASS/*``, the weights
+files in ``weights/`` beside them, named as the rows say; both under ``--data``. At 224 pixels every layer with stride 2
+meets an even width and cannot commute with the mirror; at 225 none does.
+
+The rows with invariance loss, and those at 225, are of networks that the authors trained themselves. Here a row at 225
+is the network of 224 pixels looked at through larger images, unless a file of its own is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ...data import Normalization, load
+from ...errors import InputError
+from ...measure import gcnn_barrier, invariance_error, load_network, match, stride_artifacts
+from ...train import seed_all
+from ..lab._experiment import Experiment, ExperimentRow, Job, Metric, Ordering, Published
+
+ERROR = Metric("invariance_error", "", "lower", "‖Φ(x) − Φ(τx)‖ / mean norm, on training images")
+ACCURACY = Metric("accuracy", "", "higher", "share of validation images that are classified correctly")
+MOVED = Metric("flip_accuracy", "", "higher", "the same for the network with mirrored filters")
+HALF_PLAIN = Metric("half_without_repair", "", "higher", "accuracy of the average with its matched mirror image")
+HALF = Metric("half", "", "higher", "the same after REPAIR")
+BARRIER_PLAIN = Metric("gcnn_barrier_without_repair", "", "lower", "relative loss of accuracy, without REPAIR")
+BARRIER = Metric("gcnn_barrier", "", "lower", "relative loss of accuracy, after REPAIR")
+STRIDES = Metric("layers_that_cannot_commute", "", "lower", "layers whose stride does not fit the size of the image")
+METRICS = (BARRIER, BARRIER_PLAIN, ERROR, ACCURACY, MOVED, HALF_PLAIN, HALF, STRIDES)
+
+# Title, file, size; then invariance error, accuracy, flip accuracy, halfway without and with REPAIR, both barriers.
+_TABLE: dict[str, tuple[str, str, int, tuple[float, ...]]] = {
+    "new": ("torchvision, new", "resnet50-new.pth", 224, (0.284, 0.803, 0.803, 0.731, 0.759, 0.0893, 0.0545)),
+    "old": ("torchvision, old", "resnet50-old.pth", 224, (0.228, 0.761, 0.746, 0.718, 0.725, 0.0467, 0.0384)),
+    "old-inv": ("old, invariance loss", "resnet50-inv.pth", 224, (0.0695, 0.754, 0.745, 0.745, 0.745, 0.00636, 0.0054)),
+    "old-225": ("old, 225 pixels", "resnet50-225.pth", 225, (0.162, 0.764, 0.764, 0.714, 0.722, 0.0657, 0.0558)),
+    "old-inv-225": (
+        "old, invariance loss, 225 pixels",
+        "resnet50-inv-225.pth",
+        225,
+        (0.00235, 0.744, 0.745, 0.744, 0.744, 9.4e-5, 6.72e-5),
+    ),
+    "byol": ("BYOL", "resnet50-byol.pth", 224, (0.292, 0.704, 0.712, 0.573, 0.624, 0.19, 0.118)),
+    "dino": ("DINO", "resnet50-dino.pth", 224, (0.169, 0.753, 0.744, 0.611, 0.624, 0.184, 0.166)),
+    "moco": ("MoCo v3", "resnet50-moco.pth", 224, (0.16, 0.746, 0.735, 0.64, 0.681, 0.136, 0.0805)),
+    "simsiam": ("SimSiam", "resnet50-simsiam.pth", 224, (0.174, 0.683, 0.667, 0.505, 0.593, 0.252, 0.121)),
+    "simsiam-225": (
+        "SimSiam, 225 pixels",
+        "resnet50-simsiam-225.pth",
+        225,
+        (0.113, 0.68, 0.68, 0.535, 0.611, 0.213, 0.103),
+    ),
+}
+_ORDER = (ERROR, ACCURACY, MOVED, HALF_PLAIN, HALF, BARRIER_PLAIN, BARRIER)
+IMAGENET = Normalization((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+
+
+def run(job: Job) -> Mapping[str, float]:
+    """Load one network; match it with its mirror image and merge the two."""
+    wanted = job.settings
+    seed_all(job.seed)
+    weights = _weights(job)
+    options = {} if wanted["classes"] is None else {"num_classes": wanted["classes"]}
+    model = load_network(f"timm:{wanted['network']}", weights=weights, options=options).model.eval()
+    images, test = _images(job)
+    free = match(model, images, "hflip", constrained=False, batch_size=wanted["batch_size"])
+    found = gcnn_barrier(model, images, "hflip", test, matching=free, batch_size=wanted["batch_size"])
+    size = images.shape[-1]
+    return {
+        ERROR.name: invariance_error(model, images, "hflip", batch_size=wanted["batch_size"]).mean,
+        ACCURACY.name: found.plain.first,
+        MOVED.name: found.plain.second,
+        HALF_PLAIN.name: found.plain.merged,
+        HALF.name: found.repaired.merged,
+        BARRIER_PLAIN.name: found.plain.relative,
+        BARRIER.name: found.repaired.relative,
+        STRIDES.name: len(stride_artifacts(model, (3, size, size), "hflip").artifacts),
+    }
+
+
+def _weights(job: Job) -> Path | None:
+    if job.settings["network"] != "resnet50":
+        return None  # the smallest scale looks at a small network that nobody trained
+    folder = (job.data or Path()) / "weights"
+    path = folder / job.settings["file"]
+    if not path.exists():
+        raise InputError(
+            f"experiment {job.experiment}, row {job.row}",
+            expected=f"weights of a ResNet-50 in {path}",
+            got="no such file",
+            fix="Copy the published file there; torch files of tensors and safetensors are read.",
+        )
+    return path
+
+
+def _images(job: Job) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    """Training images to match on, test images and labels to score on."""
+    wanted: Mapping[str, Any] = job.settings
+    options: dict[str, Any] = {"folder": job.data, "download": job.download, "size": wanted["size"] + wanted["more"]}
+    if wanted["data"] == "imagenet":
+        options |= {"channels": 3, "bicubic": True, "crop_ratio": 0.875}
+    data = load(wanted["data"], **options)
+    order = torch.randperm(len(data.train), generator=torch.Generator().manual_seed(0))[: wanted["matched_images"]]
+    test = data.test if wanted["test_images"] is None else data.test.subset(wanted["test_images"])
+    scale = IMAGENET if data.shape[0] == 3 else Normalization((0.5,), (0.5,))
+    images = data.train.select(order).normalized(scale).as_tensors()[0]
+    pictures, labels = test.normalized(scale).as_tensors()
+    return images.expand(-1, 3, -1, -1), (pictures.expand(-1, 3, -1, -1), labels)
+
+
+EXPERIMENT = Experiment(
+    name="relu-imagenet",
+    title="Published ResNets and the mirror: even and odd sizes",
+    reference="Bökman & Kahl 2023, Tables 3 and 5, ImageNet",
+    metrics=METRICS,
+    rows=tuple(
+        ExperimentRow(
+            name,
+            title,
+            {"file": file, "more": size - 224},
+            {metric.name: Published(value) for metric, value in zip(_ORDER, values, strict=True)},
+        )
+        for name, (title, file, size, values) in _TABLE.items()
+    ),
+    scales={
+        "smoke": {
+            "data": "digits",
+            "network": "test_resnet",
+            "classes": 10,
+            "size": 32,
+            "matched_images": 20,
+            "test_images": 40,
+            "batch_size": 20,
+        },
+        "small": {
+            "data": "imagenet",
+            "network": "resnet50",
+            "classes": None,
+            "size": 224,
+            "matched_images": 500,
+            "test_images": 1000,
+            "batch_size": 50,
+        },
+        "paper": {
+            "data": "imagenet",
+            "network": "resnet50",
+            "classes": None,
+            "size": 224,
+            "matched_images": 5000,
+            "test_images": None,
+            "batch_size": 200,
+        },
+    },
+    seeds={"smoke": 1, "small": 1, "paper": 1},
+    orderings=(
+        Ordering("old-inv", "old", BARRIER.name),
+        Ordering("old-inv-225", "old-225", BARRIER.name),
+        Ordering("old", "byol", BARRIER.name),
+    ),
+    run=run,
+    data={"smoke": "digits", "small": "imagenet", "paper": "imagenet"},
+)

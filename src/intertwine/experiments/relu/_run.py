@@ -1,0 +1,167 @@
+"""Bökman & Kahl, "Investigating how ReLU-networks encode symmetries", NeurIPS 2023: what its experiments share.
+
+Networks on CIFAR-10 that were trained with mirrored images, with a loss for invariance, or with the mirror built in;
+and how far each is from a group-convolutional network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ...data import ImageData, Normalization, Split, compose, load, random_crop, random_flip
+from ...measure import invariance_loss
+from ...models import GVGG11, VGG11
+from ...train import TrainConfig, deterministic_loader, fit, seed_all
+from ..lab._experiment import Job
+
+CIFAR = Normalization(
+    tuple(v / 255 for v in (125.307, 122.961, 113.8575)), tuple(v / 255 for v in (51.5865, 50.847, 51.255))
+)
+
+# How each kind is trained: mirrored layers, mirrored training images, weight of the invariance loss, from which share
+# of training on.
+KINDS: dict[str, tuple[str, int, bool, float, float]] = {
+    "cnn": ("CNN", 0, True, 0.0, 0.0),
+    "cnn-plain": ("CNN without mirrored images", 0, False, 0.0, 0.0),
+    "cnn-inv": ("CNN, invariance loss", 0, True, 1.0, 0.0),
+    "cnn-late": ("CNN, late invariance loss", 0, True, 1.0, 0.2),
+    "gcnn": ("GCNN", 8, True, 0.0, 0.0),
+    "pgcnn": ("PGCNN, two mirrored layers", 2, True, 0.0, 0.0),
+    "pgcnn-late": ("PGCNN, late invariance loss", 2, True, 1.0, 0.2),
+}
+
+SMOKE: dict[str, Any] = {
+    "data": "digits",
+    "size": 32,
+    "images": 200,
+    "width": 0.0625,
+    "epochs": 1,
+    "warmup_share": 0.05,
+    "batch_size": 50,
+    "optimizer": "adam",
+    "lr": 2e-3,
+    "weight_decay": 0.0,
+    "matched_images": 100,
+}
+SMALL: dict[str, Any] = {
+    **SMOKE,
+    "data": "cifar10",
+    "images": 20_000,
+    "width": 0.25,
+    "epochs": 10,
+    "batch_size": 50,
+    "lr": 1e-3,
+    "matched_images": 2000,
+}
+PAPER: dict[str, Any] = {
+    **SMOKE,
+    "data": "cifar10",
+    "images": None,
+    "width": 1.0,
+    "epochs": 100,
+    "batch_size": 500,
+    "optimizer": "sgd",
+    "lr": 0.08,
+    "weight_decay": 5e-4,
+    "matched_images": 5000,
+}
+
+
+class Counted(nn.Module):
+    """A network that counts its training steps, so that a loss may change in the course of training.
+
+    The count is saved and resumed with the weights.
+    """
+
+    steps: Tensor
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+        self.register_buffer("steps", torch.zeros((), dtype=torch.int64))
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.network(x.contiguous(memory_format=torch.channels_last))  # the faster layout for training
+        return out
+
+
+def loss_of(weight: float, after: int) -> Callable[[nn.Module, tuple[Tensor, Tensor]], Tensor]:
+    """Cross-entropy, and from step ``after`` on the invariance loss with this weight."""
+
+    def loss(model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
+        images, labels = batch
+        counted = next(m for m in model.modules() if isinstance(m, Counted))
+        logits = model(images)
+        value = nn.functional.cross_entropy(logits, labels)
+        if weight and int(counted.steps) >= after:
+            value = value + weight * invariance_loss(model, images, "hflip", base=logits)
+        counted.steps += 1
+        return value
+
+    return loss
+
+
+def prepared(job: Job) -> ImageData:
+    """Images of the right size, normalized with the constants of the paper's code."""
+    wanted = job.settings
+    data = load(wanted["data"], folder=job.data, download=job.download)
+    if data.shape[1] != wanted["size"]:
+        data = data.resized(wanted["size"])
+    train = data.train.in_memory()
+    if wanted["images"] is not None and wanted["images"] < len(train):
+        train = train.subset(wanted["images"], seed=0)
+    scale = CIFAR if data.shape[0] == 3 else Normalization((0.5,) * data.shape[0], (0.5,) * data.shape[0])
+    return ImageData(data.name, train.normalized(scale), data.test.in_memory().normalized(scale), origin=data.origin)
+
+
+def trained(job: Job, data: ImageData, kind: str, *, seed: int) -> VGG11:
+    """Train a network of this kind, and return it with all filters written out."""
+    _, mirrored, flipped, weight, share = KINDS[kind]
+    wanted = job.settings
+    seed_all(seed)
+    shape, classes = data.shape, len(data.classes)
+    network: VGG11 | GVGG11 = (
+        GVGG11(shape[0], classes, width=wanted["width"], mirrored=mirrored)
+        if mirrored
+        else VGG11(shape[0], classes, width=wanted["width"])
+    )
+    model = Counted(network)
+    crop = partial(random_crop, padding=4)
+    augmented = data.train.with_transform(compose(random_flip, crop) if flipped else crop)
+    batches = deterministic_loader(augmented, wanted["batch_size"], seed=seed, shuffle=True)
+    steps = wanted["epochs"] * len(batches)
+    config = TrainConfig(
+        epochs=wanted["epochs"],
+        batch_size=wanted["batch_size"],
+        optimizer=wanted["optimizer"],
+        lr=wanted["lr"],
+        weight_decay=wanted["weight_decay"],
+        schedule="linear",
+        warmup_steps=round(wanted["warmup_share"] * steps),
+        seed=seed,
+        log_every=50,
+        checkpoint_every=200,
+    )
+    fit(
+        model,
+        loss_of(weight, round(share * steps)),
+        batches,
+        config,
+        folder=job.folder / "fit",
+        loggers=job.loggers(),
+        about={"row": job.row, "kind": kind, "data": data.origin, **wanted},
+        progress=job.progress,
+    )
+    model.eval()
+    return network.to_plain() if isinstance(network, GVGG11) else network
+
+
+def some(split: Split, count: int, seed: int) -> tuple[Tensor, Tensor]:
+    """Some images of a split, not augmented, and their labels."""
+    order = torch.randperm(len(split), generator=torch.Generator().manual_seed(seed))[:count]
+    return split.batch(order)

@@ -1,0 +1,184 @@
+"""Bökman & Kahl 2023, Table 2: seven kinds of VGG11 and how far each is from a GCNN."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from ...measure import Matching, filter_pairs, gcnn_barrier, invariance_error, match
+from ...models import GVGG11, VGG11
+from ..lab._experiment import Experiment, ExperimentRow, FinishedRun, Job, Metric, Ordering, Published
+from ..lab._figures import Figure, Panel, Panels, Table, load_arrays, save_arrays
+from ._run import KINDS, PAPER, SMALL, SMOKE, prepared, some, trained
+
+ACCURACY = Metric("accuracy", "", "higher", "share of test images that are classified correctly")
+ERROR = Metric("invariance_error", "", "lower", "‖Φ(x) − Φ(τx)‖ / mean norm, on training images")
+BARRIER = Metric("gcnn_barrier", "", "lower", "relative loss of accuracy of ½(Φ + PΦ̂), after REPAIR; 0 for a GCNN")
+PLAIN = Metric("gcnn_barrier_without_repair", "", "lower", "the same without REPAIR", beside=BARRIER.name)
+MOVED = Metric(
+    "flip_accuracy",
+    "",
+    "higher",
+    "the same of the network with mirrored filters, on images as they are",
+    beside=ACCURACY.name,
+)
+CONSTRAINED = Metric(
+    "gcnn_barrier_involution",
+    "",
+    "lower",
+    "the barrier with partners that must be pairs, after REPAIR",
+    beside=BARRIER.name,
+)
+IDENTITY = Metric(
+    "gcnn_barrier_unmatched", "", "lower", "control: every channel its own partner, after REPAIR", beside=BARRIER.name
+)
+PAIRED = Metric("order_two_or_less", "", "higher", "share of channels on cycles of length 1 or 2 of the matching")
+FOUND = Metric(
+    "partners_found", "", "higher", "GCNN only: share of live channels matched with the partner that is built in"
+)
+FOUND_PAIRS = Metric(
+    "partners_found_involution", "", "higher", "the same with partners that must be pairs", beside=FOUND.name
+)
+PARAMETERS = Metric("parameters", "", "lower", "number of trained weights")
+
+# Accuracy, invariance error and barrier, each with its standard deviation over 18 to 24 runs.
+_TABLE: dict[str, tuple[tuple[float, float], ...]] = {
+    "cnn": ((0.901, 0.0021), (0.282, 0.018), (0.0400, 0.0049)),
+    "cnn-plain": ((0.879, 0.0018), (0.410, 0.040), (0.0498, 0.0061)),
+    "cnn-inv": ((0.892, 0.0023), (0.0628, 0.0067), (0.00190, 0.00089)),
+    "cnn-late": ((0.902, 0.0028), (0.126, 0.016), (0.0133, 0.0028)),
+    "gcnn": ((0.899, 0.0025), (1.34e-6, 1.5e-7), (8.92e-4, 1.6e-3)),
+    "pgcnn": ((0.902, 0.0037), (0.274, 0.020), (0.0309, 0.0078)),
+    "pgcnn-late": ((0.915, 0.0023), (0.124, 0.015), (0.00756, 0.0018)),
+}
+
+
+def run(job: Job) -> Mapping[str, float]:
+    """Train one network; match it with its mirror image and merge the two."""
+    data = prepared(job)
+    model = trained(job, data, job.settings["kind"], seed=job.seed)
+    images, _ = some(data.train, job.settings["matched_images"], job.seed)
+    test = data.test.as_tensors()
+    free = match(model, images, "hflip", constrained=False)
+    found = gcnn_barrier(model, images, "hflip", test, matching=free)
+    paired = match(model, images, "hflip", constrained=True)
+    pairs = gcnn_barrier(model, images, "hflip", test, matching=paired)
+    still = match(model, images, "hflip", method="identity")
+    unmatched = gcnn_barrier(model, images, "hflip", test, matching=still)
+    orders = free.order_histogram()
+    _keep(job, model, free, orders)
+    short = sum(count for counts in orders.values() for order, count in counts.items() if order <= 2)
+    whole = sum(count for counts in orders.values() for count in counts.values())
+    return {
+        ACCURACY.name: found.plain.first,
+        ERROR.name: invariance_error(model, images, "hflip").mean,
+        BARRIER.name: found.repaired.relative,
+        PLAIN.name: found.plain.relative,
+        MOVED.name: found.plain.second,
+        CONSTRAINED.name: pairs.repaired.relative,
+        IDENTITY.name: unmatched.repaired.relative,
+        PAIRED.name: short / whole,
+        PARAMETERS.name: _parameters(job),
+        **({FOUND.name: _found(job, free), FOUND_PAIRS.name: _found(job, paired)} if job.row == "gcnn" else {}),
+    }
+
+
+def _parameters(job: Job) -> int:
+    mirrored, width = KINDS[job.settings["kind"]][1], job.settings["width"]
+    with torch.device("meta"):
+        network = GVGG11(width=width, mirrored=mirrored) if mirrored else VGG11(width=width)
+    return sum(p.numel() for p in network.parameters())
+
+
+def _found(job: Job, matching: Matching) -> float:
+    """The share of channels, alive as their partners are, that the matching pairs as the network was built."""
+    built = GVGG11(width=job.settings["width"]).partners()
+    hits = [
+        (matching.permutations[1][group.name] == partner)[
+            ~matching.dead[group.name] & ~matching.dead[group.name][partner]
+        ]
+        for group, partner in zip(matching.graph.groups, built, strict=True)
+    ]
+    return float(torch.cat(hits).double().mean())
+
+
+def _keep(job: Job, model: torch.nn.Module, matching: Matching, orders: Mapping[str, Mapping[int, int]]) -> None:
+    first = next(name for name, p in model.named_parameters() if p.dim() == 4)
+    own, moved = filter_pairs(model, matching, first)
+    arrays: dict[str, Tensor] = {"filters": own[:16], "moved": moved[:16]}
+    for name, counts in orders.items():
+        table = torch.zeros(max(counts), dtype=torch.int64)
+        for order, count in counts.items():
+            table[order - 1] = count
+        arrays[f"orders/{name}"] = table
+    save_arrays(job.folder, arrays)
+
+
+def figures(runs: Sequence[FinishedRun]) -> list[Figure]:
+    """Filters of the first layer beside their matched partners, and the orders of the matching, by row."""
+    pictures: list[Figure] = []
+    lines: list[list[str | float | int | None]] = []
+    most = 6
+    for kind, (title, *_) in KINDS.items():
+        own = sorted((run for run in runs if run.row == kind), key=lambda run: run.seed)
+        arrays = load_arrays(own[0].folder) if own else {}
+        if not arrays:
+            continue
+        top = float(torch.maximum(arrays["filters"].abs().max(), arrays["moved"].abs().max())) or 1.0
+
+        def row(filters: Tensor, top: float = top) -> list[Panel]:
+            gray = filters.shape[1] != 3
+            return [Panel(f.mean(0) / top if gray else 0.5 + 0.5 * f / top) for f in filters]
+
+        pictures.append(
+            Panels(
+                f"{title}: filters of the first layer",
+                [("filters", row(arrays["filters"])), ("mirrored, matched", row(arrays["moved"]))],
+                "gray",
+                "In a group-convolutional network both rows are the same.",
+            )
+        )
+        for name, counts in arrays.items():
+            if name.startswith("orders/"):
+                values = counts.tolist()
+                shown = [values[k] if k < len(values) else 0 for k in range(most)]
+                lines.append([title, name.removeprefix("orders/"), *shown, sum(values[most:])])
+    if not lines:
+        return pictures
+    columns = ["network", "layer", *(f"order {k}" for k in range(1, most + 1)), "more"]
+    caption = "Channels by the length of their cycle in the unconstrained matching: 1 and 2 are what a mirror allows."
+    return [*pictures, Table("orders of matched channels", columns, lines, caption)]
+
+
+EXPERIMENT = Experiment(
+    name="relu-symmetry",
+    title="How far from a group-convolutional network?",
+    reference="Bökman & Kahl 2023, Table 2, CIFAR-10",
+    metrics=(BARRIER, ACCURACY, ERROR, PLAIN, MOVED, CONSTRAINED, IDENTITY, PAIRED, FOUND, FOUND_PAIRS, PARAMETERS),
+    rows=tuple(
+        ExperimentRow(
+            kind,
+            title,
+            {"kind": kind},
+            {metric.name: Published(*_TABLE[kind][k], 18) for k, metric in enumerate((ACCURACY, ERROR, BARRIER))},
+        )
+        for kind, (title, *_) in KINDS.items()
+    ),
+    scales={"smoke": SMOKE, "small": SMALL, "paper": PAPER},
+    seeds={"smoke": 1, "small": 3, "paper": 24},
+    orderings=(
+        Ordering("cnn-inv", "cnn", BARRIER.name),
+        Ordering("cnn-late", "cnn", BARRIER.name),
+        Ordering("cnn", "cnn-plain", BARRIER.name),
+        Ordering("gcnn", "cnn", BARRIER.name),
+        Ordering("cnn-inv", "cnn", ERROR.name),
+        Ordering("cnn-late", "cnn", ERROR.name),
+        Ordering("cnn", "cnn-plain", ERROR.name),
+        Ordering("gcnn", "cnn-inv", ERROR.name),
+    ),
+    run=run,
+    data={"smoke": "digits", "small": "cifar10", "paper": "cifar10"},
+    figures=figures,
+)

@@ -1,0 +1,50 @@
+"""Soft equivariance on CIFAR-100, as it is and augmented.
+
+Rows ``augmented-...`` mirror and shift images in training. Rows with many samples are long at the small scale:
+``--only`` chooses rows.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from ..lab._experiment import Experiment, Ordering
+from ._figures import figures
+from ._run import METRICS, PAPER, REFERENCE, SMALL, SMOKE, run
+from ._table import GROUPS, TEST, published_rows
+
+ROWS = (
+    *published_rows("cifar100", tuple(GROUPS)),
+    *published_rows("cifar100+", tuple(GROUPS), prefix="augmented-", note="augmented: "),
+)
+_DATA: dict[str, Any] = {
+    "data": "cifar100",
+    "mean": [0.49137, 0.48235, 0.44667],
+    "std": [0.24706, 0.24353, 0.26157],
+}
+
+EXPERIMENT = Experiment(
+    name="soft-cifar100",
+    title="Between strict and free: pictures of a hundred classes",
+    reference=f"{REFERENCE}, tables 2 and 4, CIFAR-100",
+    metrics=METRICS,
+    rows=ROWS,
+    scales={"smoke": SMOKE, "small": {**SMALL, **_DATA, "images": 20_000}, "paper": {**PAPER, **_DATA}},
+    seeds={"smoke": 1, "small": 1, "paper": 3},
+    orderings=(
+        Ordering("t2-soft", "t2-strict", TEST.name),
+        Ordering("t2-strict", "se2-4-strict", TEST.name),
+        Ordering("se2-4-partial", "se2-4-strict", TEST.name),
+        Ordering("se2-4-soft", "se2-4-partial", TEST.name),
+        Ordering("se2-4-lambda-5", "se2-4-soft", TEST.name),
+        Ordering("se2-8-soft", "se2-8-partial", TEST.name),
+        Ordering("se2-16-soft", "se2-16-partial", TEST.name),
+        Ordering("augmented-t2-soft", "augmented-t2-strict", TEST.name),
+        Ordering("augmented-se2-8-soft", "augmented-se2-8-partial", TEST.name),
+    ),
+    run=run,
+    data={"smoke": "digits", "small": "cifar100", "paper": "cifar100"},
+    figures=partial(figures, ROWS),
+    watch="val_accuracy",
+)

@@ -1,0 +1,69 @@
+"""How free should a network be? Accuracy against the domain frequency ω'.
+
+Rows ``so2-...`` relax the rotations of a network with four of them, rows ``t2-...`` the translations of one without. In
+the paper's figure 4, which gives no numbers, accuracy rises from ω' = 0, has its maximum inside, and falls. Where the
+maximum lies depends on the kernel network: the shapes compare, the places do not. With ω' = 0, ``t2-0`` can be what the
+strict network of the table can be, but starts with smoother kernels, because first weights are drawn the smaller the
+more coordinates there are; ``so2-0`` also draws new samples in each layer, which the strict one of the table does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..lab._experiment import Experiment, ExperimentRow, FinishedRun, Ordering, Published
+from ..lab._figures import Figure, Plot, Series
+from ._figures import banks
+from ._run import METRICS, PAPER, REFERENCE, SMALL, SMOKE, run
+from ._table import RUNS, TEST, relaxation
+
+FREQUENCIES = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0)
+_TITLES = {"so2": "SE(2)/4, ω' of rotations", "t2": "T(2), ω' of translations"}
+
+
+def _row(group: str, frequency: float) -> ExperimentRow:
+    relaxed = "rotation" if group == "so2" else "translation"
+    settings = {**relaxation("soft", 4 if group == "so2" else 1), relaxed: frequency, "augment": False}
+    published = {TEST.name: Published(81.80, 0.48, RUNS)} if (group, frequency) == ("t2", 0) else {}
+    return ExperimentRow(f"{group}-{frequency:g}", f"{_TITLES[group]} = {frequency:g}", settings, published)
+
+
+ROWS = tuple(_row(group, frequency) for group in _TITLES for frequency in FREQUENCIES)
+
+
+def figures(runs: Sequence[FinishedRun]) -> list[Figure]:
+    """Accuracy against ω' for both groups, and a bank of filters."""
+    series = []
+    for group, title in _TITLES.items():
+        points: list[tuple[float, list[float]]] = []
+        for frequency in FREQUENCIES:
+            values = [found.metrics[TEST.name] for found in runs if found.row == f"{group}-{frequency:g}"]
+            if values:
+                points.append((frequency, values))
+        if points:
+            series.append(Series(title, points))
+    caption = "At ω' = 0 the network is strict. The published curves rise to a maximum and fall."
+    plots: list[Figure] = [Plot("Accuracy against ω'", "ω'", "test accuracy, %", series, caption)] if series else []
+    free = [found for found in runs if found.row == "so2-1"] or list(runs)
+    return plots + banks(ROWS, free)
+
+
+EXPERIMENT = Experiment(
+    name="soft-frequency",
+    title="Between strict and free: how far",
+    reference=f"{REFERENCE}, figure 4, CIFAR-10",
+    metrics=METRICS,
+    rows=ROWS,
+    scales={"smoke": SMOKE, "small": SMALL, "paper": PAPER},
+    seeds={"smoke": 1, "small": 3, "paper": 3},
+    orderings=(
+        Ordering("so2-1", "so2-0", TEST.name),
+        Ordering("so2-1", "so2-4", TEST.name),
+        Ordering("t2-0.5", "t2-0", TEST.name),
+        Ordering("t2-0.5", "t2-4", TEST.name),
+    ),
+    run=run,
+    data={"smoke": "digits", "small": "cifar10", "paper": "cifar10"},
+    figures=figures,
+    watch="val_accuracy",
+)

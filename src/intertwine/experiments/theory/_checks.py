@@ -1,0 +1,250 @@
+"""Live checks of the classification: kernels counted from characters, maps held against elements of the group."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import conv2d, conv3d, pad
+
+from ..._checked import checked
+from ...groups import SO2, SO3, CompactLieGroup, FiniteGroup, LieGroup, Representation, degree_of
+from ...kernels import LatticeKernelBasis, SphereKernelBasis, SteerableKernelBasis, solve
+from ...spaces import FieldType, Grid, HomogeneousSpace, Motion, Sphere
+
+SAMPLED = 0.01
+"""Largest relative error, under random motions of smooth fields, of filters that are sampled at the taps."""
+
+
+@checked
+@dataclass(frozen=True)
+class Check:
+    """What one live instance of a row showed.
+
+    Attributes:
+        instance: the field types.
+        dim: the number of kernels found.
+        mackey: the number predicted from characters.
+        wider_dim: the number found for a larger filter or another band limit.
+        wider_mackey: the number predicted for that.
+        residual: the largest violation of the kernel constraint.
+        error: how far the map is from commuting with a motion of the lattice on a random field, relative to its output.
+        random_error: the largest such error under random elements of the row's own group, on a smooth field.
+        bound: what ``random_error`` may be: rounding, or the sampling of the filter.
+    """
+
+    instance: str
+    dim: int
+    mackey: int
+    wider_dim: int
+    wider_mackey: int
+    residual: float
+    error: float
+    random_error: float
+    bound: float = 1e-10
+
+    @property
+    def passed(self) -> bool:
+        """Whether the numbers of kernels agree and the errors are within their bounds."""
+        counted = self.dim == self.mackey > 0 and self.wider_dim == self.wider_mackey
+        return counted and max(self.residual, self.error) < 1e-10 and self.random_error < self.bound
+
+
+def on_a_grid(space: Grid, rho1: Representation, rho2: Representation, rotation: int | Tensor) -> Callable[[], Check]:
+    """A random filter: on a periodic random field, moved by one step and by a rotation that keeps the lattice; and on a
+    smooth field, moved by random elements of the group.
+    """
+
+    def check() -> Check:
+        in_type, out_type = space.field(rho1), space.field(rho2)
+        size = 5 if space.dimension == 2 else 3
+        basis = solve(in_type, out_type, kernel_size=size)
+        random = torch.Generator().manual_seed(0)
+        filters = basis.filters(basis.combine(torch.randn(basis.dim, dtype=torch.float64, generator=random)))
+        f = torch.randn(1, rho1.dim, *[9] * space.dimension, dtype=torch.float64, generator=random)
+        convolve = conv2d if space.dimension == 2 else conv3d
+
+        def layer(f: Tensor) -> Tensor:
+            return convolve(pad(f, (size // 2,) * (2 * space.dimension), mode="circular"), filters)
+
+        g = Motion(torch.tensor([1.0] + [0.0] * (space.dimension - 1), dtype=torch.float64), rotation)
+        moved = layer(in_type.transform(f, g)), out_type.transform(layer(f), g)
+        wider = size + 2
+        options: dict[str, Any] = {} if space.exact else {"band_limit": 3 if space.dimension == 2 else 2}
+        other = solve(in_type, out_type, kernel_size=wider, **options)
+        return Check(
+            _instance(in_type, out_type),
+            *(basis.dim, count(basis), other.dim, count(other)),
+            basis.residual,
+            _difference(*moved),
+            max(random_error(space, rho1, rho2, filters, random) for _ in range(8)),
+            1e-10 if space.exact else SAMPLED,
+        )
+
+    return check
+
+
+def count(basis: LatticeKernelBasis | SteerableKernelBasis) -> int:
+    """The number of kernels from characters alone: the mean over the group of χ1 χ2 χ, χ that of functions on the taps.
+
+    For a sampled group the functions are the harmonics of the band limit on each ring, of which the character is known
+    in closed form.
+    """
+    group, rho1, rho2 = basis.group, basis.in_type.rho, basis.out_type.rho
+    if isinstance(group, FiniteGroup):
+        g, weights = group.elements, torch.full((group.order,), 1 / group.order, dtype=torch.float64)
+    elif isinstance(group, CompactLieGroup):
+        most = max(ring.band_limit for ring in basis.rings) if isinstance(basis, SteerableKernelBasis) else 0
+        g, weights = group.haar_quadrature(degree_of(rho1) + degree_of(rho2) + most)
+    both = weights * rho1.character(g) * rho2.character(g)
+    if isinstance(basis, LatticeKernelBasis):
+        taps = basis.coordinates
+        fixed = (basis.space.matrices(g) @ taps.T - taps.T).abs().amax(1) < 1e-9
+        return round(float((both * fixed.sum(1)).sum()))
+    motions = basis.space.action(g)
+    by_degree = [round(float((both * _harmonic_character(motions, j)).sum())) for j in range(1 + _most(basis))]
+    return sum(sum(by_degree[: ring.band_limit + 1]) for ring in basis.rings)
+
+
+def _most(basis: SteerableKernelBasis) -> int:
+    return max(ring.band_limit for ring in basis.rings)
+
+
+def _harmonic_character(m: Tensor, degree: int) -> Tensor:
+    """The trace of orthogonal matrices on the harmonics of one degree, from their angles of rotation."""
+    n = m.shape[-1]
+    det = torch.linalg.det(m)
+    if n == 2:
+        angle = torch.atan2(m[..., 1, 0], m[..., 0, 0])
+        turned = 2 * (degree * angle).cos() if degree else torch.ones_like(angle)
+        return torch.where(det > 0, turned, 0.0 if degree else 1.0)
+    trace = torch.einsum("...ii->...", m) * det  # an improper rotation is -1 times a proper one
+    angle = ((trace - 1) / 2).clamp(-1, 1).acos()
+    turned = 1 + 2 * torch.stack([(k * angle).cos() for k in range(1, degree + 1)]).sum(0) if degree else det * det
+    return turned * det**degree
+
+
+def random_error(
+    space: Grid, rho1: Representation, rho2: Representation, filters: Tensor, random: torch.Generator
+) -> float:
+    """Under one random motion, on a sum of Gaussians of width 2, which has values everywhere: nothing is interpolated.
+
+    Where the group keeps the lattice its translations are those of the lattice, elsewhere any.
+    """
+    d = space.dimension
+    taps = space.coordinates(filters.shape[2:]).reshape(-1, d) @ space.lattice_basis.T
+    kernel = filters.flatten(2)
+
+    def normal(*shape: int) -> Tensor:
+        return torch.randn(*shape, dtype=torch.float64, generator=random)
+
+    centers, values, points = 3 * normal(12, d), normal(rho1.dim, 12), 3 * normal(40, d)
+
+    def field(x: Tensor) -> Tensor:
+        return torch.exp(-torch.cdist(x.reshape(-1, d), centers).square() / 8).unflatten(0, x.shape[:-1]) @ values.T
+
+    h = space.stabilizer
+    if isinstance(h, FiniteGroup):
+        r: int | Tensor = int(torch.randint(h.order, (), generator=random))
+    elif isinstance(h, LieGroup):
+        r = h.sample(1, random)[0]
+    steps = 2 * normal(d)
+    t = space.lattice_basis @ (steps.round() if space.exact else steps)
+    turn = space.action(r)
+
+    def back(x: Tensor) -> Tensor:
+        return (x - t) @ turn  # the inverse of an orthogonal matrix is its transpose
+
+    of_moved = torch.einsum("ijk,pkj->pi", kernel, field(back(points[:, None] + taps)) @ rho1(r).T)
+    moved = torch.einsum("ijk,pkj->pi", kernel, field(back(points)[:, None] + taps)) @ rho2(r).T
+    return _difference(of_moved, moved)
+
+
+def on_the_sphere(rho1: Representation, rho2: Representation) -> Callable[[], Check]:
+    """A random kernel on a random band-limited field, applied in the spectrum and rotated by random rotations."""
+
+    def check() -> Check:
+        space = Sphere()
+        in_type, out_type = space.field(rho1), space.field(rho2)
+        basis = solve(in_type, out_type, band_limit=6)
+        other = solve(in_type, out_type, band_limit=9)
+        random = torch.Generator().manual_seed(0)
+        grid = space.grid("gauss-legendre", band_limit=6)
+        noise = torch.randn(rho1.dim, *grid.shape, dtype=torch.float64, generator=random)
+        f = in_type.transform(noise, SO3().identity, grid=grid)  # analysis and synthesis cut the noise to the band
+        weights = torch.randn(basis.dim, dtype=torch.float64, generator=random)
+
+        def error(g: Tensor) -> float:
+            left = basis.apply(weights, in_type.transform(f, g, grid=grid), grid)
+            return _difference(left, out_type.transform(basis.apply(weights, f, grid), g, grid=grid))
+
+        about_z = SO3().from_euler(2 * torch.pi / grid.shape[1], 0.0, 0.0)  # takes the samples to the samples
+        return Check(
+            _instance(in_type, out_type),
+            *(basis.dim, _count_spins(basis), other.dim, _count_spins(other)),
+            basis.residual,
+            error(about_z),
+            max(error(g) for g in SO3().sample(4, random)),
+        )
+
+    return check
+
+
+def _count_spins(basis: SphereKernelBasis) -> int:
+    """Σ_l m1(l) m2(l), m(l) the mean over rotations about the axis of the character of rho times that of degree l."""
+    rho1, rho2 = basis.in_type.rho, basis.out_type.rho
+    g, weights = SO2().haar_quadrature(max(map(degree_of, (rho1, rho2))) + basis.band_limit)
+    angle = torch.atan2(g[:, 1, 0], g[:, 0, 0])
+    total, character = 0, torch.ones_like(angle)
+    for l in range(basis.band_limit + 1):
+        character = character + 2 * (l * angle).cos() if l else character
+        m1, m2 = (round(float((weights * rho.character(g) * character).sum())) for rho in (rho1, rho2))
+        total += m1 * m2
+    return total
+
+
+def on_cosets(group: FiniteGroup, subgroup: FiniteGroup, rho: Representation) -> Callable[[], Check]:
+    """A random map between fields on the cosets, moved by every element."""
+
+    def check() -> Check:
+        field = HomogeneousSpace(group, subgroup).field(rho)
+        basis = solve(field, field)
+        doubled = field.space.field(rho + rho)
+        other = solve(field, doubled)
+        random = torch.Generator().manual_seed(0)
+        kappa = basis.combine(torch.randn(basis.dim, dtype=torch.float64, generator=random))
+        f = torch.randn(rho.dim, basis.points, dtype=torch.float64, generator=random)
+        errors = [
+            _difference(basis.correlate(kappa, field.transform(f, g)), field.transform(basis.correlate(kappa, f), g))
+            for g in range(group.order)
+        ]
+        counts = [_count_maps(group, field, out) for out in (field, doubled)]
+        return Check(
+            _instance(field, field),
+            basis.dim,
+            counts[0],
+            other.dim,
+            counts[1],
+            basis.residual,
+            max(errors),
+            max(errors),
+        )
+
+    return check
+
+
+def _count_maps(group: FiniteGroup, in_type: FieldType, out_type: FieldType) -> int:
+    """The mean over the group of the product of the characters of the two spaces of fields."""
+    traces = [[float(t.induced(g).trace()) for g in range(group.order)] for t in (in_type, out_type)]
+    return round(sum(a * b for a, b in zip(*traces, strict=True)) / group.order)
+
+
+def _instance(in_type: FieldType, out_type: FieldType) -> str:
+    return f"{in_type.rho.name} → {out_type.rho.name} on {in_type.space.name}"
+
+
+def _difference(left: Tensor, right: Tensor) -> float:
+    return float((left - right).norm() / right.norm())

@@ -1,0 +1,146 @@
+"""The classification of published equivariant networks by (G, H, ρ), each row with the class here that builds it.
+
+A row that this package can build carries an instance: a function that makes two field types, solves for the kernels,
+counts them from characters, and measures whether the map they define commutes with the group: with motions of the
+lattice, and with random elements of the row's own group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from ..._checked import checked
+from ...groups import O2, SO2, SO3, Cyclic, Dihedral, Octahedral, Symmetric
+from ...kernels import KernelBasis, LatticeKernelBasis, SphereKernelBasis, SteerableKernelBasis
+from ...spaces import Grid2d, Grid3d
+from ._checks import Check as Check
+from ._checks import on_a_grid, on_cosets, on_the_sphere
+
+
+@checked
+@dataclass(frozen=True)
+class Row:
+    """One kind of network: features that are fields of type ρ on G/H.
+
+    Attributes:
+        group: G.
+        stabilizer: H.
+        base: the homogeneous space G/H.
+        rho: the representation of H in which the features live.
+        who: the publications.
+        builder: the class here that builds its kernels, or why there is none.
+        check: makes and measures one instance; None for a row that cannot be built here.
+    """
+
+    group: str
+    stabilizer: str
+    base: str
+    rho: str
+    who: str
+    builder: str
+    check: Callable[[], Check] | None
+
+
+LATTICE, STEERABLE = LatticeKernelBasis.__name__, SteerableKernelBasis.__name__
+SPHERE, FINITE = SphereKernelBasis.__name__, KernelBasis.__name__
+
+
+def classification() -> tuple[Row, ...]:
+    """The table: appendix D of Cohen, Geiger & Weiler (2019) and some of what came after."""
+    return (*_on_the_plane(), *_in_space(), *_on_the_sphere(), *_on_finite_sets())
+
+
+def _on_the_plane() -> list[Row]:
+    c1, c4, d4, d6, c8 = Cyclic(1), Cyclic(4), Dihedral(4), Dihedral(6), Cyclic(8)
+    so2, o2 = SO2(), O2()
+    square, mirrored, hexagonal, ring = Grid2d(c4), Grid2d(d4), Grid2d(d6, lattice="hexagonal"), Grid2d(c8)
+    quarter = so2.from_angle(torch.pi / 2)
+    steerable_in = c4.irrep(1) + c4.quotient(c4.subgroup([2]))
+    frequencies = so2.irrep(0) + so2.irrep(1)
+    any_o2 = o2.irrep(0, -1) + o2.irrep(2)
+    turns = "Zhou et al. 2017; Bekkers et al. 2018; Weiler et al. 2018"
+    return [
+        Row(
+            "Z²", "{e}", "Z²", "trivial", "LeCun et al. 1990", LATTICE, on_a_grid(Grid2d(c1), c1.trivial, c1.trivial, 0)
+        ),
+        Row(
+            *("p4, p4m", "C4, D4", "Z²", "regular", "Cohen & Welling 2016; Dieleman et al. 2016", LATTICE),
+            on_a_grid(mirrored, d4.regular, d4.regular, 5),
+        ),
+        Row(
+            *("p4, p4m", "C4, D4", "Z²", "any", "Cohen & Welling 2017", LATTICE),
+            on_a_grid(square, steerable_in, c4.irrep(1) + c4.irrep(2), 1),
+        ),
+        Row(
+            *("p6, p6m", "C6, D6", "hexagonal", "regular", "Hoogeboom et al. 2018", f"{LATTICE} (hexagonal)"),
+            on_a_grid(hexagonal, d6.regular, d6.regular, 7),
+        ),
+        Row(*("R²⋊C_N", "C_N", "R²", "regular", turns, STEERABLE), on_a_grid(ring, c8.regular, c8.regular, 2)),
+        Row(
+            *("R²⋊C_N", "C_N", "R²", "vector", "Marcos et al. 2017", STEERABLE),
+            on_a_grid(ring, c8.irrep(1), c8.irrep(1), 2),
+        ),
+        Row(
+            *("SE(2)", "SO(2)", "R²", "irreducible", "Worrall et al. 2017", STEERABLE),
+            on_a_grid(Grid2d(so2), frequencies, so2.irrep(1) + so2.irrep(2), quarter),
+        ),
+        Row(
+            *("E(2)", "O(2), subgroups", "R²", "any", "Weiler & Cesa 2019", STEERABLE),
+            on_a_grid(Grid2d(o2), any_o2, o2.irrep(1) + o2.irrep(0), quarter),
+        ),
+        Row(
+            *("R²⋊R⁺", "R⁺", "R²", "regular"),
+            "Worrall & Welling 2019; Ghosh & Gupta 2019; Sosnovik et al. 2020",
+            "not built: R⁺ is not compact",
+            None,
+        ),
+    ]
+
+
+def _in_space() -> list[Row]:
+    o, so3 = Octahedral(), SO3()
+    degrees = so3.irrep(0) + so3.irrep(1)
+    quarter = so3.exp(torch.tensor([0.0, 0.0, torch.pi / 2], dtype=torch.float64)).round()
+    fields_of_tensors = "Thomas et al. 2018; Weiler et al. 2018; Kondor 2018; Anderson et al. 2019"
+    return [
+        Row(
+            *("Z³⋊O", "O, subgroups", "Z³", "regular", "Winkels & Cohen 2018; Worrall & Brostow 2018", LATTICE),
+            on_a_grid(Grid3d(o), o.regular, o.trivial, 7),
+        ),
+        Row(
+            *("SE(3)", "SO(3)", "R³", "irreducible", fields_of_tensors, STEERABLE),
+            on_a_grid(Grid3d(so3), degrees, degrees + so3.irrep(2), quarter),
+        ),
+    ]
+
+
+def _on_the_sphere() -> list[Row]:
+    so2 = SO2()
+    regular = so2.irrep(0) + so2.irrep(1) + so2.irrep(2)  # functions on SO(2) below frequency 3
+    return [
+        Row(
+            *("SO(3)", "SO(2)", "S²", "trivial", "Esteves et al. 2018; Perraudin et al. 2018", SPHERE),
+            on_the_sphere(so2.trivial, so2.trivial),
+        ),
+        Row(
+            *("SO(3)", "SO(2)", "S²", "regular", "Cohen et al. 2018", f"{SPHERE} (band-limited)"),
+            on_the_sphere(so2.trivial, regular),
+        ),
+        Row(
+            *("SO(3)", "SO(2)", "S²", "irreducible", "Kondor et al. 2018; Esteves et al. 2020", SPHERE),
+            on_the_sphere(so2.irrep(0) + so2.irrep(1), so2.irrep(1) + so2.irrep(2)),
+        ),
+    ]
+
+
+def _on_finite_sets() -> list[Row]:
+    s4 = Symmetric(4)
+    point = s4.subgroup(elements=[g for g in range(s4.order) if "3" not in s4.label(g)])
+    edges = (s4.quotient(point) @ s4.quotient(point)).restrict(s4.whole)  # an adjacency matrix, as one fiber
+    return [
+        Row(*("S_n", "S_{n-1}", "a set", "trivial", "Zaheer et al. 2017", FINITE), on_cosets(s4, point, point.trivial)),
+        Row(*("S_n", "S_n", "a point", "pairs (graphs)", "Maron et al. 2019", FINITE), on_cosets(s4, s4.whole, edges)),
+    ]

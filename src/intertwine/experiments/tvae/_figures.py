@@ -1,0 +1,42 @@
+"""What rolling the capsules shows, as figures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ..lab._experiment import FinishedRun
+from ..lab._figures import Figure, Panel, Panels, load_arrays
+
+
+def traversal_figures(runs: Sequence[FinishedRun], titles: Mapping[str, str]) -> list[Figure]:
+    """For each row, from its first seed: sequences, their reconstructions, and the first frame, moved."""
+    figures: list[Figure] = []
+    for row, title in titles.items():
+        own = sorted((run for run in runs if run.row == row), key=lambda run: run.seed)
+        arrays = load_arrays(own[0].folder) if own else {}
+        if not arrays:
+            continue
+        held = set(arrays["held_out"].tolist())
+        lines = []
+        for factor in dict.fromkeys(name.partition("/")[0] for name in arrays if "/" in name):
+            for kind, label in (
+                ("input", f"{factor}: input"),
+                ("reconstruction", "reconstructed"),
+                ("traversal", "first frame, moved"),
+            ):
+                frames = arrays[f"{factor}/{kind}"]
+                panels = [
+                    Panel(frame[0] if len(frame) == 1 else frame.clamp(0, 1), quiet=kind == "input" and k in held)
+                    for k, frame in enumerate(frames)
+                ]
+                lines.append((label, panels))
+        figures.append(
+            Panels(
+                f"{title}: what rolling the capsules shows",
+                lines,
+                "gray",
+                "Grayed frames had no share in the latents of the first frame.",
+                shared=True,
+            )
+        )
+    return figures

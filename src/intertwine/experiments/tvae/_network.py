@@ -1,0 +1,91 @@
+"""The network of a row, its latents, and latents drawn from its prior."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ...groups import FiniteGroup, parse_finite
+from ...models import VAE, NotCyclicWarning, TopographicVAE
+from ...topographic import CayleyTopology, OffsetTopology, sample_topographic, shifting, stationary
+
+Network = VAE | TopographicVAE
+
+Moving = Callable[[Tensor], Tensor | None]
+"""The labels of sequences ``(batch, time, ...)`` to the elements that move them, None where the group has one
+generator."""
+
+
+def not_told(labels: Tensor) -> None:
+    """All sequences move by the only generator."""
+
+
+def group_of(settings: Mapping[str, Any]) -> FiniteGroup:
+    """The places of a capsule: a cycle of ``length`` places, or a product of such cycles, one for each of ``axes``."""
+    return parse_finite(" x ".join([f"C{settings['length']}"] * settings.get("axes", 1)))
+
+
+def topology_of(settings: Mapping[str, Any]) -> OffsetTopology | None:
+    """From ``kind``, the ``window`` as a share of the frames, ``width`` and ``band``; None for the plain VAE.
+
+    A window of less than one frame is one frame; a width of None is as wide as the window.
+    """
+    if settings["kind"] == "vae":
+        return None
+    window = max(1, round(settings["window"] * settings["frames"]))
+    if settings["kind"] == "shifting":
+        return shifting(window, band=settings["band"])
+    return stationary(window, window if settings["width"] is None else settings["width"])
+
+
+def build(settings: Mapping[str, Any], image: tuple[int, int, int]) -> Network:
+    """The network of a row."""
+    options: dict[str, Any] = {"capsules": settings["capsules"], "group": group_of(settings)}
+    topology = topology_of(settings)
+    if topology is None:
+        return VAE(image, **options)
+    return TopographicVAE(image, **options, topology=topology, shift=settings["shift"], eps=settings["eps"])
+
+
+def prior_sampler(
+    settings: Mapping[str, Any], sequences: int, moving: Tensor | None = None
+) -> Callable[[torch.Generator], Tensor]:
+    """Draws latents from the prior of a row's network."""
+    neighbors, group = topology_of(settings), group_of(settings)
+    time, capsules = settings["frames"], settings["capsules"]
+
+    def sample(generator: torch.Generator) -> Tensor:
+        if neighbors is None:
+            return torch.randn(sequences, time, capsules, group.order, generator=generator)
+        return sample_topographic(
+            CayleyTopology(group, group.generators[0] if moving is None else moving, neighbors),
+            sequences=sequences,
+            time=time,
+            capsules=capsules,
+            length=group.order,
+            shift=settings["shift"],
+            eps=settings["eps"],
+            generator=generator,
+        )
+
+    return sample
+
+
+@torch.no_grad()
+def latents_of(model: Network, frames: Tensor, *, seed: int, moving: Tensor | None = None) -> Tensor:
+    """t of sequences, some at a time, drawn from the seed."""
+    generator = torch.Generator().manual_seed(seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotCyclicWarning)
+        parts = in_parts(frames, moving, 32)
+        return torch.cat([model.latent(part, moving=own, generator=generator) for part, own in parts])
+
+
+def in_parts(frames: Tensor, moving: Tensor | None, size: int) -> list[tuple[Tensor, Tensor | None]]:
+    """Some sequences at a time, with what moves them."""
+    parts = frames.split(size)
+    return list(zip(parts, [None] * len(parts) if moving is None else moving.split(size), strict=True))

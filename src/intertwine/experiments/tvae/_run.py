@@ -1,0 +1,127 @@
+"""One row: train its network, and measure it with its nulls."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils.data import Dataset
+
+from ...measure import capsule_equivariance_error
+from ...models import NotCyclicWarning, VAEOutput
+from ...train import TrainConfig, deterministic_loader, fit, seed_all
+from ..lab._experiment import Job
+from ..lab._figures import save_arrays
+from ._measure import held_out, likelihoods, measured, traversal_gap
+from ._metrics import ERROR, ERROR_CENTERED, gap_of
+from ._network import Moving, Network, build, latents_of, not_told, prior_sampler
+
+
+def train(job: Job, model: nn.Module, sequences: Dataset[Any], moving: Moving = not_told) -> None:
+    """Maximize the ELBO."""
+    wanted = job.settings
+    config = TrainConfig(
+        max_steps=wanted["steps"],
+        batch_size=wanted["batch_size"],
+        optimizer=wanted["optimizer"],
+        lr=wanted["lr"],
+        momentum=0.9,
+        schedule="constant",
+        seed=job.seed,
+        log_every=50,
+        checkpoint_every=500,
+    )
+    batches = deterministic_loader(sequences, wanted["batch_size"], seed=job.seed, shuffle=True)
+    with warnings.catch_warnings():
+        # Positions jump from the last value to the first; the published topology is cyclic all the same.
+        warnings.simplefilter("ignore", NotCyclicWarning)
+        fit(
+            model,
+            partial(negative_elbo, moving=moving),
+            batches,
+            config,
+            folder=job.folder / "fit",
+            loggers=job.loggers(),
+            about={"row": job.row, **wanted},
+            progress=job.progress,
+        )
+
+
+def negative_elbo(
+    model: nn.Module, batch: tuple[Tensor, Tensor], *, moving: Moving = not_told
+) -> tuple[Tensor, dict[str, float]]:
+    """The loss, and its parts."""
+    frames, labels = batch
+    out: VAEOutput = model(frames, moving=moving(labels))
+    parts = {"reconstruction": float(-out.likelihood.detach().mean()), "kl": float(out.kl.detach().mean())}
+    return -out.elbo, parts
+
+
+def run_row(
+    job: Job,
+    image: tuple[int, int, int],
+    sequences: Dataset[Any],
+    looked_at: Mapping[str, tuple[Tensor, Tensor]],
+    *,
+    moving: Moving = not_told,
+    correlate: Callable[[str, Tensor, Tensor], dict[str, float]] = lambda factor, t, labels: {},
+    probe: Callable[[Network], dict[str, float]] = lambda model: {},
+) -> dict[str, float]:
+    """Train the network of a row and measure it on the sequences of each factor, with the nulls.
+
+    Args:
+        job: the run.
+        image: shape of a frame.
+        sequences: to learn from.
+        looked_at: by factor, frames and labels to measure on.
+        moving: labels to the elements by which sequences move.
+        correlate: the factor, latents and labels to further metrics, measured on trained, untrained and prior latents.
+        probe: a network to further metrics, measured on the trained and the untrained one.
+    """
+    seed_all(job.seed)
+    model = build(job.settings, image)
+    untrained = deepcopy(model).eval()
+    train(job, model, sequences, moving)
+    model.eval()
+    frames = torch.cat([x for x, _ in looked_at.values()])
+    elements = moving(torch.cat([labels for _, labels in looked_at.values()]))
+    few = slice(job.settings["likelihood_sequences"])
+    found: dict[str, float] = {}
+    for network, suffix in ((model, ""), (untrained, "_untrained")):
+        own = measured(network, frames, latents_of(network, frames, seed=job.seed, moving=elements), elements)
+        own |= likelihoods(network, frames[few], seed=job.seed, moving=None if elements is None else elements[few])
+        own |= probe(network)
+        for factor, (x, labels) in looked_at.items():
+            t = latents_of(network, x, seed=job.seed, moving=moving(labels))
+            own[gap_of(factor)] = traversal_gap(network, x, t, moving(labels))
+            own |= correlate(factor, t, labels)
+        found |= {f"{name}{suffix}": value for name, value in own.items()}
+    prior = prior_sampler(job.settings, len(frames), elements)(torch.Generator().manual_seed(job.seed))
+    for metric, centered in ((ERROR, False), (ERROR_CENTERED, True)):
+        error = capsule_equivariance_error(prior, centered=centered, group=model.group, moving=elements)
+        found[f"{metric.name}_prior"] = error.mean
+    for (factor, (_, labels)), t in zip(
+        looked_at.items(), prior.split([len(x) for x, _ in looked_at.values()]), strict=True
+    ):
+        found |= {f"{name}_prior": value for name, value in correlate(factor, t, labels).items()}
+    _keep_pictures(job, model, looked_at, moving)
+    return found
+
+
+@torch.no_grad()
+def _keep_pictures(job: Job, model: Network, looked_at: Mapping[str, tuple[Tensor, Tensor]], moving: Moving) -> None:
+    arrays: dict[str, Tensor] = {}
+    for factor, (x, labels) in looked_at.items():
+        elements = moving(labels[:1])
+        t = latents_of(model, x[:1], seed=job.seed, moving=elements)
+        arrays[f"{factor}/input"] = x[0]
+        arrays[f"{factor}/reconstruction"] = model.pictures(t)[0]
+        s = None if elements is None else int(elements)
+        arrays[f"{factor}/traversal"] = model.traverse(t[:, 0], x.shape[1], moving=s)[0]
+    arrays["held_out"] = torch.tensor(held_out(model, int(job.settings["frames"])), dtype=torch.int64)
+    save_arrays(job.folder, arrays)

@@ -1,0 +1,247 @@
+"""The page of an audit: what was measured, where the symmetry is lost, and how to read it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+from torch import Tensor
+
+from ... import __version__
+from ..._checked import checked
+from ...experiments import Figure, Panel, Panels, Plot, Series, Table
+from ...measure import METRICS, Audit, Gate, Reading
+from .._html import Block, Column, DataTable, Facts, LayerPicker, Note, Prose, Section, TableCell, page, write_page
+from .._numbers import duration, significant
+from ..draw._blocks import figure_blocks
+from ._layers import audit_layers, first_filters
+from ._text import LAYER_METRICS, interval, layer_lines, layer_metrics, metric_title
+
+Judged = Sequence[tuple[Gate, Reading, bool]]
+
+
+@checked
+def audit_page(audit: Audit, judged: Judged = ()) -> str:
+    """The page as one self-contained HTML document; plots need matplotlib (extra ``plot``)."""
+    plots = find_spec("matplotlib") is not None
+    sections = [
+        Section("The whole network", _whole(audit)),
+        Section("Gates", _gates(judged)),
+        Section("Where the symmetry is lost", figure_blocks(_figures(audit), plots=plots)),
+        Section("One layer", _picker(audit)),
+        Section("Every layer", [*_layers(audit), *figure_blocks(_order_tables(audit), plots=plots)]),
+        Section("To know", _notes(audit)),
+        Section("How it is measured", _meanings(audit), folded=True),
+    ]
+    return page(
+        f"Audit of {audit.network}",
+        [section for section in sections if section.blocks],
+        subtitle=f"{audit.images} images of {audit.data}" if audit.data else f"{audit.images} images",
+        summary=_summary(audit, judged),
+        data=audit.to_dict(),
+        footer=f"Written by intertwine {__version__}. This file needs no network; its numbers are in the element #data "
+        "as JSON.",
+    )
+
+
+@checked
+def write_audit_page(path: str | Path, audit: Audit, judged: Judged = ()) -> Path:
+    """Write the page to a file, atomically, and return its path."""
+    return write_page(path, audit_page(audit, judged))
+
+
+def _summary(audit: Audit, judged: Judged) -> list[Block]:
+    facts = []
+    for symmetry in audit.symmetries:
+        for metric in ("invariance_error", "equivariance_error"):
+            own = [r for r in audit.readings if (r.metric, r.symmetry, r.layer) == (metric, symmetry, "")]
+            facts += [(f"{metric_title(metric)}, {symmetry}", significant(r.value)) for r in own]
+    blocks: list[Block] = [Facts(facts, large=True)] if facts else []
+    missed = [gate for gate, _, kept in judged if not kept]
+    if judged:
+        word = "All gates are kept." if not missed else f"{len(missed)} of {len(judged)} gates are missed."
+        blocks.append(Note(word, warning=bool(missed)))
+    if audit.left_out:
+        blocks.append(Note(f"Left out for lack of time: {', '.join(audit.left_out)}.", warning=True))
+    blocks.append(
+        Facts(
+            [
+                ("network", audit.network),
+                ("weights", audit.weights),
+                ("symmetries", ", ".join(audit.symmetries)),
+                ("time", duration(audit.seconds)),
+            ]
+        )
+    )
+    return blocks
+
+
+def _whole(audit: Audit) -> list[Block]:
+    rows = [
+        [
+            TableCell(metric_title(r.metric), title=METRICS[r.metric].meaning),
+            TableCell(r.symmetry),
+            TableCell(significant(r.value), value=r.value),
+            TableCell(interval(r), value=math.nan if r.low is None else r.low),
+            TableCell(significant(r.floor), value=math.nan if r.floor is None else r.floor),
+            TableCell("" if r.n is None else str(r.n), value=math.nan if r.n is None else r.n),
+            TableCell(METRICS[r.metric].better, tone="quiet"),
+        ]
+        for r in audit.readings
+        if not r.layer
+    ]
+    columns = [
+        Column("measure"),
+        Column("of"),
+        Column("value", align="right"),
+        Column("95 % interval", align="right", title="of the mean over images, by resampling them"),
+        Column("floor", align="right", title="what the interpolation of the transformation contributes by itself"),
+        Column("n", align="right"),
+        Column("better"),
+    ]
+    return [DataTable("Measures of the whole network", columns, rows)] if rows else []
+
+
+def _gates(judged: Judged) -> list[Block]:
+    if not judged:
+        return []
+    rows = [
+        [
+            TableCell(metric_title(gate.metric)),
+            TableCell(reading.symmetry),
+            TableCell(f"{'≤' if METRICS[gate.metric].better == 'lower' else '≥'} {gate.bound:g}", value=gate.bound),
+            TableCell(significant(reading.value), value=reading.value),
+            TableCell("kept" if kept else "missed", tone="good" if kept else "bad"),
+        ]
+        for gate, reading, kept in judged
+    ]
+    columns = [Column("measure"), Column("of"), Column("bound", align="right"), Column("value", align="right")]
+    return [DataTable("Gates", [*columns, Column("verdict")], rows)]
+
+
+def _figures(audit: Audit) -> list[Figure]:
+    """For each symmetry the error along the depth of the network, and pairs of filters."""
+    lines = layer_lines(audit.readings)
+    found: list[Figure] = []
+    for symmetry in audit.symmetries:
+        own = [line for line in lines if line.symmetry == symmetry and any(m in line.values for m in LAYER_METRICS)]
+        series = [
+            Series(
+                metric_title(metric),
+                [(k, [line.values[metric].value]) for k, line in enumerate(own, 1) if metric in line.values],
+            )
+            for metric in LAYER_METRICS
+            if sum(metric in line.values for line in own) > 1
+        ]
+        if series:
+            found.append(
+                Plot(
+                    f"error along the depth, {symmetry}",
+                    "layer, in the order in which they run",
+                    "relative error",
+                    series,
+                    "Equivariance: does the layer's output move as the image does? Invariance: does it stay?",
+                )
+            )
+        found += _filters(audit, symmetry)
+    return found
+
+
+def _order_tables(audit: Audit) -> list[Figure]:
+    return [table for symmetry in audit.symmetries for table in _orders(audit, symmetry)]
+
+
+def _filters(audit: Audit, symmetry: str) -> list[Figure]:
+    """Filters of the first layer, and those of the moved network in the matched slots."""
+    found = first_filters(audit.arrays, symmetry)
+    if found is None:
+        return []
+    _, own, moved = found
+    colored = own.shape[1] == 3
+    top = float(max(own.abs().max(), moved.abs().max())) or 1.0
+
+    def panel(filters: Tensor) -> Panel:
+        return Panel(0.5 + 0.5 * filters / top) if colored else Panel(filters.mean(0))
+
+    rows = [("filters", [panel(f) for f in own]), ("moved, matched", [panel(f) for f in moved])]
+    note = "" if colored else " The mean over input channels is shown." if own.shape[1] > 1 else ""
+    caption = f"In a group-convolutional network both rows are the same.{note}"
+    return [Panels(f"filters of the first layer, {symmetry}", rows, "gray" if colored else "diverging", caption)]
+
+
+def _orders(audit: Audit, symmetry: str) -> list[Figure]:
+    """How many channels lie on cycles of which length."""
+    prefix = f"orders/{symmetry}/"
+    found = {name.removeprefix(prefix): values for name, values in audit.arrays.items() if name.startswith(prefix)}
+    if not found:
+        return []
+    most = max(len(values) for values in found.values())
+    shown = min(most, 6)
+    rows: list[list[str | float | int | None]] = []
+    for name, values in found.items():
+        counts = [int(values[k]) if k < len(values) else 0 for k in range(most)]
+        rest = [sum(counts[shown:])] if most > shown else []
+        rows.append([name, *counts[:shown], *rest])
+    columns = ["channels of", *(f"order {k}" for k in range(1, shown + 1)), *(["more"] if most > shown else [])]
+    caption = (
+        "Order 1: a channel that matches itself. In an exactly equivariant network all orders divide that of the "
+        "element. The matching here is not constrained to that."
+    )
+    return [Table(f"orders of matched channels, {symmetry}", columns, rows, caption)]
+
+
+def _layers(audit: Audit) -> list[Block]:
+    lines = layer_lines(audit.readings)
+    if not lines:
+        return []
+    metrics = layer_metrics(lines)
+    order = {line.layer: k for k, line in reversed(list(enumerate(lines, 1)))}
+    rows = [
+        [
+            TableCell(line.layer, value=float(order[line.layer])),
+            TableCell(line.kind),
+            TableCell(line.shape),
+            TableCell(line.symmetry),
+            *(
+                TableCell(significant(line.values[m].value), value=line.values[m].value, title=interval(line.values[m]))
+                if m in line.values
+                else TableCell("", value=math.nan)
+                for m in metrics
+            ),
+        ]
+        for line in lines
+    ]
+    columns = [Column("layer"), Column("kind"), Column("output"), Column("symmetry")]
+    titles = [Column(metric_title(m), align="right", title=METRICS[m].formula) for m in metrics]
+    return [DataTable("Every layer", [*columns, *titles], rows)]
+
+
+def _picker(audit: Audit) -> list[Block]:
+    layers = audit_layers(audit.readings, audit.arrays)
+    return [LayerPicker(layers)] if layers else []
+
+
+def _notes(audit: Audit) -> list[Block]:
+    return [Note(note.text, heading=note.about, warning=note.level == "warning") for note in audit.notes]
+
+
+def _meanings(audit: Audit) -> list[Block]:
+    there = dict.fromkeys(reading.metric for reading in audit.readings)
+    rows = [
+        [
+            TableCell(metric_title(metric)),
+            TableCell(METRICS[metric].formula),
+            TableCell(METRICS[metric].meaning),
+            TableCell(METRICS[metric].better),
+        ]
+        for metric in there
+    ]
+    columns = [Column("measure"), Column("of one image", wrap=True), Column("meaning", wrap=True), Column("better")]
+    reading = (
+        "Values are means over images; intervals are the central 95 % of the means of 1000 resamplings of the images. "
+        "A floor is what the same measure gives for the interpolation alone: a value near its floor says nothing about "
+        "the network."
+    )
+    return [Prose(reading), DataTable("Measures", columns, rows)] if rows else []

@@ -1,0 +1,74 @@
+"""The numbers behind the page of an experiment, for scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ... import __version__
+from ...experiments import Comparison, Experiment, Scale
+from ._run_summary import RunSummary
+from ._text import cell_of, spread_of
+
+SCHEMA = 1
+
+
+def page_data(
+    experiment: Experiment, comparison: Comparison, runs: Sequence[RunSummary], scale: Scale
+) -> dict[str, Any]:
+    """The numbers of the page, for scripts."""
+    rows = []
+    for row in experiment.rows:
+        results = {}
+        for metric in experiment.metrics:
+            cell = cell_of(comparison, row, metric)
+            given = cell.published
+            results[metric.name] = {
+                "published": None
+                if given is None
+                else {"mean": given.mean, "spread": given.spread, "runs": given.runs},
+                "values": cell.values,
+                "mean": cell.mean,
+                "std": spread_of(cell),
+            }
+        rows.append({"name": row.name, "title": row.title, "settings": row.settings, "results": results})
+    environments: list[dict[str, str]] = []  # few, for many runs
+    for run in runs:
+        if dict(run.environment) not in environments:
+            environments.append(dict(run.environment))
+    return {
+        "schema": SCHEMA,
+        "experiment": experiment.name,
+        "title": experiment.title,
+        "reference": experiment.reference,
+        "scale": scale,
+        "settings": experiment.scales[scale],
+        "intertwine": __version__,
+        "metrics": [
+            {"name": m.name, "unit": m.unit, "better": m.better, "meaning": m.meaning, "beside": m.beside}
+            for m in experiment.metrics
+        ],
+        "rows": rows,
+        "claims": [
+            {
+                "first": verdict.ordering.first,
+                "second": verdict.ordering.second,
+                "metric": verdict.ordering.metric,
+                "published": verdict.published,
+                "holds": verdict.holds,
+                "confidence": verdict.confidence,
+            }
+            for verdict in comparison.verdicts
+        ],
+        "runs": [
+            {
+                "row": run.row,
+                "seed": run.seed,
+                "metrics": run.metrics,
+                "seconds": run.seconds,
+                "environment": environments.index(dict(run.environment)),
+            }
+            for run in runs
+        ],
+        "environments": environments,
+    }

@@ -1,0 +1,25 @@
+"""The page of the explorer: four rooms under tabs, drawn from what the server answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ... import __version__
+from .._html import SCRIPTS, asset, environment, policy
+from ._kernels import GROUPS, LARGEST_SIZE
+from ._relax import LARGEST_RANK, LARGEST_SOFTNESS
+
+
+def explore_page() -> tuple[str, str]:
+    """The page, and the content security policy that it must be sent with: it may ask its own server alone."""
+    style = asset("page.css") + asset("explore.css")
+    script = "".join(asset(name) for name in (*SCRIPTS, "explore.js"))
+    allowed = policy(script, connect_src="'self'", frame_ancestors="'none'")
+    choices: dict[str, Any] = {
+        "groups": GROUPS,
+        "largest_size": LARGEST_SIZE,
+        "largest_softness": LARGEST_SOFTNESS,
+        "largest_rank": LARGEST_RANK,
+    }
+    template = environment().get_template("explore.html")
+    return template.render(version=__version__, style=style, script=script, **choices), allowed

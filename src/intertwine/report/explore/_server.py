@@ -1,0 +1,272 @@
+"""The explorer's server: one page and what it asks for, for this machine alone.
+
+It listens on 127.0.0.1 only. A request must name that address in its Host header, or a page elsewhere could reach it
+under a name of its own that it points here (DNS rebinding); and it must not come from another page, which browsers tell
+in its other headers. It opens no file that a request names. Whatever takes time is computed in worker processes with
+bounded time and memory, one for each room, so that nothing that is asked can stop the server or another room.
+"""
+
+from __future__ import annotations
+
+import json
+import select
+import socket
+import sys
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from ..._checked import checked
+from ...errors import InputError, IntertwineError
+from ._capsules import QUICK_STEPS, UNWATCHED, Capsules
+from ._child import SECONDS, Child, Refused, WorkerFailedError
+from ._page import explore_page
+
+ADDRESS = "127.0.0.1"
+_LONGEST = 2000  # letters of a request's path
+_WHO = "intertwine explore"
+
+Query = Mapping[str, str]
+Gone = Callable[[], bool]
+"""Whether the browser that asked has closed the connection."""
+
+
+class Explorer(ThreadingHTTPServer):
+    """Serves the explorer; ``serve_forever`` runs it and ``shutdown`` ends it.
+
+    Args:
+        port: where to listen; 0 for any free one.
+        demo: the folder of a demonstration, whose network and audits are shown.
+        audits: folders with audits.
+        steps: of training, if the demonstration kept no network.
+        seconds: the longest that an answer may take to compute.
+        unwatched: seconds after which a training ends that no tab asks about.
+
+    Attributes:
+        url: its address.
+
+    >>> with Explorer() as server:
+    ...     server.url.startswith("http://127.0.0.1:")
+    True
+    """
+
+    daemon_threads = True
+    allow_reuse_address = True
+
+    @checked
+    def __init__(
+        self,
+        port: int = 0,
+        *,
+        demo: Path | None = None,
+        audits: Sequence[Path] = (),
+        steps: int = QUICK_STEPS,
+        seconds: float = SECONDS,
+        unwatched: float = UNWATCHED,
+    ) -> None:
+        self.capsules = Capsules(demo, steps=steps, unwatched=unwatched)
+        self.audits = [str(folder) for folder in [*audits, *([demo] if demo is not None else [])]]
+        self.seconds = seconds
+        self.page, self.policy = explore_page()
+        self.workers = {room: Child() for room in ("kernels", "relax", "audit")}
+        try:
+            super().__init__((ADDRESS, port), _Handler)
+        except (OSError, OverflowError) as error:
+            raise InputError(
+                _WHO,
+                expected="a port on which nobody listens yet",
+                got=f"{port} ({getattr(error, 'strerror', None) or error})",
+                fix="Choose another --port, or 0 for any free one.",
+            ) from error
+
+    @property
+    def url(self) -> str:
+        """Where a browser finds the page."""
+        return f"http://{ADDRESS}:{self.server_address[1]}/"
+
+    def server_close(self) -> None:
+        """Listen no more, and end whatever is computed."""
+        super().server_close()
+        for worker in self.workers.values():
+            worker.stop()
+        self.capsules.stop()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A browser that went away is no error; anything else is a defect and shows its trace."""
+        if not isinstance(sys.exception(), ConnectionError | TimeoutError):
+            traceback.print_exc()
+
+    def answer(self, path: str, query: Query, gone: Gone = lambda: False) -> Any:
+        """What a path of the interface answers; None if there is no such path."""
+
+        def ask(room: str, do: str, **arguments: Any) -> Any:
+            return self.workers[room].ask(do, arguments, gone=gone, seconds=self.seconds)
+
+        answers: dict[str, Callable[[], Any]] = {
+            "/api/representations": lambda: ask("kernels", "representations", group=_text(query, "group")),
+            "/api/kernels": lambda: ask(
+                "kernels",
+                "kernels",
+                group=_text(query, "group"),
+                in_type=_text(query, "in"),
+                out_type=_text(query, "out"),
+                size=_whole(query, "size"),
+            ),
+            "/api/soft": lambda: ask(
+                "relax", "soft", softness=_number(query, "softness"), seed=_whole(query, "seed", 0)
+            ),
+            "/api/low-rank": lambda: ask(
+                "relax",
+                "low-rank",
+                rank=_whole(query, "rank"),
+                strength=_number(query, "strength"),
+                seed=_whole(query, "seed", 0),
+            ),
+            "/api/capsules": self.capsules.state,
+            "/api/capsules/roll": lambda: self.capsules.answer(
+                _whole(query, "digit"),
+                _whole(query, "number", 0),
+                None if query.get("capsule", "all") == "all" else _whole(query, "capsule"),
+                gone,
+            ),
+            "/api/audits": lambda: ask("audit", "audits", folders=self.audits),
+            "/api/audit": lambda: ask("audit", "audit", folders=self.audits, name=_text(query, "name")),
+        }
+        return answers[path]() if path in answers else None
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Explorer
+    server_version = "intertwine"
+    sys_version = ""
+    protocol_version = "HTTP/1.1"
+    timeout = 60
+
+    def do_GET(self) -> None:
+        parts = self._checked()
+        if parts is None:
+            return
+        path, query = parts
+        if path in ("/", "/index.html"):
+            self.server.workers["kernels"].start()  # the page begins with this room
+            self._send(HTTPStatus.OK, self.server.page.encode(), "text/html; charset=utf-8")
+            return
+        self._answer(lambda: self.server.answer(path, query, self._gone))
+
+    def do_HEAD(self) -> None:
+        self.do_GET()
+
+    def do_POST(self) -> None:
+        parts = self._checked()
+        if parts is None:
+            return
+        self.close_connection = True  # a body, if there is one, is not read
+        start = self.server.capsules.start if parts[0] == "/api/capsules" else lambda: None
+        self._answer(start)
+
+    def _origins(self) -> tuple[str, str]:
+        port = self.server.server_address[1]
+        return f"http://{ADDRESS}:{port}", f"http://localhost:{port}"
+
+    def _checked(self) -> tuple[str, Query] | None:
+        """The path and the query of a request that came to this address by its name."""
+        hosts = [origin.removeprefix("http://") for origin in self._origins()]
+        if self.headers.get("Host") not in hosts:
+            self._fail(HTTPStatus.FORBIDDEN, f"open {self.server.url}: other names of this address are refused")
+            return None
+        if self._is_from_elsewhere():
+            self._fail(HTTPStatus.FORBIDDEN, "requests of other pages are refused")
+            return None
+        if len(self.path) > _LONGEST:
+            self._fail(HTTPStatus.REQUEST_URI_TOO_LONG, f"expected at most {_LONGEST} letters; got {len(self.path)}")
+            return None
+        parts = urlsplit(self.path)
+        return parts.path, {key: values[-1] for key, values in parse_qs(parts.query, keep_blank_values=True).items()}
+
+    def _is_from_elsewhere(self) -> bool:
+        """Whether another page made the browser send this. A link to the explorer may be followed from anywhere."""
+        is_link = self.headers.get("Sec-Fetch-Mode") == "navigate" and self.path == "/" and self.command == "GET"
+        site = self.headers.get("Sec-Fetch-Site", "none")
+        origins = [self.headers["Origin"]] if "Origin" in self.headers else []
+        if "Referer" in self.headers:  # all that older browsers send with an image or a script
+            parts = urlsplit(self.headers["Referer"])
+            origins.append(f"{parts.scheme}://{parts.netloc}")
+        foreign = site not in ("same-origin", "none") or any(origin not in self._origins() for origin in origins)
+        return foreign and not is_link
+
+    def _gone(self) -> bool:
+        """Whether the browser has closed the connection: it can be read, and there is nothing to read."""
+        try:
+            readable, _, _ = select.select([self.connection], [], [], 0)
+            return bool(readable) and not self.connection.recv(1, socket.MSG_PEEK)
+        except (OSError, ValueError):
+            return True
+
+    def _answer(self, compute: Callable[[], Any]) -> None:
+        try:
+            answer = compute()
+        except (IntertwineError, Refused) as error:
+            self._fail(HTTPStatus.BAD_REQUEST, str(error))
+        except ConnectionAbortedError:  # nobody is there to be told
+            self.close_connection = True
+        except WorkerFailedError as error:
+            self._fail(HTTPStatus.INTERNAL_SERVER_ERROR, str(error))
+        else:
+            if answer is None:
+                self._fail(HTTPStatus.NOT_FOUND, f"there is no {urlsplit(self.path).path}")
+            else:
+                self._send(HTTPStatus.OK, json.dumps(answer).encode(), "application/json")
+
+    def _fail(self, status: HTTPStatus, message: str) -> None:
+        if status is not HTTPStatus.BAD_REQUEST:
+            self.close_connection = True
+        self._send(status, json.dumps({"error": message}).encode(), "application/json")
+
+    def _send(self, status: HTTPStatus, body: bytes, kind: str) -> None:
+        self.send_response(status)
+        for name, value in {
+            "Content-Type": kind,
+            "Content-Length": str(len(body)),
+            "Content-Security-Policy": self.server.policy,
+            "X-Content-Type-Options": "nosniff",
+            "Referrer-Policy": "no-referrer",
+            "Cross-Origin-Resource-Policy": "same-origin",
+            "Cache-Control": "no-store",
+        }.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Say nothing: the terminal shows the address."""
+
+
+def _text(query: Query, name: str) -> str:
+    if not query.get(name, "").strip():
+        raise InputError(name, expected="a text", got="nothing", fix=f"Fill in {name}.")
+    return query[name]
+
+
+def _whole(query: Query, name: str, default: int | None = None) -> int:
+    if name not in query and default is not None:
+        return default
+    try:
+        return int(_text(query, name))
+    except ValueError as error:
+        if isinstance(error, IntertwineError):
+            raise
+        raise InputError(name, expected="a whole number", got=repr(query[name]), fix="Write digits only.") from None
+
+
+def _number(query: Query, name: str) -> float:
+    try:
+        return float(_text(query, name))
+    except ValueError as error:
+        if isinstance(error, IntertwineError):
+            raise
+        raise InputError(name, expected="a number", got=repr(query[name]), fix="For example 0.5.") from None

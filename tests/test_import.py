@@ -91,6 +91,17 @@ def test_an_unknown_attribute_is_an_attribute_error() -> None:
         _ = intertwine.nothing
 
 
+def test_every_file_of_the_package_is_in_the_wheel() -> None:
+    """Builders leave out what .gitignore names, such as a sub-package called like a folder of results."""
+    from hatchling.builders.wheel import WheelBuilder
+
+    packed = {file.distribution_path for file in WheelBuilder(str(ROOT)).recurse_included_files()}
+    files = {path for path in SOURCE.rglob("*") if path.is_file() and "__pycache__" not in path.parts}
+    sources = {path.relative_to(SOURCE.parent).as_posix() for path in files}
+    assert {"intertwine/report/templates/page.html", "intertwine/data/named/digits.npz"} <= sources
+    assert sources - packed == set()
+
+
 def test_the_version_is_written_once_and_has_a_changelog_entry() -> None:
     assert "version" not in PROJECT
     assert "version" in PROJECT["dynamic"]

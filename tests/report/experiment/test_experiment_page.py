@@ -517,13 +517,6 @@ def test_a_place_that_cannot_be_written_to_is_named(tmp_path: Path) -> None:
         write_page(tmp_path / "file" / "page.html", "text")
 
 
-def test_templates_travel_in_the_wheel() -> None:
-    from hatchling.builders.wheel import WheelBuilder
-
-    packed = {file.distribution_path for file in WheelBuilder(str(ROOT)).recurse_included_files()}
-    assert {f"intertwine/report/templates/page.{kind}" for kind in ("html", "css", "js")} <= packed
-
-
 # -- numbers ---------------------------------------------------------------------------------------------------
 
 

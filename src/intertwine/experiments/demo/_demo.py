@@ -31,8 +31,8 @@ from ...models import GroupCNN, SimpleNet, SoftResNet, TopographicVAE, plain_cnn
 from ...relaxed import RelaxationTable, relaxation_penalty, relaxation_table
 from ...train import TrainConfig, deterministic_loader, fit, seed_all
 from ..lab._classifier import cross_entropy, hit_rate
-from ._capsules import DIVERGENCE, SIZE, STEPS, TurningDigits, save_capsules, train_capsules
 from ..lab._figures import Panel, Panels
+from ._capsules import DIVERGENCE, SIZE, STEPS, TurningDigits, save_capsules, train_capsules
 
 
 @checked

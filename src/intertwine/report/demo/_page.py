@@ -12,9 +12,9 @@ from ...groups import Dihedral
 from ...kernels import solve
 from ...relaxed import RelaxationTable
 from ...spaces import Grid2d
-from ..draw._blocks import figure_blocks
 from .._html import Block, Column, DataTable, Facts, Gallery, Picture, Prose, Section, TableCell, page, write_page
 from .._numbers import significant
+from ..draw._blocks import figure_blocks
 
 
 @checked
@@ -64,8 +64,8 @@ def demo_page(demo: Demo) -> str:
 
 
 def _accuracies(demo: Demo) -> list[Block]:
-    from ._chart import accuracy_chart
     from ..draw._svg import inline_svg
+    from ._chart import accuracy_chart
 
     title = "accuracy of every network on upright and on turned digits"
     caption = "Test digits classified correctly. Where both bars are alike, turning a digit changes nothing."

@@ -24,7 +24,7 @@ UNEVEN = Window((3, 2), (2, 2), ((2, 1), (0, 3)), (1, 2))
 
 
 def fits(window: Window, sizes: tuple[int, ...]) -> bool:
-    return min(window.travel(sizes)) >= 0
+    return all(window.travel(axis, n) >= 0 for axis, n in enumerate(sizes))
 
 
 @pytest.mark.parametrize("dimension", [1, 2, 3])
@@ -127,7 +127,7 @@ def test_padding_that_repeats_more_than_there_is() -> None:
     """Torch says ``Padding value causes wrapping around more than once``, deep inside the call."""
     scalar = Grid2d("C4").field("trivial")
     layer = Conv2d(scalar, scalar, 3, padding=4, padding_mode="circular")
-    with pytest.raises(InputError, match="Conv2d: expected at least 4 along the height for padding_mode 'circular'"):
+    with pytest.raises(InputError, match=r"Conv2d: expected an input of at least 4 .* for padding_mode 'circular'"):
         layer(torch.zeros(1, 1, 3, 3))
     assert layer(torch.zeros(1, 1, 4, 4)).shape == (1, 1, 10, 10)
 

@@ -41,12 +41,9 @@ class Centers:
         They do if and only if the window fits a whole number of strides. On other sizes the first and the last window
         do not mirror each other, and the layer would commute with no reflection and no turn.
         """
-        if max(window.stride) == 1:
-            return
-        travel = window.travel(sizes)
         for axis in self.axes:
             n, stride = sizes[axis], window.stride[axis]
-            excess = travel[axis] % stride
+            excess = window.travel(axis, n) % stride
             if excess:
                 good = [m for m in (n - excess, n - excess + stride) if m > 0]
                 raise InputError(

@@ -56,6 +56,7 @@ class Window:
     reach: tuple[int, ...] = field(init=False, repr=False, compare=False)
     before: tuple[int, ...] = field(init=False, repr=False, compare=False)
     _slack: tuple[int, ...] = field(init=False, repr=False, compare=False)
+    _least: tuple[int, ...] = field(init=False, repr=False, compare=False)
     _around: tuple[int, ...] = field(init=False, repr=False, compare=False)
     _torch_pads: bool = field(init=False, repr=False, compare=False)
 
@@ -72,15 +73,23 @@ class Window:
             )
         even = all(low == high for low, high in self.padding)
         reach = tuple(d * (k - 1) + 1 for k, d in zip(self.kernel_size, self.dilation, strict=True))
+        slack = tuple(sum(both) - r for both, r in zip(self.padding, reach, strict=True))
         derived = {
             "reach": reach,
             "before": tuple(low for low, _ in self.padding),
-            "_slack": tuple(sum(both) - r for both, r in zip(self.padding, reach, strict=True)),
+            "_slack": slack,
+            "_least": tuple(map(max, [-s for s in slack], self._repeated())),
             "_around": tuple(chain(*reversed(self.padding))),  # for torch's pad: the last axis first
             "_torch_pads": even and self.padding_mode == "zeros",  # torch's convolutions can
         }
         for name, value in derived.items():
             object.__setattr__(self, name, value)
+
+    def _repeated(self) -> list[int]:
+        """How large an input must be along each axis for what the padding repeats of it."""
+        if self.padding_mode not in _REPEATS:
+            return [0] * self.dimension
+        return [max(both) + _REPEATS[self.padding_mode] for both in self.padding]
 
     @classmethod
     @checked
@@ -117,42 +126,30 @@ class Window:
         return prod(self.kernel_size)
 
     # Sizes may be symbols of a tracer, and these are called in every forward pass: their arguments are not checked.
-    def travel(self, sizes: Sequence[int]) -> tuple[int, ...]:
-        """How far the window can move along each axis of an input; negative where it does not fit."""
-        return tuple([n + more for n, more in zip(sizes, self._slack, strict=True)])
+    def travel(self, axis: int, size: int) -> int:
+        """How far the window can move along an axis of this size; negative where it does not fit."""
+        return size + self._slack[axis]
 
     def output_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
         """How many places the window takes along each axis."""
-        return tuple([(n + more) // step + 1 for n, more, step in zip(sizes, self._slack, self.stride, strict=True)])
+        return tuple([(n + self._slack[axis]) // self.stride[axis] + 1 for axis, n in enumerate(sizes)])
 
     def input_sizes(self, places: Sequence[int]) -> tuple[int, ...]:
         """The smallest input on which it takes so many places: what a transposed layer paints."""
-        return tuple([(m - 1) * step - more for m, more, step in zip(places, self._slack, self.stride, strict=True)])
+        return tuple([(m - 1) * self.stride[axis] - self._slack[axis] for axis, m in enumerate(places)])
 
     def require_room(self, who: str, sizes: Sequence[int]) -> None:
         """The window must fit into the padded input, and the input must have what the padding repeats."""
-        travel = self.travel(sizes)
-        if min(travel) < 0:
-            axis = next(axis for axis, room in enumerate(travel) if room < 0)
-            raise InputError(
-                who,
-                expected=f"an input of at least {-self._slack[axis]} along {self.axis_name(axis)}",
-                got=f"sizes {tuple(sizes)}",
-                fix="Use a smaller kernel, more padding or a larger input.",
-            )
-        if self.padding_mode in _REPEATS:
-            self._require_repeats(who, sizes, _REPEATS[self.padding_mode])
-
-    def _require_repeats(self, who: str, sizes: Sequence[int], more: int) -> None:
-        """The input must be as large as the padding, and ``more``."""
-        for axis, (n, both) in enumerate(zip(sizes, self.padding, strict=True)):
-            if n < max(both) + more:
+        for axis, n in enumerate(sizes):
+            if n < self._least[axis]:
+                repeats = f" for padding_mode {self.padding_mode!r}" if self.travel(axis, n) >= 0 else ""
                 raise InputError(
                     who,
-                    expected=f"at least {max(both) + more} along {self.axis_name(axis)} for padding_mode "
-                    f"{self.padding_mode!r}",
-                    got=str(n),
-                    fix="Use a larger input, a smaller kernel or padding_mode='replicate'.",
+                    expected=f"an input of at least {self._least[axis]} along {self.axis_name(axis)}{repeats}",
+                    got=f"sizes {tuple(sizes)}",
+                    fix="Use a larger input, a smaller kernel or padding_mode='replicate'."
+                    if repeats
+                    else "Use a smaller kernel, more padding or a larger input.",
                 )
 
     def axis_name(self, axis: int) -> str:

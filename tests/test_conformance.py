@@ -17,8 +17,10 @@ from intertwine.spaces import Grid2d
 from intertwine.testing import CHECKS, assert_conforms, assert_deferred
 from intertwine.testing._conformance import example_input, scrambled
 
-# Built once per process; assert_conforms works on copies.
-BUILT = {name: list(tnn.LAYERS[name].examples()) for name in tnn.LAYERS}
+# Built once per process, the same in each; assert_conforms works on copies.
+with torch.random.fork_rng(devices=[]):
+    torch.manual_seed(0)
+    BUILT = {name: list(tnn.LAYERS[name].examples()) for name in tnn.LAYERS}
 EXAMPLES = [pytest.param(name, number, id=f"{name}-{number}") for name in BUILT for number, _ in enumerate(BUILT[name])]
 each = pytest.mark.parametrize(("name", "number"), EXAMPLES)
 

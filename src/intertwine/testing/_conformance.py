@@ -179,7 +179,7 @@ def _float32(layer: Layer) -> None:
     with torch.no_grad():
         exact, single = twin(x), layer(x.float())
     _require(single.dtype == torch.float32, layer, "single precision in, single precision out")
-    _require_close(single, exact, 2e-6, layer, "single precision")
+    _require_close(single, exact, 1e-5 if _is_relaxed(layer) else 2e-6, layer, "single precision")
 
 
 def _gradients(layer: Layer) -> None:
@@ -258,7 +258,12 @@ def _plain(layer: Layer) -> None:
 
 def _traced_tolerance(layer: Layer) -> float:
     """Relaxed layers have a way of their own for tracers, with other rounding."""
-    return 1e-5 if isinstance(layer.claim, Relaxed) else 1e-6
+    return 1e-5 if _is_relaxed(layer) else 1e-6
+
+
+def _is_relaxed(layer: Layer) -> bool:
+    """Kernels that come out of a network of waves round more than those that are sums."""
+    return isinstance(layer.claim, Relaxed)
 
 
 def _shape_from_weights(layer: Layer) -> bool:
@@ -293,7 +298,7 @@ def _autocast(layer: Layer) -> None:
     expected = _repeatable(layer, x)
     with torch.autocast("cpu", torch.bfloat16):
         found = _repeatable(layer, x)
-    _require_close(found, expected, 0.1, layer, "bfloat16 autocast")
+    _require_close(found, expected, 0.2 if _is_relaxed(layer) else 0.1, layer, "bfloat16 autocast")
     found.float().sum().backward()
     _require(x.grad is not None and bool(torch.isfinite(x.grad).all()), layer, "finite gradients under autocast")
 

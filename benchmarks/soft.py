@@ -1,7 +1,7 @@
 """What does soft equivariance cost against the strict layer of the same shape?
 
 Run as ``python benchmarks/soft.py``. Soft convolution against ``torch.nn.Conv2d`` with kernels of size 7: training
-steps (forward, gradients of input, kernel network and ω', the tables made anew; with 3 channels the input is an image
+steps (forward, gradients of input, kernel network and ω', the tables recomputed; with 3 channels the input is an image
 and has no gradient) and evaluation (tables kept), at batches 64, 16 and 1; growth with places and with channels; soft
 group convolution against the strict one, and the variant that the layer chooses against the dense one, as samples and
 channels grow. CPU seconds on one thread, interleaved, median and quartiles of the ratio of pairs. Peak memory is that

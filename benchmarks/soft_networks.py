@@ -1,7 +1,7 @@
 """What do whole networks of soft and partial layers cost beside strict ones, and was it so in the paper?
 
 Run as ``python benchmarks/soft_networks.py``. The residual network of the experiments ``soft...`` at its published size
-on images of 32 x 32: a training step (loss, gradients and the step of Adam, samples drawn anew) and an evaluation, soft
+on images of 32 x 32: a training step (loss, gradients and the step of Adam, new samples drawn) and an evaluation, soft
 translations against strict ones, then soft and partial rotations against strict ones with 4, 8 and 16 samples. CPU
 seconds on one thread, interleaved, median and quartiles of the ratio of pairs. The published numbers (table 6: one GPU,
 batches of 64) are given as ratios, since their unit cannot be right. Batches are smaller the more samples there are;

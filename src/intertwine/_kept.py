@@ -14,7 +14,7 @@ P = ParamSpec("P")
 
 
 class Kept(Generic[T]):
-    """Keeps what ``make`` returned, and makes it anew when a weight was changed, replaced, moved or cast.
+    """Keeps what ``make`` returned, and makes it again when a weight was changed, replaced, moved or cast.
 
     A change is seen by the tensor's address and version counter. In-place changes through ``weight.data`` count in
     neither, so on the CPU the weights are compared as well: they are several times smaller than what is made of them.

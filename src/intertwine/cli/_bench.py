@@ -36,7 +36,7 @@ def bench(
 
     Each layer runs in turn with its plain counterpart on the same input. Times are CPU milliseconds; the ratio (layer
     over plain) is the median over pairs, with its quartiles: on a busy machine these stay where wall-clock times do
-    not. A call is in evaluation mode; a training step is a call and its gradients, where a layer makes its filter anew.
+    not. A call is in evaluation mode; a training step is a call and its gradients, and recomputes the filter.
     """
     import torch
 

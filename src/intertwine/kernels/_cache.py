@@ -44,7 +44,7 @@ def cached(
     Args:
         compute: solves the problem.
         what: strings, numbers and tensors that determine the result.
-        fits: whether tensors read from disk have the names and shapes the result must have; else they are solved anew.
+        fits: whether tensors read from disk have the names and shapes of the result; if not, they are solved again.
     """
     key = content_digest("solver", SOLVER_VERSION, *what)
     with _lock:

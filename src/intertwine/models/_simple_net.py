@@ -44,8 +44,8 @@ class SimpleNet(nn.Module):
     - ``conv``: none is another; ``conv-fc``: the linear map reads all places instead of their mean;
     - ``coord``: the first layer is told the coordinates;
     - ``spatial-bias``: a convolution with a bias r(i) + c(j);
-    - ``low-rank``, ``input-low-rank``: filter banks mixed anew at every place, by fixed weights or by weights read off
-      the input;
+    - ``low-rank``, ``input-low-rank``: filter banks mixed differently at every place, by fixed weights or by weights
+      read off the input;
     - ``local``: a bank of its own at every place;
     - ``wide``: a convolution with as many weights as a low-rank layer of this rank, by
       :func:`intertwine.relaxed.wide_conv_width`.

@@ -72,7 +72,7 @@ class SequenceVAE(nn.Module, ABC):
     Attributes:
         group: its elements are the places of a capsule.
         generators: the elements that may move a sequence.
-        latent_type: the type of t as a vector: so many copies of the regular representation, on a point.
+        latent_type: the type of t as a vector: one copy of the regular representation per capsule, on a point.
     """
 
     @checked

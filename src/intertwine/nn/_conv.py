@@ -32,7 +32,7 @@ class Conv(FilterLayer):
         padding: a number of samples, or ``"same"``.
         padding_mode: ``zeros``, ``reflect``, ``replicate`` or ``circular``.
         dilation: as for the convolution of torch.
-        groups: splits the fields of the input and of the output into so many equal parts that do not mix.
+        groups: splits the fields of the input and of the output into this many equal parts that do not mix.
         bias: one number for each trivial component of the output.
         gain: standard deviation of the output on natural images of variance 1; √2 before a ReLU.
         allow_asymmetric: accept strides, paddings and sizes that break the symmetry.

@@ -35,7 +35,7 @@ class Conv3d(Conv):
         padding: a number of samples, or ``"same"``.
         padding_mode: ``zeros``, ``reflect``, ``replicate`` or ``circular``.
         dilation: as for ``torch.nn.Conv3d``.
-        groups: splits the fields of the input and of the output into so many equal parts that do not mix.
+        groups: splits the fields of the input and of the output into this many equal parts that do not mix.
         bias: one number for each trivial component of the output.
         gain: standard deviation of the output on unit white noise; √2 before a ReLU.
         allow_asymmetric: accept strides, paddings and sizes that break the symmetry.

@@ -140,7 +140,7 @@ class ConvTranspose2d(ConvTranspose):
         stride: by how much finer the output is.
         padding: samples cut off on each side of the output.
         output_padding: samples added on one side of the output.
-        groups: splits the fields of the input and of the output into so many equal parts that do not mix.
+        groups: splits the fields of the input and of the output into this many equal parts that do not mix.
         bias: one number for each trivial component of the output.
         dilation: steps between the taps.
         gain: standard deviation of the output on natural images of variance 1; √2 before a ReLU.
@@ -188,7 +188,7 @@ class ConvTranspose3d(ConvTranspose):
         stride: by how much finer the output is.
         padding: samples cut off on each side of the output.
         output_padding: samples added on one side of the output.
-        groups: splits the fields of the input and of the output into so many equal parts that do not mix.
+        groups: splits the fields of the input and of the output into this many equal parts that do not mix.
         bias: one number for each trivial component of the output.
         dilation: steps between the taps.
         gain: standard deviation of the output on natural images of variance 1; √2 before a ReLU.

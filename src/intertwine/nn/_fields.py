@@ -11,7 +11,7 @@ from ._tables import TableModule
 
 
 class Fields(TableModule):
-    """From one number a field to one number a channel, and means back.
+    """From one number per field to one number per channel, and means back.
 
     >>> from intertwine.groups import Cyclic
     >>> from intertwine.spaces import Grid2d

@@ -179,7 +179,7 @@ def _sample(group: CompactLieGroup, domain: str, samples: int) -> tuple[Tensor, 
     orbits = samples // len(_symmetry(group))
     m, exact = orbits, -1
     for r in (r for r in range(1, orbits + 1) if orbits % r == 0):
-        turns_allow = orbits // r - 1  # so many turns integrate frequencies up to this
+        turns_allow = orbits // r - 1  # this number of turns integrates frequencies up to this
         if turns_allow <= exact:
             break
         exact, m = max((exact, m), (min(_on_the_sphere(SO3(), r)[2], turns_allow), orbits // r))

@@ -138,7 +138,7 @@ class Layer(torch_nn.Module, ABC):
     def shift_step(self, sizes: Sequence[int]) -> int | None:
         """Translations of a periodic field by multiples of this commute with the layer; None if none do.
 
-        They move the output by so many fewer steps.
+        A translation by k of them moves the output by k samples.
         """
         return 1
 

@@ -77,7 +77,7 @@ class LayerNorm(_Affine):
 
     e is the sum of the invariant vectors: 1 in the channels that the group permutes, 0 in vectors that have no trivial
     component. μ = e·f/|e|² is the mean of those channels, and σ² = |f - μe|²/d. One σ for all fields keeps their sizes
-    relative to each other, as ``torch.nn.LayerNorm`` does for channels; γ is one number a summand, β lives in the
+    relative to each other, as ``torch.nn.LayerNorm`` does for channels; γ has one number per summand, β lives in the
     trivial components. On trivial fields it is ``torch.nn.LayerNorm`` over the channels.
 
     Shapes: any input of ``in_type`` to the same shape. Equivariance: e·f and |f| are invariant for an orthogonal ρ.

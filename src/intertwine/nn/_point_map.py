@@ -131,7 +131,7 @@ class PointMap(TableModule):
         return self.blocks(weights), None if bias is None else self.outgoing.invariant_rows(bias)
 
     def kept(self, weights: Sequence[Tensor], bias: Tensor | None, invariants: Invariants) -> Expanded:
-        """The same from the free numbers of a layer, made anew in training and kept in evaluation."""
+        """The same from the weights of a layer, recomputed in training and kept in evaluation."""
 
         def expand() -> Expanded:
             return self.expand(weights, None if bias is None else invariants(bias))

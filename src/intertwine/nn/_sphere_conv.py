@@ -40,8 +40,8 @@ class SphereConv(TracedLayer):
         in_grid: where the input is sampled, ``Sphere().grid(kind, band_limit=L)``.
         out_grid: where the output is sampled; as the input unless given.
         band_limit: the largest degree L of the kernels; as far as both grids allow unless given.
-        anchors: the K^l are interpolated between the values at so many degrees, evenly spaced from 0 to L; each degree
-            has its own unless given. Few anchors make kernels smooth in the degree, which is local in space.
+        anchors: the K^l are interpolated between the values at this many degrees, evenly spaced from 0 to L; each
+            degree has its own unless given. Few anchors make kernels smooth in the degree, which is local in space.
         bias: one number for each scalar component of the output.
         gain: ratio of the standard deviations of output and input, on fields with independent coefficients.
 

@@ -13,7 +13,7 @@ from torch import nn as torch_nn
 class TableModule(torch_nn.Module):
     """A module with constants that are derived from types, and therefore never saved.
 
-    Each constant is a non-persistent buffer that follows ``.to()``; its value is taken anew from the float64 original,
+    Each constant is a non-persistent buffer that follows ``.to()``; its value is recomputed from the float64 original,
     so that a layer made in single precision is exact to 1e-15 after ``.double()``, and whole after ``to_empty()``.
     """
 

@@ -282,7 +282,7 @@ class TensorProduct(Layer):
         yield cls(sphere.field(so2.trivial + so2.irrep(1)), sphere.field(so2.trivial + so2.irrep(1)))
 
     def reset_parameters(self) -> None:
-        """Draw the weights anew."""
+        """Draw new weights."""
         with torch.no_grad():
             for weight, value in zip(self.weights, self.paths.initial_weights(), strict=True):
                 weight.copy_(value)

@@ -135,7 +135,7 @@ class Window:
         return tuple([(n + self._slack[axis]) // self.stride[axis] + 1 for axis, n in enumerate(sizes)])
 
     def input_sizes(self, places: Sequence[int]) -> tuple[int, ...]:
-        """The smallest input on which it takes so many places: what a transposed layer paints."""
+        """The smallest input with this many positions: the output size of a transposed layer."""
         return tuple([(m - 1) * self.stride[axis] - self._slack[axis] for axis, m in enumerate(places)])
 
     def require_room(self, who: str, sizes: Sequence[int]) -> None:

@@ -24,7 +24,7 @@ from ._spatial_bias import spatial_map
 
 @register_layer
 class LowRankLocalConv2d(LowRankBanks):
-    """y[o, i, j] = ⟨Σ_k w_k(i, j) f_k[o], P(i, j)⟩ + b[o, i, j]: K filter banks, mixed anew at every place.
+    """y[o, i, j] = ⟨Σ_k w_k(i, j) f_k[o], P(i, j)⟩ + b[o, i, j]: K filter banks, mixed differently at every place.
 
     P(i, j) is the window of the input at that place. The weights w come from logits a_k(i, j) = r_k(i) + c_k(j)
     (``factorized``) or free ones (``full``), by a softmax over k at each place (or ``norm``: divided by their norm, or

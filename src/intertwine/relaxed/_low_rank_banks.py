@@ -1,4 +1,4 @@
-"""K filter banks that are combined anew at every place: what both low-rank layers share."""
+"""K filter banks, combined differently at every place: what both low-rank layers share."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ class LowRankBanks(RelaxedLayer):
         return list(self.weights) if self.mixed else [self.weight[k] for k in range(self.rank)]
 
     def cheaper_path(self, batch: int) -> Literal["conv", "build"]:
-        """What :func:`path_by_cost` says of this layer and so many images."""
+        """What :func:`path_by_cost` says about this layer and this batch size."""
         fan = self.in_type.dim * self.window.taps
         return path_by_cost(self.rank, places=self.places.count, fan=fan, width=self.out_type.dim, batch=batch)
 

@@ -92,7 +92,7 @@ def from_angles(angles: Tensor, *, mirror: bool = False) -> Tensor:
 
 
 def sampled_group(samples: int, *, mirrored: bool) -> FiniteGroup:
-    """The group whose elements the grid of so many samples is."""
+    """The group whose elements are the samples of the grid."""
     return Dihedral(samples // 2) if mirrored else Cyclic(samples)
 
 

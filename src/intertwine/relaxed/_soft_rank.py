@@ -1,7 +1,7 @@
 """The position-dependent part acts first and on few units: out = Σ_j V_j (Σ_a h_j(a, b) x(u + a)), by chunks of rows.
 
 Better than kernels of their own when the batch is small against the number of hidden units: the kernels are never
-made. Patches of the input are copied for a few rows at a time and copied anew in the backward pass.
+made. Patches of the input are copied for a few rows at a time and copied again in the backward pass.
 """
 
 from __future__ import annotations

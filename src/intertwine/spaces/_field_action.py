@@ -29,7 +29,7 @@ class FieldAction(OnCPU):
     """The compact group of a space acting on batches ``(n, channels, ...)``, or on single fields ``(channels, ...)``.
 
     Measurements and augmentations move data with it. All of it is :meth:`FieldType.transform`; what is added here is
-    that any number of channels counts as so many scalars where no type is given.
+    that the channels count as scalars where no type is given.
 
     Attributes:
         space: where the samples lie.

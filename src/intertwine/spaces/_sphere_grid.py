@@ -50,7 +50,7 @@ class SphereGrid:
     @staticmethod
     @checked
     def of_shape(n_beta: int, n_alpha: int) -> SphereGrid | None:
-        """The grid with so many rings and points on each; None if there is none. No two grids have the same shape.
+        """The grid with this many rings and points on each; None if there is none. No two grids have the same shape.
 
         >>> SphereGrid.of_shape(8, 8), SphereGrid.of_shape(8, 9)
         (SphereGrid(kind='equiangular', band_limit=3), None)

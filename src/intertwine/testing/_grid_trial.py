@@ -54,7 +54,7 @@ def _exact_moves(layer: Layer, space: Grid, sizes: tuple[int, ...]) -> Iterator[
 
 
 def _shift(layer: Layer, space: Grid, step: int, by: Sequence[float], *, margin: int = 0) -> Move:
-    """A translation of the input by so many steps, of the output by so many samples, away from a margin."""
+    """A translation of the input by ``by`` steps and of the output by ``by`` samples, compared away from a margin."""
     there = torch.tensor(by[: space.dimension], dtype=torch.float64)
     on_input = space.motion(step * there, space.stabilizer.identity)
     after = layer.out_type.space

@@ -26,7 +26,7 @@ class RecordKeeper:
         """The run begins or goes on; the time it was first started is kept."""
         self._begun = True
         if resumed and self._path.exists():
-            with suppress(StorageError):  # a damaged record is simply written anew
+            with suppress(StorageError):  # a damaged record is simply rewritten
                 before = RunRecord.read(self._path)
                 self._record = self._record.model_copy(update={"started": before.started})
                 if before.status == "finished" and self._training.step == self._training.total:

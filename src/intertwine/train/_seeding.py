@@ -1,6 +1,6 @@
 """Seeds as pure functions of what they are for.
 
-Nothing here carries a random state from one step to the next: the generators are seeded anew for every training step,
+Nothing here carries a random state from one step to the next: the generators are reseeded for every training step,
 every epoch's order and every sample, from the run's seed and the name of the thing. A resumed run therefore needs no
 saved random state, and another number of loader workers or processes changes no sample.
 """

@@ -45,7 +45,7 @@ class Window:
         return {name: value / max(1, self.weight) for name, value in self.sums.items()}
 
     def clear(self) -> None:
-        """Begin anew; the names stay, so that all processes keep the same ones."""
+        """Start over; the names stay, so that all processes keep the same ones."""
         self.sums = dict.fromkeys(self.sums, 0.0)
         self.weight = 0
 

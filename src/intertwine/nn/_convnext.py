@@ -26,8 +26,8 @@ class ConvNeXtBlock(Layer):
     """f + γ W2 GELU(W1 LN(κ ⋆ f)): a depthwise convolution, normalization, and two pointwise linear maps.
 
     W1 goes to ``expansion`` times as many fields, W2 back; γ has one number per field. Wide blocks lay the fields out
-    once as rows of samples and multiply in the irreducible basis of the group, so that the block is faster than the plain
-    one of the same width. The nonlinearity acts where channels are permuted.
+    once as rows of samples and multiply in the irreducible basis of the group, so that the block is faster than the
+    plain one of the same width. The nonlinearity acts where channels are permuted.
 
     Shapes: ``(batch, d, height, width)`` to the same. Equivariance: that of its parts; exact for groups that keep the
     lattice.

@@ -124,15 +124,18 @@ def _places(support: Support, device: torch.device) -> Tensor:
 
 @kept_table(64)
 def reversal(support: Support, height: int, width: int, device: torch.device) -> Tensor:
-    """For the transposed layer: row ``(y · width' + x) · T + t`` of the table, for each input place and reversed tap.
+    """For the transposed layer: which row of a table its rows are, for each input place and reversed tap.
 
-    The input place v is seen from u = v + padding − a_t, by tap t. Where u lies outside, any row does: the gradient it
-    is multiplied with is zero.
+    Both tables have the order (row, kernel row, place, tap). The input place v is seen from u = v + padding − a_t, by
+    tap t. Where u lies outside, any row does: the gradient it is multiplied with is zero.
     """
-    taps = torch.tensor(support.offsets, device=device).flip(0)
     rows, columns = support.window.output_sizes((height, width))
-    y = torch.arange(height, device=device)[:, None] + support.border - taps[:, 0]
-    x = torch.arange(width, device=device)[:, None] + support.border - taps[:, 1]
-    y, x = y.clamp(0, rows - 1), x.clamp(0, columns - 1)
-    tap = torch.arange(support.taps - 1, -1, -1, device=device)
-    return ((y[:, None] * columns + x[None]) * support.taps + tap).flatten()
+    number = torch.arange(support.taps - 1, -1, -1, device=device)
+    offsets, runs = torch.tensor(support.offsets, device=device)[number], torch.tensor(support.runs, device=device)
+    run = torch.repeat_interleave(runs[:, 2])[number]
+    count, first = runs[run, 2], runs[run, 3]
+    y = torch.arange(height, device=device)[:, None] + support.border - offsets[:, 0]
+    x = torch.arange(width, device=device)[:, None] + support.border - offsets[:, 1]
+    y, x = y.clamp(0, rows - 1)[:, None], x.clamp(0, columns - 1)
+    index = columns * (y * support.taps + first) + x * count + number - first  # height, width, tap
+    return torch.cat([index[:, :, start : start + taps].flatten(1) for _, _, taps, start in support.runs], 1).flatten()

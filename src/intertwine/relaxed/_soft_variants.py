@@ -20,7 +20,7 @@ from .._registry import Registry
 from ..errors import InputError
 from ._soft_rank import rank
 from ._soft_support import Support
-from ._soft_window import window
+from ._soft_window import by_runs, window
 
 
 @dataclass(frozen=True)
@@ -98,11 +98,15 @@ def _window_cost(s: Sizes) -> float | None:
     return 1.5 * kernels * (passes * s.batch + (passes + s.training) * s.hidden)
 
 
+def _by_rows(table: Tensor, mixture: Tensor, support: Support) -> Prepared:
+    return by_runs(table, support), mixture
+
+
 def _run_window(x: Tensor, prepared: Prepared, support: Support) -> Tensor:
     return window(x, prepared[0], prepared[1], support)
 
 
-VARIANTS.add("window", Variant(_as_they_are, _run_window, True, _window_cost))
+VARIANTS.add("window", Variant(_by_rows, _run_window, True, _window_cost))
 
 
 def _rank_cost(s: Sizes) -> float | None:

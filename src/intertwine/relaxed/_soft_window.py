@@ -38,25 +38,32 @@ def _windows(x: Tensor, row: int, places: int, support: Support) -> list[Tensor]
     ]
 
 
-def _by_runs(table: Tensor, support: Support) -> Tensor:
+class _ByRuns(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, table: Tensor, support: Support) -> Tensor:
+        ctx.shape, ctx.support = table.shape, support
+        return torch.cat([table[:, :, :, first : first + taps].flatten(2, 4) for _, _, taps, first in support.runs], 2)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        groups, height, width, _, samples, hidden = ctx.shape
+        parts = gradient.split([width * taps * samples for _, _, taps, _ in ctx.support.runs], 2)
+        return torch.cat([part.view(groups, height, width, -1, samples, hidden) for part in parts], 3), None
+
+
+def by_runs(table: Tensor, support: Support) -> Tensor:
     """The table of each output row in the order (kernel row, place, tap): ``(groups, rows, ..., hidden)``."""
-    return torch.cat([table[:, :, :, first : first + taps].flatten(2, 4) for _, _, taps, first in support.runs], 2)
+    return _ByRuns.apply(table, support)  # type: ignore[no-untyped-call]
 
 
-def _from_runs(ordered: Tensor, shape: torch.Size, support: Support) -> Tensor:
-    """The inverse of :func:`_by_runs`."""
-    groups, height, width, _, samples, hidden = shape
-    parts = ordered.split([width * taps * samples for _, _, taps, _ in support.runs], 2)
-    return torch.cat([part.view(groups, height, width, -1, samples, hidden) for part in parts], 3)
-
-
-def apply_kernels(x: Tensor, table: Tensor, mixture: Tensor, support: Support) -> Tensor:
+def apply_kernels(x: Tensor, ordered: Tensor, mixture: Tensor, support: Support) -> Tensor:
     """The layer on an input from :func:`rows_first`: ``(batch, out samples, height', width', out channels)``."""
-    groups, height, width, taps, samples, hidden = table.shape
-    batch, block, out = len(x), x.shape[-1], mixture.shape[-1]
+    groups, height, length, hidden = ordered.shape
+    batch, block, (_, channels, out) = len(x), x.shape[-1], mixture.shape
+    width = length * channels // (support.taps * block)
     flat = mixture.reshape(hidden, -1)
-    ordered = _by_runs(table, support)
-    kernels = x.new_empty(width * taps * samples, flat.shape[1])
+    kernels = x.new_empty(length, flat.shape[1])
     pieces = _pieces(kernels, width, block, out, support)
     row_out = x.new_empty(width, batch, out)
     result = x.new_empty(batch, groups, height, width, out)
@@ -76,46 +83,47 @@ def _pieces(kernels: Tensor, width: int, block: int, out: int, support: Support)
     return [piece.view(width, -1, out) for piece in kernels.view(-1).split(lengths)]
 
 
-def transposed(table: Tensor, support: Support, height: int, width: int) -> Tensor:
-    """The table of the transposed layer: roles of the samples exchanged, taps reversed."""
-    groups, rows, columns, taps, samples, hidden = table.shape
-    index = reversal(support, height, width, table.device)
-    found = table.reshape(groups, rows * columns * taps, samples, hidden).index_select(1, index)
-    return found.view(groups, height, width, taps, samples, hidden).transpose(0, 4).contiguous()
+def transposed(ordered: Tensor, support: Support, height: int, width: int, samples: int) -> Tensor:
+    """The table of the transposed layer in the same order: roles of the samples exchanged, taps reversed."""
+    groups, hidden = ordered.shape[0], ordered.shape[-1]
+    index = reversal(support, height, width, ordered.device)
+    found = ordered.view(groups, -1, samples, hidden).index_select(1, index)
+    return found.view(groups, height, -1, samples, hidden).transpose(0, 3).flatten(2, 3).contiguous()
 
 
 class _Window(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, table: Tensor, mixture: Tensor, support: Support) -> Tensor:
-        ctx.save_for_backward(x, table, mixture)
+    def forward(ctx: Any, x: Tensor, ordered: Tensor, mixture: Tensor, support: Support) -> Tensor:
+        ctx.save_for_backward(x, ordered, mixture)
         ctx.support = support
-        return _channels_first(apply_kernels(rows_first(x, support.border), table, mixture, support))
+        return _channels_first(apply_kernels(rows_first(x, support.border), ordered, mixture, support))
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None, None]:
-        x, table, mixture = ctx.saved_tensors
+        x, ordered, mixture = ctx.saved_tensors
         support: Support = ctx.support
         border = support.size - 1 - support.border
         padded = rows_first(gradient, border)
         of_x: Tensor | None = None
         if ctx.needs_input_grad[0]:
-            back = transposed(table, support, x.shape[-2], x.shape[-1])
+            back = transposed(ordered, support, x.shape[-2], x.shape[-1], x.shape[2])
             of_x = _channels_first(apply_kernels(padded, back, mixture.transpose(1, 2), support))
         if not (ctx.needs_input_grad[1] or ctx.needs_input_grad[2]):
             return of_x, None, None, None
         own = padded[:, border : padded.shape[1] - border, border : padded.shape[2] - border]
-        of_table, of_mixture = _of_kernels(rows_first(x, support.border), own, table, mixture, support)
-        return of_x, of_table, of_mixture, None
+        of_ordered, of_mixture = _of_kernels(rows_first(x, support.border), own, ordered, mixture, support)
+        return of_x, of_ordered, of_mixture, None
 
 
-def _of_kernels(x: Tensor, gradient: Tensor, table: Tensor, mixture: Tensor, support: Support) -> tuple[Tensor, Tensor]:
+def _of_kernels(
+    x: Tensor, gradient: Tensor, ordered: Tensor, mixture: Tensor, support: Support
+) -> tuple[Tensor, Tensor]:
     """Gradients of the table and the mixture; the gradient of a kernel is reduced to them as soon as it is made."""
-    groups, height, width, _, _, hidden = table.shape
-    block, out = x.shape[-1], mixture.shape[-1]
+    groups, height, _, hidden = ordered.shape
+    width, block, out = gradient.shape[2], x.shape[-1], mixture.shape[-1]
     flat = mixture.reshape(hidden, -1)
-    ordered, of_flat = _by_runs(table, support), torch.zeros_like(flat)
-    of_ordered = torch.empty_like(ordered)
+    of_ordered, of_flat = torch.empty_like(ordered), torch.zeros_like(flat)
     of_kernels = x.new_empty(ordered.shape[2], flat.shape[1])
     pieces = _pieces(of_kernels, width, block, out, support)
     for row in range(height):
@@ -127,7 +135,7 @@ def _of_kernels(x: Tensor, gradient: Tensor, table: Tensor, mixture: Tensor, sup
                 torch.bmm(window.transpose(1, 2), own, out=piece)
             of_flat.addmm_(ordered[group, row].T, of_kernels)
             torch.mm(of_kernels, flat.T, out=of_ordered[group, row])
-    return _from_runs(of_ordered, table.shape, support), of_flat.view(mixture.shape)
+    return of_ordered, of_flat.view(mixture.shape)
 
 
 def _channels_first(result: Tensor) -> Tensor:
@@ -137,8 +145,11 @@ def _channels_first(result: Tensor) -> Tensor:
     return result.permute(0, 4, 1, 2, 3).contiguous()
 
 
-def window(x: Tensor, table: Tensor, mixture: Tensor, support: Support) -> Tensor:
-    """The layer, with gradients of all three, in the precision of the kernel also under autocast."""
+def window(x: Tensor, ordered: Tensor, mixture: Tensor, support: Support) -> Tensor:
+    """The layer, with a table from :func:`by_runs` and gradients of all three.
+
+    It computes in the precision of the kernel, also under autocast.
+    """
     with without_autocast(x):
-        same = x.to(mixture.dtype), table.to(mixture.dtype)
+        same = x.to(mixture.dtype), ordered.to(mixture.dtype)
         return _Window.apply(*same, mixture, support)  # type: ignore[no-untyped-call]

@@ -12,6 +12,7 @@ from intertwine import nn as tnn
 from intertwine.errors import InputError
 from intertwine.relaxed import (
     LowRankConv,
+    LowRankLocalConv2d,
     ModulatedConv,
     OrientationConv,
     RelaxedLayer,
@@ -251,6 +252,23 @@ def test_networks_of_torch(name: str, how: str) -> None:
     assert max(shares) > 1e-4
     to_equivariant_(free)
     assert max(share for _, layer in relaxed_layers(free) for share in layer.relaxation().values()) < 1e-3
+
+
+def test_the_published_layer_is_the_case_of_the_trivial_group() -> None:
+    """LowRankConv on a convolution of torch, and LowRankLocalConv2d with its banks and combining weights."""
+    torch.manual_seed(0)
+    loose = LowRankConv(nn.Conv2d(3, 4, 3, stride=2, padding=1), input_size=(9, 8), rank=3).double().perturb_(1.0)
+    published = LowRankLocalConv2d(
+        3, 4, 3, rank=3, input_size=(9, 8), stride=2, padding=1, spatial_bias=False, path="build"
+    ).double()
+    with torch.no_grad():
+        published.weight.copy_(torch.stack([bank.weight for bank in loose.banks]))
+        published.bias.copy_(loose.banks[0].bias)
+        published.combining.rows.copy_(loose.logits[0])
+        published.combining.columns.copy_(loose.logits[1])
+        x = images(2, 3, 9, 8)
+        assert torch.allclose(loose(x), published(x), atol=1e-12)
+    assert loose.relaxation() == pytest.approx(published.relaxation())
 
 
 def test_a_network_of_torch_goes_back_to_convolutions() -> None:

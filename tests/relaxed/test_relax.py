@@ -201,6 +201,7 @@ def volumes() -> nn.Module:
 
 
 def timm_net(name: str) -> nn.Module:
+    intertwine.enable_torchvision()  # timm imports it
     import timm
 
     return timm.create_model(name, pretrained=False, num_classes=5)

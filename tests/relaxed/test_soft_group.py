@@ -162,7 +162,7 @@ def test_one_soft_subgroup_leaves_the_other():
 
 @pytest.mark.parametrize("group", ["C4", "C8", "D4"])
 def test_types_in_types_out(group):
-    """A layer between field types is the layer between so many fields."""
+    """A layer between field types is the layer between their numbers of fields."""
     plane = Grid2d(group)
     rgb, hidden = plane.field("3*trivial"), plane.field("2*regular")
     order = plane.stabilizer.order

@@ -14,7 +14,7 @@ from ..groups import Element, FiniteGroup
 from ..nn import TracedLayer
 from ..nn import to_plain as plain_twin
 from ..spaces import AxisMove, Grid
-from ._kernel_shares import TRANSLATION, LocalKernels, lattice_elements, share
+from ._kernel_shares import TRANSLATION, LocalKernels, share
 from ._relaxed_layer import RelaxedLayer
 from ._strict_conv import (
     StrictConv,
@@ -150,7 +150,7 @@ class BankedConv(RelaxedLayer):
         space = self.in_type.space
         if self.fixed_sizes is None and isinstance(space.stabilizer, FiniteGroup):
             return list(range(space.stabilizer.order))
-        return lattice_elements(space) if isinstance(space, Grid) and self.fixed_sizes is not None else []
+        return list(space.lattice_elements) if isinstance(space, Grid) and self.fixed_sizes is not None else []
 
     @cached_property
     def axis_moves(self) -> list[AxisMove]:
@@ -158,7 +158,7 @@ class BankedConv(RelaxedLayer):
         space = self.in_type.space
         if not isinstance(space, Grid):
             return []
-        moves = [space.axis_move(h) for h in lattice_elements(space)]
+        moves = [space.axis_move(h) for h in space.lattice_elements]
         return [move for move in moves if move is not None]
 
     def _stabilizer_mean(self, c: Tensor) -> Tensor:

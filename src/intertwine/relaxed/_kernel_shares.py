@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,7 +9,7 @@ import torch
 from torch import Tensor
 
 from .._checked import checked
-from ..groups import Element, FiniteGroup, LieGroup, Octahedral
+from ..groups import Element
 from ..spaces import FieldType, Grid
 
 TRANSLATION = "translation"
@@ -59,32 +58,12 @@ def kernel_shares(kernels: LocalKernels, in_type: FieldType, out_type: FieldType
     positions = tuple(range(d))
     shares = {TRANSLATION: _share([(part, part.mean(positions, keepdim=True)) for part in kernels.parts()])}
     space = in_type.space
-    elements = lattice_elements(space) if isinstance(space, Grid) else []
+    elements = space.lattice_elements if isinstance(space, Grid) else ()
     if isinstance(space, Grid) and len(elements) > 1:
         moved = [_moved(kernels, in_type, out_type, space, h) for h in elements]
         means = [torch.stack([each.parts()[k] for each in moved]).mean(0) for k in range(len(kernels.parts()))]
         shares[space.stabilizer.name] = _share(list(zip(kernels.parts(), means, strict=True)))
     return shares
-
-
-def lattice_elements(space: Grid) -> list[Element]:
-    """The elements of the stabilizer that map the pixel grid to itself; of a Lie group, turns of the square or cube."""
-    group = space.stabilizer
-    if isinstance(group, FiniteGroup):
-        candidates: list[Element] = list(range(group.order))
-    elif isinstance(group, LieGroup):
-        candidates = [turn @ part for turn in _turns(group) for part in group.component_representatives]
-    else:
-        return []
-    matrices = [space.matrices(h) for h in candidates]
-    return [h for h, m in zip(candidates, matrices, strict=True) if torch.equal(m, m.round())]
-
-
-def _turns(group: LieGroup) -> list[Tensor]:
-    if group.matrix_dim == 2:
-        return list(group.exp(torch.arange(4, dtype=torch.float64)[:, None] * (math.pi / 2)))
-    cube = Octahedral().standard
-    return list(cube.matrices) if cube is not None and group.matrix_dim == 3 else []
 
 
 def _share(pairs: Sequence[tuple[Tensor, Tensor]]) -> Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from math import pi
 from typing import NamedTuple
 
 import torch
@@ -13,7 +14,7 @@ from .._checked import checked, describe
 from .._digest import content_digest
 from .._numerics import LAW_TOLERANCE
 from ..errors import InputError, RepresentationError
-from ..groups import Element, FiniteGroup, Group, LieGroup, Representation
+from ..groups import Element, FiniteGroup, Group, LieGroup, Octahedral, Representation
 from ._axis_move import AxisMove
 from ._resample import Border, resample
 from ._space import Space
@@ -142,6 +143,23 @@ class Grid(Space):
         m = self.matrices(self.stabilizer.elements)
         return bool((m == m.round()).all())
 
+    @cached_property
+    def lattice_elements(self) -> tuple[Element, ...]:
+        """The elements of H that map the lattice to itself; of a Lie group, those that turn the square or the cube."""
+        group = self.stabilizer
+        candidates: list[Element] = []
+        if isinstance(group, FiniteGroup):
+            candidates = list(range(group.order))
+        elif isinstance(group, LieGroup):
+            candidates = [turn @ part for turn in _turns(group) for part in group.component_representatives]
+        return tuple(h for h in candidates if self.keeps_lattice(h))
+
+    @checked
+    def keeps_lattice(self, rotation: Element) -> bool:
+        """Whether an element of H maps the lattice to itself."""
+        matrix = self.matrices(rotation)
+        return torch.equal(matrix, matrix.round())
+
     # -- samples -----------------------------------------------------------------------------------------------
 
     @checked
@@ -251,6 +269,14 @@ def _on_channels(matrix: Tensor, f: Tensor, dimension: int) -> Tensor:
     if torch.equal(matrix, torch.eye(len(matrix), dtype=matrix.dtype)):
         return f
     return torch.einsum("ij,...jp->...ip", matrix.to(f), f.flatten(-dimension)).unflatten(-1, f.shape[-dimension:])
+
+
+def _turns(group: LieGroup) -> list[Tensor]:
+    """The rotations of the square or the cube, as elements of a group of rotations."""
+    if group.matrix_dim == 2:
+        return list(group.exp(torch.arange(4, dtype=torch.float64)[:, None] * (pi / 2)))
+    cube = Octahedral().standard
+    return list(cube.matrices) if cube is not None and group.matrix_dim == 3 else []
 
 
 def _require_orthogonal(action: Representation, *, who: str) -> None:

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import conv1d
 
 from ..errors import InputError
-from ..groups import Element, FiniteGroup, Group, LieGroup, Octahedral
+from ..groups import Element, FiniteGroup, Group, LieGroup
 from ..nn import Layer
 from ..relaxed import TRANSLATION
 from ..spaces import FieldType, Grid, Motion
@@ -31,7 +31,7 @@ def grid_trial(layer: Layer, space: Grid, size: int | None, noise: torch.Generat
     sizes = _sizes(layer, space.dimension, size)
     f = torch.randn(2, layer.in_type.dim, *sizes, dtype=torch.float64, generator=noise)
     candidates = _pairs(layer, _random_elements(_group(layer), noise))
-    others = [pair for pair in candidates if not _keeps_lattice(space, pair[1])]
+    others = [pair for pair in candidates if not space.keeps_lattice(pair[1])]
     others = others[:1] if isinstance(_group(layer), FiniteGroup) else others  # one is like the other
     n = sizes[0]
     if others and size is None and layer.fixed_sizes is None:
@@ -42,9 +42,10 @@ def grid_trial(layer: Layer, space: Grid, size: int | None, noise: torch.Generat
 
 
 def _exact_moves(layer: Layer, space: Grid, sizes: tuple[int, ...]) -> Iterator[Move]:
-    for pair in _pairs(layer, _elements(_group(layer))):
-        if _keeps_lattice(space, pair[1]):
-            yield _turn(layer, *pair, padding="circular")
+    after = layer.out_type.space
+    elements = after.lattice_elements if isinstance(after, Grid) else ()
+    for pair in _pairs(layer, [(f"{_name(h, k)} of {_group(layer).name}", h) for k, h in enumerate(elements)]):
+        yield _turn(layer, *pair, padding="circular")
     step = layer.shift_step(sizes)
     if step is not None:
         yield _shift(layer, space, step, (2.0, -1.0, 1.0))
@@ -116,11 +117,9 @@ def _group(layer: Layer) -> Group:
     return layer.out_type.space.stabilizer
 
 
-def _elements(group: Group) -> list[Named]:
-    """All elements of a finite group; for a Lie group those that keep the lattice in its usual actions."""
-    if isinstance(group, FiniteGroup):
-        return [(f"element {h} of {group.name}", h) for h in range(group.order)]
-    return _with_components(group, _turns(group)) if isinstance(group, LieGroup) else []
+def _name(h: Element, number: int) -> str:
+    """Elements of a finite group by their own number, those of a Lie group by their place in the list."""
+    return f"element {h}" if isinstance(h, int) else f"turn {number} of the lattice, an element"
 
 
 def _random_elements(group: Group, noise: torch.Generator) -> list[Named]:
@@ -129,8 +128,8 @@ def _random_elements(group: Group, noise: torch.Generator) -> list[Named]:
     One would not do: it may lie close to an element that maps the lattice to itself.
     """
     if not isinstance(group, LieGroup):
-        found = _elements(group)
-        return [found[k] for k in torch.randperm(len(found), generator=noise).tolist()]
+        order = group.order if isinstance(group, FiniteGroup) else 0
+        return [(f"element {h} of {group.name}", h) for h in torch.randperm(order, generator=noise).tolist()]
     angles = pi * (2 * torch.rand(_RANDOM, group.algebra_dim, dtype=torch.float64, generator=noise) - 1)
     return _with_components(group, [("a random turn", turn) for turn in group.exp(angles)])
 
@@ -141,19 +140,6 @@ def _with_components(group: LieGroup, turns: Sequence[tuple[str, Tensor]]) -> li
         for name, turn in turns
         for number, component in enumerate(group.component_representatives)
     ]
-
-
-def _turns(group: LieGroup) -> list[tuple[str, Tensor]]:
-    if group.matrix_dim == 2:
-        quarters = torch.arange(4, dtype=torch.float64)[:, None] * (pi / 2)
-        return [(f"the turn by {90 * k}°", g) for k, g in enumerate(group.exp(quarters))]
-    cube = Octahedral().standard
-    return [(f"rotation {k} of the cube", g) for k, g in enumerate(cube.matrices)] if cube is not None else []
-
-
-def _keeps_lattice(space: Grid, h: Element) -> bool:
-    matrix = space.matrices(h)
-    return torch.equal(matrix, matrix.round())
 
 
 def _size_that_fits(layer: Layer, dimension: int, *, least: int) -> int:

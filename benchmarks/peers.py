@@ -137,26 +137,26 @@ def main() -> None:
         if options.only and options.only not in name:
             continue
         made, seconds = {}, {}
-        for who, make in makers.items():
-            if who in present:
+        for side, make in makers.items():
+            if side in present:
                 start = time.process_time()
-                made[who] = make()
-                seconds[who] = time.process_time() - start
+                made[side] = make()
+                seconds[side] = time.process_time() - start
         x = torch.randn(*shape, requires_grad=True)
         row: dict[str, object] = {"case": name, "construction": seconds}
         for what, run in (("forward", forward), ("step", step)):
             rounds = [
-                {who: cpu_seconds(run(layer, x)) for who, layer in made.items()} for _ in range(options.repeats + 1)
+                {side: cpu_seconds(run(layer, x)) for side, layer in made.items()} for _ in range(options.repeats + 1)
             ][1:]
-            for who in made.keys() - {"plain"}:
-                ratios = sorted(r[who] / r["plain"] for r in rounds)
+            for side in made.keys() - {"plain"}:
+                ratios = sorted(r[side] / r["plain"] for r in rounds)
                 quartiles = ratios[len(ratios) // 4], ratios[-1 - len(ratios) // 4]
-                row[f"{what} {who}"] = [statistics.median(ratios), *quartiles]
+                row[f"{what} {side}"] = [statistics.median(ratios), *quartiles]
         rows.append(row)
-        for who in sorted(made.keys() - {"plain"}, key=list(makers).index):
-            (f, f1, f2), (s, s1, s2) = row[f"forward {who}"], row[f"step {who}"]  # type: ignore[misc]
+        for side in sorted(made.keys() - {"plain"}, key=list(makers).index):
+            (f, f1, f2), (s, s1, s2) = row[f"forward {side}"], row[f"step {side}"]  # type: ignore[misc]
             figures = f"{f:6.2f} ({f1:.2f}–{f2:.2f}) {s:6.2f} ({s1:.2f}–{s2:.2f})"
-            print(f"  {name:<26}{who:<7}{figures}   made in {seconds[who]:.2f} s", flush=True)
+            print(f"  {name:<26}{side:<7}{figures}   made in {seconds[side]:.2f} s", flush=True)
     write_result("peers", {"peers": sorted(present), "rows": rows})
 
 

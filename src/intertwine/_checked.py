@@ -312,10 +312,10 @@ def describe(value: object) -> str:
     return kind if "\n" in text or text.startswith("<") else f"{shortened(text, _MAX_REPR)}, {kind}"
 
 
-def require_index(x: int | torch.Tensor, count: int, *, who: str, what: str, fix: str) -> int | torch.Tensor:
+def require_index(x: int | torch.Tensor, count: int, *, caller: str, what: str, fix: str) -> int | torch.Tensor:
     """A number from 0 to ``count`` - 1, or a tensor of such numbers.
 
-    >>> require_index(torch.tensor([0, 3]), 4, who="example", what="points", fix="")
+    >>> require_index(torch.tensor([0, 3]), 4, caller="example", what="points", fix="")
     tensor([0, 3])
     """
     if isinstance(x, int):
@@ -327,5 +327,5 @@ def require_index(x: int | torch.Tensor, count: int, *, who: str, what: str, fix
     if not inside:
         is_short = isinstance(x, torch.Tensor) and x.numel() <= 8
         got = str(torch.as_tensor(x).tolist()) if is_short else describe(x)
-        raise InputError(who, expected=f"{what} 0..{count - 1}", got=got, fix=fix)
+        raise InputError(caller, expected=f"{what} 0..{count - 1}", got=got, fix=fix)
     return x

@@ -35,12 +35,12 @@ def memory_limit() -> int:
         return 8 * 2**30
 
 
-def require_memory(elements: int, *, who: str, what: str, fix: str, itemsize: int = 8) -> None:
+def require_memory(elements: int, *, caller: str, what: str, fix: str, itemsize: int = 8) -> None:
     """Refuse a result of ``elements`` numbers that would not fit, before anything is allocated."""
     size, limit = elements * itemsize, memory_limit()
     if size > limit:
         raise SizeLimitError(
-            who,
+            caller,
             expected=f"a result of at most {_readable(limit)}",
             got=f"{what}, which needs {_readable(size)}",
             fix=f"{fix} (INTERTWINE_MEMORY_LIMIT moves the limit.)",

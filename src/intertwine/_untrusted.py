@@ -39,15 +39,15 @@ def read_bounded(path: str | os.PathLike[str], *, longest: int) -> bytes:
 
 def read_json(path: str | os.PathLike[str], *, longest: int = LONGEST_JSON) -> Any:
     """The value in a JSON file."""
-    return parse_json(read_bounded(path, longest=longest), who=str(path))
+    return parse_json(read_bounded(path, longest=longest), caller=str(path))
 
 
-def parse_json(text: str | bytes, *, who: str) -> Any:
+def parse_json(text: str | bytes, *, caller: str) -> Any:
     """The value of a JSON text.
 
-    >>> parse_json('{"a": [1, 2.5]}', who="example")
+    >>> parse_json('{"a": [1, 2.5]}', caller="example")
     {'a': [1, 2.5]}
-    >>> parse_json("[" * 100_000, who="example")
+    >>> parse_json("[" * 100_000, caller="example")
     Traceback (most recent call last):
     ...
     intertwine.errors.InputError: example: expected JSON; got brackets nested too deeply. Write the file again.
@@ -58,18 +58,18 @@ def parse_json(text: str | bytes, *, who: str) -> Any:
         reason = "brackets nested too deeply"
     except ValueError as error:  # bad syntax, bytes that are no text, numbers of thousands of digits
         reason = str(error)
-    raise InputError(who, expected="JSON", got=reason, fix="Write the file again.")
+    raise InputError(caller, expected="JSON", got=reason, fix="Write the file again.")
 
 
 def read_yaml(path: str | os.PathLike[str]) -> Any:
     """The value in a YAML file."""
-    return parse_yaml(read_bounded(path, longest=LONGEST_YAML), who=str(path))
+    return parse_yaml(read_bounded(path, longest=LONGEST_YAML), caller=str(path))
 
 
-def parse_yaml(text: str | bytes, *, who: str) -> Any:
+def parse_yaml(text: str | bytes, *, caller: str) -> Any:
     r"""The value of a YAML text of plain values; aliases count as often as what they stand for.
 
-    >>> parse_yaml("lr: 0.1\nlayers: [1, 2]", who="example")
+    >>> parse_yaml("lr: 0.1\nlayers: [1, 2]", caller="example")
     {'lr': 0.1, 'layers': [1, 2]}
     """
     import yaml
@@ -84,7 +84,7 @@ def parse_yaml(text: str | bytes, *, who: str) -> Any:
     except (yaml.YAMLError, ValueError) as error:  # ValueError: impossible dates, numbers of thousands of digits
         reason = " ".join(str(error).split())
     raise InputError(
-        who,
+        caller,
         expected=f"YAML of at most {LONGEST_YAML} bytes and {MOST_YAML_NODES} values, {DEEPEST_YAML} deep",
         got=reason,
         fix="Correct the file at that place.",

@@ -31,7 +31,7 @@ class IntertwineError(Exception):
     """Root of all errors of this package.
 
     Args:
-        who: the function, class or file that complains.
+        caller: the function, class or file that complains.
         expected: what it needs.
         got: what it was given.
         fix: what the reader can do about it, if there is something to say.
@@ -39,18 +39,18 @@ class IntertwineError(Exception):
     Each part passes through :func:`shortened`.
     """
 
-    def __init__(self, who: str, *, expected: str, got: str, fix: str = "") -> None:
-        who, expected, got, fix = shortened(who), shortened(expected), shortened(got), shortened(fix)
-        self.who, self.expected, self.got, self.fix = who, expected, got, fix
-        super().__init__(f"{who}: expected {expected}; got {got}. {fix}".rstrip())
+    def __init__(self, caller: str, *, expected: str, got: str, fix: str = "") -> None:
+        caller, expected, got, fix = shortened(caller), shortened(expected), shortened(got), shortened(fix)
+        self.caller, self.expected, self.got, self.fix = caller, expected, got, fix
+        super().__init__(f"{caller}: expected {expected}; got {got}. {fix}".rstrip())
 
     def __reduce__(self) -> tuple[object, ...]:
         # Keyword-only arguments do not survive the default pickling of exceptions (multiprocessing, xdist).
-        return (_rebuild, (type(self), self.who, self.expected, self.got, self.fix))
+        return (_rebuild, (type(self), self.caller, self.expected, self.got, self.fix))
 
 
-def _rebuild(kind: type[IntertwineError], who: str, expected: str, got: str, fix: str) -> IntertwineError:
-    return kind(who, expected=expected, got=got, fix=fix)
+def _rebuild(kind: type[IntertwineError], caller: str, expected: str, got: str, fix: str) -> IntertwineError:
+    return kind(caller, expected=expected, got=got, fix=fix)
 
 
 class InputError(IntertwineError, ValueError):

@@ -69,7 +69,7 @@ def test_the_count_does_not_come_from_the_basis():
 
 
 def test_known_counts():
-    dims = {(row.who, row.rho): row.check().dim for row in ROWS if row.check is not None}
+    dims = {(row.papers, row.rho): row.check().dim for row in ROWS if row.check is not None}
     assert dims["LeCun et al. 1990", "trivial"] == 25
     assert dims["Cohen & Welling 2016; Dieleman et al. 2016", "regular"] == 200
     assert dims["Zaheer et al. 2017", "trivial"] == 2

@@ -35,7 +35,7 @@ def test_filters_move_with_images(name):
     symmetry = parse_symmetry(name)
     x, w = torch.randn(2, 3, 7, 7, dtype=torch.float64), torch.randn(4, 3, 3, 3, dtype=torch.float64)
     for g in range(symmetry.order):
-        move = symmetry.require_axis_move(g, who="test")
+        move = symmetry.require_axis_move(g, caller="test")
         moved = F.conv2d(symmetry.apply(g, x), move(w), padding=1)
         torch.testing.assert_close(moved, symmetry.apply(g, F.conv2d(x, w, padding=1)), atol=1e-12, rtol=0)
         if g:
@@ -53,7 +53,7 @@ def test_a_users_own_group():
     assert shift.axis_move(1) is None
     assert shift.channel_order(1, 3) is None
     with pytest.raises(InputError, match="element 1 of shift"):
-        shift.require_axis_move(1, who="test")
+        shift.require_axis_move(1, caller="test")
 
 
 def test_maps_that_are_no_group_are_refused():

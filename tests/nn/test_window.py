@@ -118,7 +118,7 @@ def test_what_is_no_window() -> None:
     with pytest.raises(InputError, match="1, 2 or 3 dimensions; got 4"):
         Window.of(3, dimension=4)
     with pytest.raises(InputError, match=r"MyLayer: expected stride of at least 1, or 2 of them \(height, width\)"):
-        Window.of(3, 0, who="MyLayer")
+        Window.of(3, 0, caller="MyLayer")
     with pytest.raises(InputError, match="an input of at least 3 along the width"):
         Window.of(5, padding=1).require_room("test", (3, 2))
 

@@ -24,7 +24,7 @@ LAUGHS = "a0: &a0 [x, x]\n" + "".join(f"a{k}: &a{k} [{', '.join([f'*a{k - 1}'] *
 )
 def test_json(tmp_path, text):
     with pytest.raises(InputError) as caught:
-        parse_json(text, who="file")
+        parse_json(text, caller="file")
     assert len(str(caught.value)) < 2000
     raw = text if isinstance(text, bytes) else text.encode()
     (tmp_path / "a.json").write_bytes(raw)
@@ -42,7 +42,7 @@ def test_json(tmp_path, text):
 )  # fmt: skip
 def test_yaml(tmp_path, text):
     with pytest.raises(InputError) as caught:
-        parse_yaml(text, who="file")
+        parse_yaml(text, caller="file")
     assert len(str(caught.value)) < 4000
     (tmp_path / "a.yaml").write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(InputError):
@@ -50,13 +50,13 @@ def test_yaml(tmp_path, text):
 
 
 def test_what_people_write_is_read():
-    assert parse_yaml("base: &base {lr: 0.1, steps: [1, 2]}\nrun:\n  <<: *base\n  lr: 0.2\n", who="file") == {
+    assert parse_yaml("base: &base {lr: 0.1, steps: [1, 2]}\nrun:\n  <<: *base\n  lr: 0.2\n", caller="file") == {
         "base": {"lr": 0.1, "steps": [1, 2]},
         "run": {"lr": 0.2, "steps": [1, 2]},
     }
-    assert parse_yaml("[" * (DEEPEST_YAML - 1) + "]" * (DEEPEST_YAML - 1), who="file")
-    assert parse_yaml("text: |\n  " + "1" * 2000, who="file")["text"] == "1" * 2000
-    assert parse_json('{"a": [NaN, 1e400, -0.0]}', who="file")["a"][1] == float("inf")
+    assert parse_yaml("[" * (DEEPEST_YAML - 1) + "]" * (DEEPEST_YAML - 1), caller="file")
+    assert parse_yaml("text: |\n  " + "1" * 2000, caller="file")["text"] == "1" * 2000
+    assert parse_json('{"a": [NaN, 1e400, -0.0]}', caller="file")["a"][1] == float("inf")
 
 
 def test_no_more_is_read_than_asked_for(tmp_path):

@@ -147,7 +147,7 @@ def _filter_types(
     order = group.order if isinstance(group, FiniteGroup) else 1
     require_memory(
         taps**space.dimension * order,
-        who=_WHO,
+        caller=_WHO,
         what=f"a filter of {' x '.join([str(taps)] * space.dimension)} taps moved by {order} elements",
         fix="Choose a smaller --taps.",
         itemsize=256,  # the solver looks up every moved tap by its coordinates

@@ -41,7 +41,7 @@ def theory(
     if as_json:
         out = [
             {
-                **{key: getattr(row, key) for key in ("group", "stabilizer", "base", "rho", "who", "builder")},
+                **{key: getattr(row, key) for key in ("group", "stabilizer", "base", "rho", "papers", "builder")},
                 "check": {**asdict(check), "passed": check.passed} if check is not None else None,
             }
             for row, check in found
@@ -50,14 +50,14 @@ def theory(
     else:
         table = Table(box=None, pad_edge=False)
         numbers = ("kernels", "lattice", "random")
-        for name in ("G", "H", "base", "ρ", "who", "built by", *numbers):
+        for name in ("G", "H", "base", "ρ", "papers", "built by", *numbers):
             table.add_column(name, justify="right" if name in numbers else "left", overflow="fold")
         for row, check in found:
             shown = ["–"] * 3
             if check is not None:
                 shown = [f"{check.dim}", f"{check.error:.0e}", f"{check.random_error:.0e}"]
                 shown[0] = shown[0] if check.passed else f"FAILED {shown[0]}"
-            table.add_row(row.group, row.stabilizer, row.base, row.rho, row.who, row.builder, *shown)
+            table.add_row(row.group, row.stabilizer, row.base, row.rho, row.papers, row.builder, *shown)
         (console if console.is_terminal else Console(width=200)).print(table)
         checked = sum(check is not None for _, check in found)
         typer.echo(

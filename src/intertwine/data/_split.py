@@ -108,7 +108,10 @@ class Split(Dataset[tuple[Tensor, Tensor]]):
         Split(360 images 1 x 8 x 8, 10 classes)
         """
         require_memory(
-            len(self) * math.prod(self.shape), who="transformed_once", what=f"{len(self)} images", fix="Take a subset."
+            len(self) * math.prod(self.shape),
+            caller="transformed_once",
+            what=f"{len(self)} images",
+            fix="Take a subset.",
         )
         generator, parts = sample_generator(seed), []
         for at in torch.arange(len(self)).split(_CHUNK):
@@ -198,7 +201,7 @@ class Split(Dataset[tuple[Tensor, Tensor]]):
         require_memory(
             len(self) * channels * height * width,
             itemsize=itemsize,
-            who="Split",
+            caller="Split",
             what=f"{len(self)} images of {channels} x {height} x {width}",
             fix="Take a subset, or read batches instead.",
         )

@@ -173,10 +173,10 @@ def _places(n: int, length: int, margin: int, size: int, generator: torch.Genera
     return start[:, None] + torch.arange(size)
 
 
-def _batch(who: str, images: Tensor) -> Tensor:
+def _batch(caller: str, images: Tensor) -> Tensor:
     if images.dim() not in (3, 4):
         raise InputError(
-            who,
+            caller,
             expected="an image (channels, height, width) or a batch of them",
             got=f"shape {tuple(images.shape)}",
             fix="Add the channel axis.",
@@ -184,16 +184,16 @@ def _batch(who: str, images: Tensor) -> Tensor:
     return images if images.dim() == 4 else images[None]
 
 
-def _require_float(who: str, images: Tensor) -> None:
+def _require_float(caller: str, images: Tensor) -> None:
     if not images.is_floating_point():
         raise InputError(
-            who,
+            caller,
             expected="images of floating-point numbers",
             got=describe(images),
             fix="Convert them with images.float().",
         )
 
 
-def _require_count(who: str, what: str, value: int) -> None:
+def _require_count(caller: str, what: str, value: int) -> None:
     if value < 0:
-        raise InputError(who, expected=f"{what} of 0 or more", got=str(value), fix="Give a number of pixels.")
+        raise InputError(caller, expected=f"{what} of 0 or more", got=str(value), fix="Give a number of pixels.")

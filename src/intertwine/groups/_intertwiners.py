@@ -38,7 +38,7 @@ def intertwiners(rho1: Tensor, rho2: Tensor, *, orthogonal: bool) -> Tensor:
         return torch.eye(d1 * d2, dtype=rho1.dtype).reshape(-1, d2, d1)
     require_memory(
         2 * (d1 * d2) ** 2,
-        who="intertwiners",
+        caller="intertwiners",
         what=f"a projector on {d2} x {d1} matrices",
         fix="Write the representations as sums of smaller ones (rho.decompose()).",
     )
@@ -72,7 +72,7 @@ def permutation_intertwiners(table1: Tensor, table2: Tensor) -> Tensor:
     size = torch.bincount(orbit).to(torch.float64)
     require_memory(
         len(names) * d1 * d2,
-        who="intertwiners",
+        caller="intertwiners",
         what=f"{len(names)} maps of size {d2} x {d1}",
         fix="Write the representations as sums of smaller ones.",
     )
@@ -81,13 +81,13 @@ def permutation_intertwiners(table1: Tensor, table2: Tensor) -> Tensor:
     return basis.reshape(-1, d2, d1)
 
 
-def as_count(value: Tensor | float, *, who: str) -> int:
+def as_count(value: Tensor | float, *, caller: str) -> int:
     """A dimension computed in floating point as the integer it must be."""
     number = float(value)
     count = round(number)
     if abs(number - count) > 1e-6 or count < 0:
         raise NumericalError(
-            who,
+            caller,
             expected="a whole number",
             got=f"{number!r}",
             fix="The characters are inconsistent: is the representation a homomorphism?",

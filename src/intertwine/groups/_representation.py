@@ -83,7 +83,7 @@ class Representation(OnCPU, ABC):
         elements = self.group.elements
         require_memory(
             len(elements) * self.dim**2,
-            who=f"matrices of {self.name}",
+            caller=f"matrices of {self.name}",
             what=f"{len(elements)} matrices of size {self.dim} x {self.dim}",
             fix="Work with the summands (rho.atoms) or with single elements (rho(g)).",
         )
@@ -169,15 +169,15 @@ class Decomposition:
 
 
 @checked
-def require_same_group(who: str, representations: Sequence[Representation]) -> Group:
+def require_same_group(caller: str, representations: Sequence[Representation]) -> Group:
     """The common group of the representations, or an error that names both."""
     if not representations:
-        raise RepresentationError(who, expected="at least one representation", got="none")
+        raise RepresentationError(caller, expected="at least one representation", got="none")
     first = representations[0].group
     for rho in representations[1:]:
         if rho.group != first:
             raise RepresentationError(
-                who,
+                caller,
                 expected=f"representations of one group, {first.name} as for {representations[0].name}",
                 got=f"{rho.name} of {rho.group.name}",
                 fix="Restrict both to a common subgroup first: rho.restrict(H).",
@@ -228,7 +228,7 @@ class DirectSum(Representation):
         batch = values[self._atoms[0].digest].shape[:-2]
         require_memory(
             batch.numel() * self.dim**2,
-            who=f"({self.name})(g)",
+            caller=f"({self.name})(g)",
             what=f"{batch.numel()} matrices of size {self.dim} x {self.dim}",
             fix="Evaluate the summands (rho.atoms) instead.",
         )

@@ -136,5 +136,5 @@ def finite_spaces(in_type: FieldType, out_type: FieldType) -> tuple[HomogeneousS
             got=f"{in_type} and {out_type}",
             fix="Build both types on HomogeneousSpace(G, H), or both on one grid or sphere.",
         )
-    require_common_group(space1, space2, who="kernels.solve")
+    require_common_group(space1, space2, caller="kernels.solve")
     return space1, space2

@@ -23,7 +23,7 @@ def brute_force(in_type: FieldType, out_type: FieldType) -> Tensor:
     space1, space2 = finite_spaces(in_type, out_type)
     n1, n2 = in_type.total_dim, out_type.total_dim
     require_memory(
-        3 * (n1 * n2) ** 2, who="brute_force", what=f"a constraint in {n1 * n2} unknowns", fix="Use kernels.solve."
+        3 * (n1 * n2) ** 2, caller="brute_force", what=f"a constraint in {n1 * n2} unknowns", fix="Use kernels.solve."
     )
     gram = torch.zeros(n1 * n2, n1 * n2, dtype=torch.float64)
     for g in space1.group.generators:

@@ -7,22 +7,22 @@ from ..errors import EmptyKernelSpaceError, NumericalError, TypeMismatchError
 from ..spaces import FieldType, Grid
 
 
-def require_dim(found: int, predicted: int, *, who: str) -> None:
+def require_dim(found: int, predicted: int, *, caller: str) -> None:
     """The dimension found must be the one that Mackey's formula predicts."""
     if found != predicted:
         raise NumericalError(
-            who,
+            caller,
             expected=f"{predicted} kernels by Mackey's formula",
             got=f"{found} from the solver",
             fix="The representations are inconsistent or too ill-conditioned to solve in float64.",
         )
 
 
-def require_residual(residual: float, *, who: str) -> None:
+def require_residual(residual: float, *, caller: str) -> None:
     """The solved kernels must satisfy their own constraint."""
     if not residual <= LAW_TOLERANCE:
         raise NumericalError(
-            who,
+            caller,
             expected=f"kernels that satisfy the constraint to {LAW_TOLERANCE:.0e}",
             got=f"a residual of {residual:.2g}",
             fix="A representation is no homomorphism, or the kernel cache holds foreign data: empty it, try again.",

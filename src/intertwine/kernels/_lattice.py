@@ -38,7 +38,7 @@ class LatticeKernelBasis(OrbitKernels):
         self.kernel_size = filter_sizes(kernel_size, self.space.dimension)
         require_memory(
             group.order * torch.Size(self.kernel_size).numel() * self.space.dimension,
-            who="kernels.solve",
+            caller="kernels.solve",
             what=f"{group.order} images of {' x '.join(map(str, self.kernel_size))} taps",
             fix="Use a smaller filter.",
         )

@@ -58,9 +58,9 @@ class OrbitKernels(OnCPU, ABC):
         self._check(allow_empty)
 
     def _check(self, allow_empty: bool) -> None:
-        who = f"kernels {self.in_type} → {self.out_type}"
-        require_dim(self.dim, self.mackey_dim, who=who)
-        require_residual(self.residual, who=who)
+        caller = f"kernels {self.in_type} → {self.out_type}"
+        require_dim(self.dim, self.mackey_dim, caller=caller)
+        require_residual(self.residual, caller=caller)
         if not allow_empty:
             require_some(
                 self.dim,
@@ -152,7 +152,7 @@ class OrbitKernels(OnCPU, ABC):
         """Refuse a dense result that would not fit in memory."""
         require_memory(
             matrices * self.in_type.dim * self.out_type.dim,
-            who=f"{type(self).__name__}.{what}",
+            caller=f"{type(self).__name__}.{what}",
             what=f"{matrices} matrices of size {self.out_type.dim} x {self.in_type.dim}",
             fix="Use fewer copies in the field types: copies of a summand share one small basis.",
         )

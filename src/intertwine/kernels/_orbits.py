@@ -89,7 +89,7 @@ def solve_orbit(orbit: Orbit, rho1: Representation, rho2: Representation) -> Ten
         basis = permutation_intertwiners(p1[orbit.stabilizer_twists], p2[orbit.stabilizer])
     else:
         basis = intertwiners(rho1(orbit.stabilizer_twists), rho2(orbit.stabilizer), orthogonal=orthogonal)
-    require_dim(len(basis), predicted_dim(orbit, rho1, rho2), who=f"kernels {rho1.name} → {rho2.name}")
+    require_dim(len(basis), predicted_dim(orbit, rho1, rho2), caller=f"kernels {rho1.name} → {rho2.name}")
     if orthogonal:
         return basis / len(orbit.points) ** 0.5
     # Carrying is not an isometry: orthonormalize on the orbit.

@@ -61,7 +61,7 @@ class SphereKernelBasis(OnCPU):
     def __init__(self, in_type: FieldType, out_type: FieldType, band_limit: int, *, allow_empty: bool = False) -> None:
         _require_spheres(in_type, out_type)
         self.in_type, self.out_type = in_type, out_type
-        self.band_limit = require_band_limit(band_limit, who="kernels.solve")
+        self.band_limit = require_band_limit(band_limit, caller="kernels.solve")
         self._in, self._out = spin_decomposition(in_type.rho), spin_decomposition(out_type.rho)
         self._check_dims()
         self.index = torch.cat([self._entries(l) for l in range(self.band_limit + 1)])
@@ -81,11 +81,11 @@ class SphereKernelBasis(OnCPU):
         rho1, rho2 = self.in_type.rho, self.out_type.rho
         for l in range(self.band_limit + 1):
             found = len(self._in.channels(l)) * len(self._out.channels(l))
-            who = f"kernels {self.in_type} → {self.out_type}, degree {l}"
-            require_dim(found, multiplicity(rho1, l) * multiplicity(rho2, l), who=who)
+            caller = f"kernels {self.in_type} → {self.out_type}, degree {l}"
+            require_dim(found, multiplicity(rho1, l) * multiplicity(rho2, l), caller=caller)
 
     def _check(self, allow_empty: bool) -> None:
-        require_residual(self.residual, who=f"kernels {self.in_type} → {self.out_type}")
+        require_residual(self.residual, caller=f"kernels {self.in_type} → {self.out_type}")
         if not allow_empty:
             least = max(min(spins.spins) for spins in (self._in, self._out))
             require_some(
@@ -127,7 +127,7 @@ class SphereKernelBasis(OnCPU):
 
     def on_group(self, g: Tensor) -> Tensor:
         """The basis at rotations ``(..., 3, 3)``: ``(dim, ..., d2, d1)``."""
-        g = SO3().require(g, who="SphereKernelBasis.on_group")
+        g = SO3().require(g, caller="SphereKernelBasis.on_group")
         batch = g.shape[:-2]
         self._require_room(self.dim * batch.numel(), "on_group")
         parts = []
@@ -151,7 +151,7 @@ class SphereKernelBasis(OnCPU):
         Sums over the basis first, so that it needs neither the time nor the room of :meth:`on_group`.
         """
         weights = self._weights(weights, "combine").to(torch.float64)
-        g = SO3().require(g, who="SphereKernelBasis.combine")
+        g = SO3().require(g, caller="SphereKernelBasis.combine")
         flat, out = g.reshape(-1, 3, 3), g.new_zeros(g.shape[:-2].numel(), self.out_type.dim * self.in_type.dim)
         counts = [len(self._out.channels(l)) * len(self._in.channels(l)) for l in range(self.band_limit + 1)]
         at = wigner_ds(self.band_limit, flat)
@@ -254,7 +254,7 @@ class SphereKernelBasis(OnCPU):
         d2, d1 = self.out_type.dim, self.in_type.dim
         require_memory(
             matrices * d1 * d2,
-            who=f"SphereKernelBasis.{what}",
+            caller=f"SphereKernelBasis.{what}",
             what=f"{matrices} matrices of size {d2} x {d1}",
             fix="Combine the kernels first: spectral(weights), combine(weights, g).",
         )

@@ -132,15 +132,15 @@ class SteerableKernelBasis(OnCPU):
             for harmonic in self._harmonics:
                 solutions = angular_solutions(psi1, psi2, harmonic)
                 predicted = self.group.intertwining_number(psi1 @ harmonic, psi2)
-                require_dim(len(solutions), predicted, who=f"kernels {psi1.name} → {psi2.name}, {harmonic.name}")
+                require_dim(len(solutions), predicted, caller=f"kernels {psi1.name} → {psi2.name}, {harmonic.name}")
                 self.residual = max(self.residual, angular_residual(solutions, psi1, psi2, harmonic))
                 found.append(solutions)
             self._angular[psi2.digest, psi1.digest] = found
 
     def _check(self, allow_empty: bool) -> None:
-        who = f"kernels {self.in_type} → {self.out_type}"
-        require_dim(self.dim, self.mackey_dim, who=who)
-        require_residual(self.residual, who=who)
+        caller = f"kernels {self.in_type} → {self.out_type}"
+        require_dim(self.dim, self.mackey_dim, caller=caller)
+        require_residual(self.residual, caller=caller)
         if not allow_empty:
             require_some(
                 self.dim,
@@ -153,7 +153,7 @@ class SteerableKernelBasis(OnCPU):
             sampled = self._pair_values(*pair, self._tap_profiles).flatten(1)
             if len(sampled) and int(torch.linalg.matrix_rank(sampled, rtol=1e-6)) < len(sampled):
                 raise InputError(
-                    who,
+                    caller,
                     expected="a band limit that the taps resolve",
                     got=f"{len(sampled)} kernels of one pair of irreducibles that coincide on a filter of "
                     f"{' x '.join(map(str, self.kernel_size))} taps",
@@ -216,7 +216,7 @@ class SteerableKernelBasis(OnCPU):
         d2, d1 = self.out_type.dim, self.in_type.dim
         require_memory(
             self.dim * len(x) * d1 * d2,
-            who="SteerableKernelBasis.evaluate",
+            caller="SteerableKernelBasis.evaluate",
             what=f"{self.dim} kernels of size {d2} x {d1} at {len(x)} points",
             fix="Use fewer copies in the field types: copies of an irreducible share one small basis.",
         )

@@ -20,21 +20,21 @@ Images = Tensor | tuple[Tensor, Tensor] | Iterable[object]
 
 
 def batches(
-    data: Images, *, who: str, batch_size: Positive = 128, max_images: Positive | None = None, rank: int | None = 4
+    data: Images, *, caller: str, batch_size: Positive = 128, max_images: Positive | None = None, rank: int | None = 4
 ) -> Iterator[tuple[Tensor, ...]]:
     """Images, and labels where there are some, batch by batch; at most ``max_images`` of them.
 
     A batch has ``rank`` axes, 2 or more if that is None.
 
-    >>> [len(x) for x, in batches(torch.rand(5, 1, 2, 2), who="here", batch_size=2)]
+    >>> [len(x) for x, in batches(torch.rand(5, 1, 2, 2), caller="here", batch_size=2)]
     [2, 2, 1]
     """
     seen = 0
-    for batch in _pieces(data, who, batch_size):
+    for batch in _pieces(data, caller, batch_size):
         images = batch[0]
         if (images.ndim < 2 if rank is None else images.ndim != rank) or not images.is_floating_point():
             raise InputError(
-                who,
+                caller,
                 expected="floating point images (n, channels, height, width)"
                 if rank == 4
                 else f"a floating point tensor with {rank or '2 or more'} axes, (n, channels, ...)",
@@ -47,27 +47,29 @@ def batches(
         seen += room
         yield tuple(part[:room] for part in batch)
     if not seen:
-        raise InputError(who, expected="images", got="none", fix="Give a tensor, or a loader that can be read again.")
+        raise InputError(
+            caller, expected="images", got="none", fix="Give a tensor, or a loader that can be read again."
+        )
 
 
-def _pieces(data: Images, who: str, batch_size: int) -> Iterator[tuple[Tensor, ...]]:
+def _pieces(data: Images, caller: str, batch_size: int) -> Iterator[tuple[Tensor, ...]]:
     if isinstance(data, Tensor):
         data = (data,)
     whole = isinstance(data, tuple) and 0 < len(data) <= 2 and all(isinstance(part, Tensor) for part in data)
     if whole:
         if any(not part.ndim for part in data):  # type: ignore[union-attr]
-            raise InputError(who, expected="a batch of images", got="a tensor of rank 0")
+            raise InputError(caller, expected="a batch of images", got="a tensor of rank 0")
         yield from zip(*(part.split(batch_size) for part in data), strict=True)  # type: ignore[union-attr]
         return
     if not isinstance(data, Iterable):
         raise InputError(
-            who, expected="a tensor of images or a loader", got=type(data).__name__, fix="Try a DataLoader."
+            caller, expected="a tensor of images or a loader", got=type(data).__name__, fix="Try a DataLoader."
         )
     for batch in data:
         parts = tuple(batch) if isinstance(batch, tuple | list) else (batch,)
         if not parts or not all(isinstance(part, Tensor) for part in parts[:2]):
             raise InputError(
-                who,
+                caller,
                 expected="batches of images, or of images and labels",
                 got=f"{type(batch).__name__} of {', '.join(type(part).__name__ for part in parts)}",
                 fix="Put the images first, as a tensor, and the labels second.",
@@ -96,7 +98,7 @@ class Fitting:
     start. A ``run`` that fails halfway must leave nothing behind, so that no image counts twice.
 
     Args:
-        who: who complains if a single image does not fit.
+        caller: who complains if a single image does not fit.
         device: where the pieces are moved.
 
     >>> import warnings
@@ -110,8 +112,8 @@ class Fitting:
     [2, 2, 1]
     """
 
-    def __init__(self, who: str, device: torch.device | None = None) -> None:
-        self.who, self.device = who, device
+    def __init__(self, caller: str, device: torch.device | None = None) -> None:
+        self.caller, self.device = caller, device
         self.size: int | None = None
 
     def __call__(self, run: Callable[..., R], *parts: Tensor) -> list[R]:
@@ -138,25 +140,25 @@ class Fitting:
     def _halve(self, size: int, images: Tensor, reason: str) -> None:
         if size == 1:
             raise SizeLimitError(
-                self.who,
+                self.caller,
                 expected=f"memory for one image of {' x '.join(map(str, images.shape[1:]))}",
                 got=reason or "none left",
                 fix="Use smaller images, or a machine with more memory.",
             )
         self.size = size // 2
         warn_caller(
-            f"{self.who}: {size} images do not fit into memory at once; going on with {self.size}", RuntimeWarning
+            f"{self.caller}: {size} images do not fit into memory at once; going on with {self.size}", RuntimeWarning
         )
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
 
 
-def require_finite(out: Tensor, *, who: str) -> Tensor:
+def require_finite(out: Tensor, *, caller: str) -> Tensor:
     """The output, or an error if it has values that are no numbers."""
     if not bool(torch.isfinite(out).all()):
         bad = int((~torch.isfinite(out)).flatten(1).any(1).sum()) if out.ndim > 1 else 1
         raise InputError(
-            who,
+            caller,
             expected="finite outputs",
             got=f"NaN or infinity for {bad} of {len(out)} images",
             fix="Check the weights and how the images are normalized.",
@@ -164,14 +166,14 @@ def require_finite(out: Tensor, *, who: str) -> Tensor:
     return out
 
 
-def as_tensor(out: object, *, who: str) -> Tensor:
+def as_tensor(out: object, *, caller: str) -> Tensor:
     """The network's output, which must be one tensor with the batch first."""
     if isinstance(out, Tensor):
         return out
     if isinstance(out, tuple | list) and len(out) == 1 and isinstance(out[0], Tensor):
         return out[0]
     raise InputError(
-        who,
+        caller,
         expected="a network that returns one tensor",
         got=type(out).__name__,
         fix="Wrap it in a module that picks the tensor to look at.",

@@ -172,11 +172,11 @@ class Symmetry(OnCPU):
         return self.elements[g]
 
     @checked
-    def require_finite(self, *, who: str) -> FiniteGroup:
+    def require_finite(self, *, caller: str) -> FiniteGroup:
         """The group, or an error if only some of its elements are applied."""
         if not isinstance(self.group, FiniteGroup) or self.group.order != self.order:
             raise InputError(
-                who,
+                caller,
                 expected=f"a finite group of at most {_ALL} elements",
                 got=f"{self.name}, of which {self.order - 1} elements are drawn",
                 fix="Use a subgroup such as C4 or D4.",
@@ -216,12 +216,12 @@ class Symmetry(OnCPU):
         return whole and self.rank == 4 and all(self.axis_move(g) is not None for g in range(self.order))
 
     @checked
-    def require_axis_move(self, g: int, *, who: str) -> AxisMove:
+    def require_axis_move(self, g: int, *, caller: str) -> AxisMove:
         """How an element moves pixels, or an error if filters cannot follow."""
         move = self.axis_move(g)
         if move is None or move.dimension != 2:
             raise InputError(
-                who,
+                caller,
                 expected="elements that move pixels by flips and quarter turns",
                 got=f"element {g} of {self.name}",
                 fix="Filters cannot be moved by such a map; measure the network from outside instead.",
@@ -231,7 +231,7 @@ class Symmetry(OnCPU):
     # -- the output --------------------------------------------------------------------------------------------
 
     @checked
-    def output_action(self, y: Tensor, *, who: str) -> FieldAction | MapAction:
+    def output_action(self, y: Tensor, *, caller: str) -> FieldAction | MapAction:
         """How an output of this shape moves."""
         kind = self._output_type(y.ndim)
         if kind is not None:
@@ -239,7 +239,7 @@ class Symmetry(OnCPU):
         typed = self.action.type if isinstance(self.action, FieldAction) else None
         if y.ndim != self.rank or (typed is not None and not typed.is_trivial):
             raise InputError(
-                who,
+                caller,
                 expected=_EXPECTED.get(self.rank, f"outputs with {self.rank} axes, like the input")
                 if typed is None
                 else "output=, the type of the output, where the input has one",
@@ -261,12 +261,12 @@ class Symmetry(OnCPU):
         return self.output is not None
 
     @checked
-    def require_plain_output(self, *, who: str) -> None:
+    def require_plain_output(self, *, caller: str) -> None:
         """An error if the output is to move in another way than scalars do."""
         kind = self._output_type(2)
         if kind is not None and not kind.is_trivial:
             raise InputError(
-                who,
+                caller,
                 expected="invariant outputs, or images of scalars",
                 got=f"output {self.output}",
                 fix="Leave output= out.",

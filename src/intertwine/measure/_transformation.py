@@ -66,9 +66,9 @@ def _element(symmetry: Symmetry, g: int) -> Transformation:
     return _applied(name, symmetry, symmetry.action, g)
 
 
-def output_transformation(symmetry: Symmetry, g: int, y: Tensor, *, who: str) -> Transformation:
+def output_transformation(symmetry: Symmetry, g: int, y: Tensor, *, caller: str) -> Transformation:
     """How an element moves outputs like this one."""
-    return _applied(symmetry.name, symmetry, symmetry.output_action(y, who=who), g)
+    return _applied(symmetry.name, symmetry, symmetry.output_action(y, caller=caller), g)
 
 
 def _applied(name: str, symmetry: Symmetry, action: FieldAction | MapAction, g: int) -> Transformation:

@@ -88,17 +88,17 @@ class SequenceVAE(nn.Module, ABC):
         likelihood: Likelihood = "bernoulli",
     ) -> None:
         super().__init__()
-        who = type(self).__name__
+        caller = type(self).__name__
         if capsules < 1 or (length is not None and length < 1):
             raise InputError(
-                who,
+                caller,
                 expected="at least one capsule of at least one variable",
                 got=f"{capsules} of {group if length is None else length}",
             )
         if min(image) < 1:
-            raise InputError(who, expected="image (channels, height, width) with sizes of 1 or more", got=str(image))
-        self.group = _capsule_group(who, length, group)
-        self.generators = _moving_elements(who, self.group, generators)
+            raise InputError(caller, expected="image (channels, height, width) with sizes of 1 or more", got=str(image))
+        self.group = _capsule_group(caller, length, group)
+        self.generators = _moving_elements(caller, self.group, generators)
         self.image, self.capsules, self.length = tuple(image), int(capsules), self.group.order
         point, regular = Point(self.group), self.group.regular
         self.latent_type, self._capsule_type = point.field(self.capsules * regular), point.field(regular)
@@ -317,26 +317,26 @@ def topographic_pool(t: Tensor) -> Tensor:
     return t.norm(dim=-1)
 
 
-def _capsule_group(who: str, length: int | None, group: FiniteGroup | str | None) -> FiniteGroup:
+def _capsule_group(caller: str, length: int | None, group: FiniteGroup | str | None) -> FiniteGroup:
     if group is None:
         if length is None:
-            raise InputError(who, expected="group=, or length= for a cyclic group", got="neither")
+            raise InputError(caller, expected="group=, or length= for a cyclic group", got="neither")
         return Cyclic(int(length))
     found = parse_finite(group) if isinstance(group, str) else group
     if length not in (None, found.order):
         raise InputError(
-            who,
+            caller,
             expected=f"length={found.order}, the order of {found.name}, or no length",
             got=str(length),
         )
     return found
 
 
-def _moving_elements(who: str, group: FiniteGroup, generators: Sequence[int] | None) -> tuple[int, ...]:
+def _moving_elements(caller: str, group: FiniteGroup, generators: Sequence[int] | None) -> tuple[int, ...]:
     if generators is None:
         return group.generators or (0,)
     for s in generators:
         group.require_element(s)
     if not generators or len(set(generators)) < len(generators):
-        raise InputError(who, expected=f"generators of {group.name}, each once", got=str(list(generators)))
+        raise InputError(caller, expected=f"generators of {group.name}, each once", got=str(list(generators)))
     return tuple(generators)

@@ -47,16 +47,16 @@ class _BlurPool(Layer):
         padding_mode: PaddingMode = "zeros",
         allow_asymmetric: bool = False,
     ) -> None:
-        who = type(self).__name__
-        space = require_grid(who, in_type, dimension=self.dimension)
+        caller = type(self).__name__
+        space = require_grid(caller, in_type, dimension=self.dimension)
         if kernel_size < 2:
-            raise InputError(who, expected="kernel_size of at least 2", got=str(kernel_size))
+            raise InputError(caller, expected="kernel_size of at least 2", got=str(kernel_size))
         margin = (kernel_size - 1) // 2 if padding is None else padding
-        options: dict[str, Any] = {"dimension": self.dimension, "padding_mode": padding_mode, "who": who}
+        options: dict[str, Any] = {"dimension": self.dimension, "padding_mode": padding_mode, "caller": caller}
         window = Window.of(kernel_size, stride, margin, **options)
         if getattr(space, "lattice", "square") != "square":
             raise InputError(
-                who,
+                caller,
                 expected=f"the square lattice, on which {space.stabilizer.name} maps a square window to itself",
                 got=space.name,
                 fix="Make the plane with lattice='square'.",

@@ -213,11 +213,11 @@ class Concat(Branches):
         return torch.cat(list(outputs), 1)
 
 
-def _require_same_rank(who: str, branches: Sequence[Layer]) -> None:
+def _require_same_rank(caller: str, branches: Sequence[Layer]) -> None:
     if len({branch.keeps_space for branch in branches}) > 1:
         flat = next(type(branch).__name__ for branch in branches if not branch.keeps_space)
         raise TypeMismatchError(
-            who,
+            caller,
             expected="branches that all keep the spatial axes, or none",
             got=f"only some that do; {flat} does not",
             fix="Pool over space after the branches, or in all of them.",

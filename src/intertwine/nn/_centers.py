@@ -35,7 +35,7 @@ class Centers:
         """What the stabilizer of a grid asks."""
         return cls(moving_axes(space), space.stabilizer.name)
 
-    def require_symmetric(self, who: str, window: Window, sizes: Sequence[int]) -> None:
+    def require_symmetric(self, caller: str, window: Window, sizes: Sequence[int]) -> None:
         """The centers must lie symmetric on an input of these sizes.
 
         They do if and only if the window fits a whole number of strides. On other sizes the first and the last window
@@ -47,7 +47,7 @@ class Centers:
             if excess:
                 good = [m for m in (n - excess, n - excess + stride) if m > 0]
                 raise InputError(
-                    who,
+                    caller,
                     expected=f"{' or '.join(map(str, good))} along {window.axis_name(axis)}: with kernel "
                     f"{window.kernel_size[axis]}, stride {stride} and padding {window.before[axis]} the samples are "
                     f"symmetric about the center on sizes {good[-1] % stride} mod {stride} only",
@@ -56,11 +56,11 @@ class Centers:
                 )
 
 
-def placed(who: str, window: Window, sizes: Sequence[int], centers: Centers | None) -> tuple[int, ...]:
+def placed(caller: str, window: Window, sizes: Sequence[int], centers: Centers | None) -> tuple[int, ...]:
     """How many places a window takes on these sizes; an error where it has no room, or is not symmetric but must be."""
-    window.require_room(who, sizes)
+    window.require_room(caller, sizes)
     if centers is not None:
-        centers.require_symmetric(who, window, sizes)
+        centers.require_symmetric(caller, window, sizes)
     return window.output_sizes(sizes)
 
 
@@ -103,7 +103,7 @@ def _index_moves(space: Grid) -> Tensor | None:
     return torch.linalg.inv(steps) @ space.matrices(group.elements) @ steps
 
 
-def require_even_hand(who: str, space: Grid, window: Window) -> None:
+def require_even_hand(caller: str, space: Grid, window: Window) -> None:
     """A group that turns one axis towards another needs the same options along both."""
     pairs = mixed_axes(space)
     values = {
@@ -117,7 +117,7 @@ def require_even_hand(who: str, space: Grid, window: Window) -> None:
         names = axis_names(space)
         which = " and ".join(f"{names[a]} and {names[b]}" for a, b in pairs)
         raise InputError(
-            who,
+            caller,
             expected=f"equal options along {which}, because {space.stabilizer.name} turns one into the other",
             got=", ".join(uneven),
             fix="Make them equal, choose a group that keeps the axes, or pass allow_asymmetric=True.",

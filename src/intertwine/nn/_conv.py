@@ -57,15 +57,15 @@ class Conv(FilterLayer):
         gain: float = 1.0,
         allow_asymmetric: bool = False,
     ) -> None:
-        who = type(self).__name__
-        space = require_grid(who, in_type, out_type, dimension=self.dimension)
+        caller = type(self).__name__
+        space = require_grid(caller, in_type, out_type, dimension=self.dimension)
         bare = 0 if isinstance(padding, str) else padding
-        options: dict[str, Any] = {"dimension": self.dimension, "padding_mode": padding_mode, "who": who}
+        options: dict[str, Any] = {"dimension": self.dimension, "padding_mode": padding_mode, "caller": caller}
         window = Window.of(kernel_size, stride, bare, dilation, **options)
-        window = _same(who, window) if padding == "same" else window
+        window = _same(caller, window) if padding == "same" else window
         if not allow_asymmetric:
-            require_even_hand(who, space, window)
-            _require_symmetric_border(who, space, padding_mode)
+            require_even_hand(caller, space, window)
+            _require_symmetric_border(caller, space, padding_mode)
         claim = filter_claim(space, allow_asymmetric)
         super().__init__(in_type, out_type, claim, kernel_size=window.kernel_size, groups=groups, bias=bias, gain=gain)
         self.window, self._centers = window, None if allow_asymmetric else Centers.of(space)
@@ -120,12 +120,12 @@ class Conv(FilterLayer):
         )
 
 
-def _same(who: str, window: Window) -> Window:
+def _same(caller: str, window: Window) -> Window:
     """As large at the output as at the input, with equal padding on both sides."""
     padded = window.same()
     if set(window.stride) != {1} or any(low != high for low, high in padded.padding):
         raise InputError(
-            who,
+            caller,
             expected="padding 'same' with an odd kernel and stride 1, or a number of samples",
             got=f"padding='same' with kernel {window.kernel_size}, stride {window.stride}, dilation {window.dilation}",
             fix="Equal padding on both sides is needed to keep the symmetry.",
@@ -133,10 +133,10 @@ def _same(who: str, window: Window) -> Window:
     return padded
 
 
-def _require_symmetric_border(who: str, space: Grid, padding_mode: str) -> None:
+def _require_symmetric_border(caller: str, space: Grid, padding_mode: str) -> None:
     if getattr(space, "lattice", "square") == "hexagonal" and padding_mode != "circular":
         raise InputError(
-            who,
+            caller,
             expected="padding_mode='circular' on the hexagonal lattice, whose array is not symmetric at its border",
             got=f"padding_mode={padding_mode!r}",
             fix="Use circular padding, or pass allow_asymmetric=True.",

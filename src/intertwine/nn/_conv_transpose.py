@@ -49,14 +49,14 @@ class ConvTranspose(FilterLayer):
         gain: float = 1.0,
         allow_asymmetric: bool = False,
     ) -> None:
-        who, n = type(self).__name__, self.dimension
-        space = require_grid(who, in_type, out_type, dimension=n)
-        window = Window.of(kernel_size, stride, padding, dilation, dimension=n, who=who)
-        added = per_axis(output_padding, n, who=who, what="output_padding", least=0)
-        _require_less_than_a_step(who, added, window)
+        caller, n = type(self).__name__, self.dimension
+        space = require_grid(caller, in_type, out_type, dimension=n)
+        window = Window.of(kernel_size, stride, padding, dilation, dimension=n, caller=caller)
+        added = per_axis(output_padding, n, caller=caller, what="output_padding", least=0)
+        _require_less_than_a_step(caller, added, window)
         if not allow_asymmetric:
-            require_even_hand(who, space, window)
-            _require_symmetric(who, space, added)
+            require_even_hand(caller, space, window)
+            _require_symmetric(caller, space, added)
         claim = filter_claim(space, allow_asymmetric)
         # Of the taps only one in Π stride falls on a place of the output: the others would make it fainter.
         gain *= sqrt(prod(window.stride))
@@ -216,21 +216,21 @@ class ConvTranspose3d(ConvTranspose):
         yield cls(space.field(so3.irrep(0) + so3.irrep(1)), space.field(so3.irrep(1)), 3, padding=1)
 
 
-def _require_less_than_a_step(who: str, output_padding: tuple[int, ...], window: Window) -> None:
+def _require_less_than_a_step(caller: str, output_padding: tuple[int, ...], window: Window) -> None:
     if any(o >= max(s, d) for o, s, d in zip(output_padding, window.stride, window.dilation, strict=True)):
         raise InputError(
-            who,
+            caller,
             expected="output_padding smaller than stride or dilation",
             got=f"output_padding={output_padding} with stride {window.stride}, dilation {window.dilation}",
             fix="Use 0.",
         )
 
 
-def _require_symmetric(who: str, space: Grid, output_padding: tuple[int, ...]) -> None:
+def _require_symmetric(caller: str, space: Grid, output_padding: tuple[int, ...]) -> None:
     lopsided = [axis for axis in moving_axes(space) if output_padding[axis]]
     if lopsided:
         raise InputError(
-            who,
+            caller,
             expected=f"output_padding 0 along the {' and the '.join(axis_names(space)[a] for a in lopsided)}: samples "
             f"added on one side move the center, and the layer would not commute with {space.stabilizer.name}",
             got=f"output_padding={output_padding}",
@@ -239,7 +239,7 @@ def _require_symmetric(who: str, space: Grid, output_padding: tuple[int, ...]) -
         )
     if getattr(space, "lattice", "square") == "hexagonal":
         raise InputError(
-            who,
+            caller,
             expected="the square lattice: an array on the hexagonal lattice is not symmetric at its border",
             got=space.name,
             fix="Pass allow_asymmetric=True.",

@@ -60,11 +60,11 @@ class ConvNeXtBlock(Layer):
         layer_scale: float | None = 1e-6,
         padding_mode: PaddingMode = "zeros",
     ) -> None:
-        who = "ConvNeXtBlock"
-        require_channels(who, in_type)
+        caller = "ConvNeXtBlock"
+        require_channels(caller, in_type)
         if not isinstance(expansion, int) or expansion < 1:
             raise InputError(
-                who,
+                caller,
                 expected="a whole number of at least 1 as expansion",
                 got=repr(expansion),
                 fix="The usual one is 4.",

@@ -159,5 +159,5 @@ def _points(in_type: FieldType, out_type: FieldType) -> tuple[int, int]:
             got=f"{in_type} and {out_type}",
             fix="Use Conv2d, Conv3d or SphereConv on grids and on the sphere.",
         )
-    require_common_group(space1, space2, who="CosetLinear")
+    require_common_group(space1, space2, caller="CosetLinear")
     return space2.points, space1.points

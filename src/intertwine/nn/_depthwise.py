@@ -84,12 +84,12 @@ class DepthwiseConv2d(Conv2d):
         yield cls(Grid2d(C8).field(2 * C8.regular), 7, padding=3)
 
 
-def require_channels(who: str, field: FieldType) -> None:
+def require_channels(caller: str, field: FieldType) -> None:
     """Raise an error that says what fits, unless ρ permutes the channels."""
     if not permutes(field.rho):
         wrong = next(atom for atom in field.rho.atoms if not permutes(atom))
         raise TypeMismatchError(
-            who,
+            caller,
             expected="a representation that permutes the channels (trivial, regular, quotient)",
             got=f"{wrong.name} of {wrong.group.name}",
             fix="Use Conv2d with groups=1 or one group a field, which mixes the channels of a field.",

@@ -105,7 +105,7 @@ def filter_claim(space: Grid, allow_asymmetric: bool) -> Strict:
     return Approximate(f"the filter is sampled on a lattice that {space.stabilizer.name} does not keep")
 
 
-def _one_group(who: str, in_type: FieldType, out_type: FieldType, groups: int) -> FieldType:
+def _one_group(caller: str, in_type: FieldType, out_type: FieldType, groups: int) -> FieldType:
     """The part of the input that one group of output fields sees; all parts are of one type."""
     atoms, outs = in_type.rho.atoms, out_type.rho.atoms
     n, m = len(atoms) // max(groups, 1), len(outs) // max(groups, 1)
@@ -118,7 +118,7 @@ def _one_group(who: str, in_type: FieldType, out_type: FieldType, groups: int) -
         return in_type.space.field(in_type.rho.group.trivial)  # each channel sees itself: κ(hy)[hi, hi] = κ(y)[i, i]
     if not fits:
         raise TypeMismatchError(
-            who,
+            caller,
             expected=f"fields that split into groups={groups} equal parts",
             got=f"{in_type.rho.name} → {out_type.rho.name}",
             fix="Choose numbers of fields that groups divides, and repeat the summands in the same order in each part.",

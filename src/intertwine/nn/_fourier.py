@@ -54,7 +54,7 @@ def band_limited_regular(group: Group, degree: int | None = None) -> Representat
     >>> band_limited_regular(SO3(), 1).dim, band_limited_regular(Dihedral(4)).dim
     (10, 8)
     """
-    irreps = _irreps(group, degree, who="band_limited_regular")
+    irreps = _irreps(group, degree, caller="band_limited_regular")
     return direct_sum(psi for psi in irreps for _ in range(_columns(psi, "group").shape[1]))
 
 
@@ -65,7 +65,7 @@ def band_limited_quotient(group: Group, degree: int) -> Representation:
     >>> band_limited_quotient(SO3(), 2), band_limited_quotient(O2(), 1)
     (SO(3): trivial + irrep(1) + irrep(2), O(2): trivial + irrep(1))
     """
-    irreps = _irreps(group, degree, who="band_limited_quotient")
+    irreps = _irreps(group, degree, caller="band_limited_quotient")
     found = [psi for psi in irreps if _columns(psi, "quotient").shape[1]]
     if isinstance(group, FiniteGroup):
         raise InputError(
@@ -77,13 +77,13 @@ def band_limited_quotient(group: Group, degree: int) -> Representation:
     return direct_sum(found)
 
 
-def _irreps(group: Group, degree: int | None, *, who: str) -> Sequence[Representation]:
+def _irreps(group: Group, degree: int | None, *, caller: str) -> Sequence[Representation]:
     if isinstance(group, FiniteGroup) and degree is None:
         return group.irreps
     if isinstance(group, CompactLieGroup) and isinstance(degree, int) and degree >= 0:
         return group.irreps_up_to(degree)
     raise InputError(
-        who,
+        caller,
         expected="a compact Lie group with a degree of at least 0, or a finite group without one",
         got=f"{group.name} with degree {degree!r}",
         fix="For example SO2() with 3; a finite group has all its irreducibles.",
@@ -266,17 +266,17 @@ class FourierNonlinearity(TracedLayer):
     def __init__(
         self, in_type: FieldType, function: torch_nn.Module | None = None, *, samples: int | None = None
     ) -> None:
-        who, group = "FourierNonlinearity", in_type.space.stabilizer
+        caller, group = "FourierNonlinearity", in_type.space.stabilizer
         if function is not None and not isinstance(function, torch_nn.Module):
             raise InputError(
-                who,
+                caller,
                 expected="a torch.nn.Module that acts on each number alike",
                 got=repr(function),
                 fix="For example torch.nn.ELU(), or wrap the function in a module of your own.",
             )
-        kinds, domain, channels = _functions(who, in_type.rho)
+        kinds, domain, channels = _functions(caller, in_type.rho)
         copies, size = channels.shape
-        values, back = _transform(who, group, kinds, domain, samples)
+        values, back = _transform(caller, group, kinds, domain, samples)
         super().__init__(in_type, in_type, _claim(in_type, domain, len(values)))
         self.samples, self._shape = len(values), (copies, size)
         self.tables = TableModule()
@@ -327,7 +327,7 @@ class FourierNonlinearity(TracedLayer):
 
 
 @on_cpu
-def _functions(who: str, rho: Representation) -> tuple[list[Representation], str, Tensor]:
+def _functions(caller: str, rho: Representation) -> tuple[list[Representation], str, Tensor]:
     """The irreducibles of one function, on what it lives, and the channels of each function ``(n, D)``."""
     places: dict[str, list[int]] = {}
     kinds: dict[str, Representation] = {}
@@ -356,7 +356,7 @@ def _functions(who: str, rho: Representation) -> tuple[list[Representation], str
     finite = isinstance(rho.group, FiniteGroup)
     made = "band_limited_regular(H)" if finite else "band_limited_regular(H, L) or band_limited_quotient(H, L)"
     raise TypeMismatchError(
-        who,
+        caller,
         expected=f"a sum of irreducibles of {name} in which each occurs as often as functions on the group have it",
         got=rho.name,
         fix=f"Make it with {made}; Disentangle takes a regular type to it. "
@@ -367,17 +367,17 @@ def _functions(who: str, rho: Representation) -> tuple[list[Representation], str
 
 @on_cpu
 def _transform(
-    who: str, group: Group, kinds: Sequence[Representation], domain: str, samples: int | None
+    caller: str, group: Group, kinds: Sequence[Representation], domain: str, samples: int | None
 ) -> tuple[Tensor, Tensor]:
     """A ``(samples, D)`` and B ``(D, samples)``, scaled such that white noise has values of variance 1."""
     if isinstance(group, CompactLieGroup):
-        elements, weights = _sample(group, domain, _checked_samples(who, group, kinds, domain, samples))
+        elements, weights = _sample(group, domain, _checked_samples(caller, group, kinds, domain, samples))
     else:
         elements = group.elements
         weights = torch.full((len(elements),), 1 / len(elements), dtype=torch.float64)
         if samples not in (None, len(elements)):
             raise InputError(
-                who,
+                caller,
                 expected=f"the {len(elements)} elements of {group.name} as samples",
                 got=f"samples={samples!r}",
                 fix="Leave samples out.",
@@ -387,7 +387,7 @@ def _transform(
     gram = weighted @ values  # the identity where products of two of the functions are integrated exactly
     if float(torch.linalg.eigvalsh(gram)[0]) < _LEAST_NORM:
         raise InputError(
-            who,
+            caller,
             expected=f"samples that tell the {len(gram)} functions on {group.name} apart",
             got=f"samples={len(values)}",
             fix=f"Use {2 * len(values)} or more, or leave samples out.",
@@ -405,7 +405,7 @@ def _is_irrep(psi: Representation) -> bool:
 
 
 def _checked_samples(
-    who: str, group: CompactLieGroup, kinds: Sequence[Representation], domain: str, samples: int | None
+    caller: str, group: CompactLieGroup, kinds: Sequence[Representation], domain: str, samples: int | None
 ) -> int:
     """The number that was given; else one with which ELU errs by a few percent at most."""
     unit, size = _unit(group, domain), sum(psi.dim * _columns(psi, domain).shape[1] for psi in kinds)
@@ -419,7 +419,7 @@ def _checked_samples(
     if not isinstance(samples, int) or samples % unit or samples < size:
         least = unit * -(-size // unit)
         raise InputError(
-            who,
+            caller,
             expected=f"samples, a multiple of {unit} (motions of the lattice permute them) of at least {least}",
             got=repr(samples),
             fix=f"For example samples={2 * least}.",

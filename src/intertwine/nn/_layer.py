@@ -207,14 +207,14 @@ def pointwise_claim(space: Space) -> Strict:
     return Approximate("fields are sampled on a lattice that the group does not keep")
 
 
-def require_grid(who: str, *types: FieldType, dimension: int | None = None) -> Grid:
+def require_grid(caller: str, *types: FieldType, dimension: int | None = None) -> Grid:
     """The grid on which all the types live, of the given dimension if any, or an error that names them."""
     space, name = types[0].space, {2: "plane", 3: "3-space"}
     fits = isinstance(space, Grid) and dimension in (None, space.dimension)
     if not isinstance(space, Grid) or not fits or any(t.space != space for t in types[1:]):
         maker = f"Grid{dimension}d" if dimension else "Grid2d or Grid3d"
         raise TypeMismatchError(
-            who,
+            caller,
             expected=f"field types on one {name[dimension] if dimension else 'plane or 3-space'}",
             got=" and ".join(map(str, types)),
             fix=f"Build them from the same {maker}: space.field(rho).",

@@ -152,17 +152,17 @@ class GroupNorm(_Affine):
 
     @checked
     def __init__(self, in_type: FieldType, groups: int, *, eps: float = 1e-5, affine: bool = True) -> None:
-        who, count = type(self).__name__, len(in_type.rho.atoms)
+        caller, count = type(self).__name__, len(in_type.rho.atoms)
         if isinstance(in_type.space, Sphere):
             raise TypeMismatchError(
-                who,
+                caller,
                 expected="fields on a grid or on a finite space, where all places weigh the same",
                 got=str(in_type),
                 fix="Use LayerNorm, which normalizes each place by itself.",
             )
         if not isinstance(groups, int) or groups < 1 or count % groups:
             raise InputError(
-                who,
+                caller,
                 expected=f"a number of groups that divides the {count} fields of {in_type.rho.name}",
                 got=repr(groups),
                 fix=f"For example {next(n for n in range(min(count, 8), 0, -1) if count % n == 0)}.",

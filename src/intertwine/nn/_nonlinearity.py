@@ -38,11 +38,11 @@ class Pointwise(Layer):
 
     @checked
     def __init__(self, in_type: FieldType, function: torch_nn.Module) -> None:
-        who = type(self).__name__
-        require_permutation(who, in_type)
+        caller = type(self).__name__
+        require_permutation(caller, in_type)
         if not isinstance(function, torch_nn.Module):
             raise InputError(
-                who,
+                caller,
                 expected="a torch.nn.Module that acts on each number alike",
                 got=repr(function),
                 fix="For example torch.nn.SiLU(), or wrap the function in a module of your own.",
@@ -177,13 +177,13 @@ _NONLINEARITIES = (
 
 
 @on_cpu
-def require_permutation(who: str, field: FieldType) -> None:
+def require_permutation(caller: str, field: FieldType) -> None:
     """Raise an error that names the layers that fit, unless ρ permutes the channels."""
     if not permutes(field.rho):
         wrong = next(atom for atom in field.rho.atoms if not permutes(atom))
-        fits = _INSTEAD.get(who, _NONLINEARITIES)
+        fits = _INSTEAD.get(caller, _NONLINEARITIES)
         raise TypeMismatchError(
-            who,
+            caller,
             expected="a representation that permutes the channels (trivial, regular, quotient)",
             got=f"{wrong.name} of {wrong.group.name}",
             fix=f"Use {fits}.",
@@ -191,11 +191,11 @@ def require_permutation(who: str, field: FieldType) -> None:
 
 
 @on_cpu
-def require_orthogonal(who: str, field: FieldType) -> None:
+def require_orthogonal(caller: str, field: FieldType) -> None:
     """Raise an error unless ρ keeps norms."""
     if not field.rho.is_orthogonal:
         raise TypeMismatchError(
-            who,
+            caller,
             expected="an orthogonal representation, which keeps norms",
             got=f"{field.rho}",
             fix="Use the irreducibles of the group, or a permutation representation.",

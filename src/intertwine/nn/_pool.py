@@ -144,19 +144,19 @@ class _WindowPool(Layer):
         *,
         allow_asymmetric: bool = False,
     ) -> None:
-        who, n = type(self).__name__, self.dimension
+        caller, n = type(self).__name__, self.dimension
         self._require_type(in_type)
-        space = require_grid(who, in_type, dimension=n)
+        space = require_grid(caller, in_type, dimension=n)
         step = kernel_size if stride is None else stride
-        window = Window.of(kernel_size, step, padding, dimension=n, who=who)
+        window = Window.of(kernel_size, step, padding, dimension=n, caller=caller)
         claim: Claim = pointwise_claim(space)
         if allow_asymmetric:
             claim = Approximate("sizes and strides that break the symmetry are allowed", bound=float("inf"))
         else:
-            require_even_hand(who, space, window)
+            require_even_hand(caller, space, window)
             if getattr(space, "lattice", "square") == "hexagonal":
                 raise InputError(
-                    who,
+                    caller,
                     expected=f"a window on the square lattice, which {space.stabilizer.name} maps to itself",
                     got=space.name,
                     fix="Pass allow_asymmetric=True.",

@@ -287,7 +287,7 @@ def _band_limit(value: int | None, *grids: SphereGrid) -> int:
     most = min(grid.band_limit for grid in grids)
     if value is None:
         return most
-    if require_band_limit(value, who="SphereConv") > most:
+    if require_band_limit(value, caller="SphereConv") > most:
         raise InputError(
             "SphereConv",
             expected=f"a band limit of at most {most}, to which both grids are exact",

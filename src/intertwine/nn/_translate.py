@@ -140,7 +140,7 @@ class Translator:
         try:
             layers, after = rule(self, node, value)
         except IntertwineError as error:
-            if isinstance(error, InputError) and error.who == "typed":
+            if isinstance(error, InputError) and error.caller == "typed":
                 raise
             raise _NoCounterpartError(f"{name}: {error}") from error
         self.values[node] = after

@@ -128,8 +128,8 @@ def _plane(symmetry: Symmetry) -> Grid2d:
     space = getattr(symmetry.action, "space", None)
     if isinstance(space, Grid2d):
         return space
-    group = symmetry.require_finite(who="typed")
-    moves = [symmetry.require_axis_move(g, who="typed") for g in range(symmetry.order)]
+    group = symmetry.require_finite(caller="typed")
+    moves = [symmetry.require_axis_move(g, caller="typed") for g in range(symmetry.order)]
     index = torch.zeros(len(moves), 2, 2, dtype=torch.float64)
     for g, move in enumerate(moves):
         for row, (column, flip) in enumerate(zip(move.order, move.flips, strict=True)):

@@ -102,15 +102,15 @@ class Window:
         *,
         dimension: int = 2,
         padding_mode: PaddingMode = "zeros",
-        who: str = "Window",
+        caller: str = "Window",
     ) -> Window:
         """From the arguments of a convolution: one number for all axes, or one for each."""
         if dimension not in _CONVOLVE:
-            raise InputError(who, expected="1, 2 or 3 dimensions", got=str(dimension))
-        k = per_axis(kernel_size, dimension, who=who, what="kernel_size", least=1)
-        s = per_axis(stride, dimension, who=who, what="stride", least=1)
-        p = per_axis(padding, dimension, who=who, what="padding", least=0)
-        d = per_axis(dilation, dimension, who=who, what="dilation", least=1)
+            raise InputError(caller, expected="1, 2 or 3 dimensions", got=str(dimension))
+        k = per_axis(kernel_size, dimension, caller=caller, what="kernel_size", least=1)
+        s = per_axis(stride, dimension, caller=caller, what="stride", least=1)
+        p = per_axis(padding, dimension, caller=caller, what="padding", least=0)
+        d = per_axis(dilation, dimension, caller=caller, what="dilation", least=1)
         return cls(k, s, tuple((n, n) for n in p), d, padding_mode)
 
     # -- sizes -------------------------------------------------------------------------------------------------
@@ -138,13 +138,13 @@ class Window:
         """The smallest input with this many positions: the output size of a transposed layer."""
         return tuple([(m - 1) * self.stride[axis] - self._slack[axis] for axis, m in enumerate(places)])
 
-    def require_room(self, who: str, sizes: Sequence[int]) -> None:
+    def require_room(self, caller: str, sizes: Sequence[int]) -> None:
         """The window must fit into the padded input, and the input must have what the padding repeats."""
         for axis, n in enumerate(sizes):
             if n < self._least[axis]:
                 repeats = f" for padding_mode {self.padding_mode!r}" if self.travel(axis, n) >= 0 else ""
                 raise InputError(
-                    who,
+                    caller,
                     expected=f"an input of at least {self._least[axis]} along {self.axis_name(axis)}{repeats}",
                     got=f"sizes {tuple(sizes)}",
                     fix="Use a larger input, a smaller kernel or padding_mode='replicate'."
@@ -157,9 +157,9 @@ class Window:
         return f"the {_AXES[axis - self.dimension]}"
 
     @checked
-    def sizes(self, value: int | Sequence[int], *, who: str = "Window", what: str = "input_size") -> tuple[int, ...]:
+    def sizes(self, value: int | Sequence[int], *, caller: str = "Window", what: str = "input_size") -> tuple[int, ...]:
         """One size for each axis, from one number for all or one for each."""
-        return per_axis(value, self.dimension, who=who, what=what, least=1)
+        return per_axis(value, self.dimension, caller=caller, what=what, least=1)
 
     @checked
     def same(self, sizes: Sequence[int] | None = None) -> Window:
@@ -223,12 +223,12 @@ class Window:
         return x[every] if max(self.dilation) > 1 else x
 
 
-def per_axis(value: int | Sequence[int], dimension: int, *, who: str, what: str, least: int) -> tuple[int, ...]:
+def per_axis(value: int | Sequence[int], dimension: int, *, caller: str, what: str, least: int) -> tuple[int, ...]:
     """One whole number for each axis of space."""
     values = tuple(value) if isinstance(value, Sequence) else (value,) * dimension
     if len(values) != dimension or not all(isinstance(v, Integral) and v >= least for v in values):
         raise InputError(
-            who,
+            caller,
             expected=f"{what} of at least {least}, or {dimension} of them ({', '.join(_AXES[-dimension:])})",
             got=repr(value),
             fix=f"For example {what}={max(1, least)}.",

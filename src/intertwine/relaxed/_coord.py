@@ -60,10 +60,10 @@ class CoordConv2d(RelaxedLayer):
         padding: Pair = 0,
         bias: bool = True,
     ) -> None:
-        who = type(self).__name__
-        super().__init__(scalars(who, "in_type", in_type), scalars(who, "out_type", out_type))
-        require_trivial_group(who, self.in_type, self.out_type)
-        self.window = Window.of(kernel_size, stride, padding, who=who)
+        caller = type(self).__name__
+        super().__init__(scalars(caller, "in_type", in_type), scalars(caller, "out_type", out_type))
+        require_trivial_group(caller, self.in_type, self.out_type)
+        self.window = Window.of(kernel_size, stride, padding, caller=caller)
         self.weight = nn.Parameter(torch.empty(self.out_type.dim, self.in_type.dim + 2, *self.window.kernel_size))
         self.bias = nn.Parameter(torch.empty(self.out_type.dim)) if bias else None
         self.reset_parameters()

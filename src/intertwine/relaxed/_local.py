@@ -69,10 +69,10 @@ class LocallyConnected2d(RelaxedLayer):
         bias: bool = True,
         lc_init: LocalInit = "per_position",
     ) -> None:
-        who = type(self).__name__
-        super().__init__(scalars(who, "in_type", in_type), scalars(who, "out_type", out_type))
-        require_trivial_group(who, self.in_type, self.out_type)
-        self.places = Places.of(who, input_size, kernel_size, stride=stride, padding=padding, dilation=dilation)
+        caller = type(self).__name__
+        super().__init__(scalars(caller, "in_type", in_type), scalars(caller, "out_type", out_type))
+        require_trivial_group(caller, self.in_type, self.out_type)
+        self.places = Places.of(caller, input_size, kernel_size, stride=stride, padding=padding, dilation=dilation)
         self.window, self.fixed_sizes = self.places.window, self.places.input_size
         fan = self.in_type.dim * self.window.taps
         self.weight = nn.Parameter(torch.empty(self.places.count, self.out_type.dim, fan))
@@ -170,13 +170,13 @@ def _apart(values: Tensor, over: tuple[int, ...]) -> Tensor:
     return values - values.mean(over, keepdim=True)
 
 
-def require_trivial_group(who: str, *types: FieldType) -> None:
+def require_trivial_group(caller: str, *types: FieldType) -> None:
     """The published layers are made for scalars; for other types there is ``intertwine.relaxed.relax``."""
     for field in types:
         space = field.space
         if not isinstance(space, Grid2d) or getattr(space.stabilizer, "order", 0) != 1:
             raise InputError(
-                who,
+                caller,
                 expected="fields on the plane with the trivial group, such as a number of channels",
                 got=str(field),
                 fix="Loosen a layer between other types with intertwine.relaxed.relax(layer, images, how=...).",

@@ -87,7 +87,7 @@ class LowRankLocalConv2d(LowRankBanks):
         init: Literal["structured", "random"] = "structured",
         path: Path = "auto",
     ) -> None:
-        who = type(self).__name__
+        caller = type(self).__name__
         super().__init__(
             in_type,
             out_type,
@@ -104,7 +104,7 @@ class LowRankLocalConv2d(LowRankBanks):
         )
         if self.mixed and path == "build":
             raise InputError(
-                who,
+                caller,
                 expected="path='conv' or 'auto' for banks of different kernel sizes or dilations",
                 got="'build'",
                 fix="Such banks cannot be added up.",

@@ -77,24 +77,24 @@ class LowRankBanks(RelaxedLayer):
         bias: bool,
         spatial_bias: bool,
     ) -> None:
-        who = type(self).__name__
-        super().__init__(scalars(who, "in_type", in_type), scalars(who, "out_type", out_type))
-        require_trivial_group(who, self.in_type, self.out_type)
+        caller = type(self).__name__
+        super().__init__(scalars(caller, "in_type", in_type), scalars(caller, "out_type", out_type))
+        require_trivial_group(caller, self.in_type, self.out_type)
         if not isinstance(rank, int) or rank < 1:
-            raise InputError(who, expected="rank of 1 or more", got=repr(rank), fix="Rank 1 is a convolution.")
+            raise InputError(caller, expected="rank of 1 or more", got=repr(rank), fix="Rank 1 is a convolution.")
         self.rank, self.normalize = rank, normalize
         mixed = isinstance(kernel_size, list) or isinstance(dilation, list)
         if mixed and padding != "same":
             raise InputError(
-                who,
+                caller,
                 expected="padding='same' for banks of different kernel sizes or dilations",
                 got=f"padding={padding!r}",
                 fix="Only so do all of them have the same places.",
             )
         each = [
-            Places.of(who, input_size, kernel, stride=stride, padding=padding, dilation=spread)
+            Places.of(caller, input_size, kernel, stride=stride, padding=padding, dilation=spread)
             for kernel, spread in zip(
-                _each(who, "kernel_size", kernel_size, rank), _each(who, "dilation", dilation, rank), strict=True
+                _each(caller, "kernel_size", kernel_size, rank), _each(caller, "dilation", dilation, rank), strict=True
             )
         ]
         self.windows, self.mixed = tuple(places.window for places in each), mixed
@@ -103,7 +103,7 @@ class LowRankBanks(RelaxedLayer):
         self.fixed_sizes = self.places.input_size
         if rank > self.places.count:
             raise InputError(
-                who,
+                caller,
                 expected=f"rank of at most {self.places.count}, the number of places "
                 f"({self.places.output_size[0]} x {self.places.output_size[1]})",
                 got=str(rank),
@@ -252,12 +252,12 @@ def _add_product(total: Tensor, part: Tensor, factor: Tensor) -> Tensor:
     return torch.addcmul(total, part, factor) if torch.is_grad_enabled() else total.addcmul_(part, factor)
 
 
-def _each(who: str, name: str, value: Each, rank: int) -> list[Pair]:
+def _each(caller: str, name: str, value: Each, rank: int) -> list[Pair]:
     """One for each bank: a list gives them one by one, anything else holds for all."""
     if not isinstance(value, list):
         return [value] * rank  # type: ignore[list-item]
     if len(value) != rank:
         raise InputError(
-            who, expected=f"a list of {rank} for {name}, one a bank", got=repr(value), fix="Or give one for all."
+            caller, expected=f"a list of {rank} for {name}, one a bank", got=repr(value), fix="Or give one for all."
         )
     return value

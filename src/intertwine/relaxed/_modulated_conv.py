@@ -65,12 +65,12 @@ class ModulatedConv(BankedConv):
         frequencies: Positive = 1,
         keep: str | None = None,
     ) -> None:
-        who = type(self).__name__
-        strict = require_strict_conv(who, conv)
-        types, sizes = types_of(strict), input_sizes(who, strict, input_size)
-        start = _softness(who, softness, types[1], kept=keep is not None)
+        caller = type(self).__name__
+        strict = require_strict_conv(caller, conv)
+        types, sizes = types_of(strict), input_sizes(caller, strict, input_size)
+        start = _softness(caller, softness, types[1], kept=keep is not None)
         if TRANSLATION not in start and keep is not None:
-            raise InputError(who, expected="a softness of translations beside keep=", got=repr(softness))
+            raise InputError(caller, expected="a softness of translations beside keep=", got=repr(softness))
         count = len(sizes) * frequencies * (1 if keep is not None else 2) if TRANSLATION in start else 0
         waves = _waves(types[1], frequencies) if len(start) > (TRANSLATION in start) else []
         banks = [deepcopy(strict), *(zeroed(strict) for _ in range(count + len(waves)))]
@@ -191,20 +191,22 @@ class ModulatedConv(BankedConv):
         yield cls(nn.Conv3d(2, 2, 3), input_size=6)
 
 
-def _softness(who: str, softness: float | Mapping[str, float], out_type: FieldType, *, kept: bool) -> dict[str, float]:
+def _softness(
+    caller: str, softness: float | Mapping[str, float], out_type: FieldType, *, kept: bool
+) -> dict[str, float]:
     group = out_type.space.stabilizer.name
     values = dict(softness) if isinstance(softness, Mapping) else {TRANSLATION: softness}
     wrong = [name for name in values if name not in (TRANSLATION, group)]
     if wrong or not values or not all(0 < value < math.inf for value in values.values()):
         raise InputError(
-            who,
+            caller,
             expected=f"a softness above 0, or one for each of {TRANSLATION!r} and {group!r}",
             got=repr(softness),
             fix="At 0 the layer could never leave the symmetry.",
         )
     if group in values and (kept or not _waves(out_type, 1)):
         raise InputError(
-            who,
+            caller,
             expected=f"regular fields of C_n or D_n at the output, and no keep=, to modulate over {group}",
             got=str(out_type),
         )

@@ -126,12 +126,12 @@ def uniform(generator: torch.Generator | None, device: torch.device | None) -> T
     return torch.rand((), dtype=torch.float64, generator=generator, device=where).to(device)
 
 
-def check_samples(who: str, samples: object, *, mirrored: bool) -> int:
+def check_samples(caller: str, samples: object, *, mirrored: bool) -> int:
     """The number of samples, if it is one."""
     least = 2 if mirrored else 1
     if not isinstance(samples, int) or samples < least or samples % least:
         raise InputError(
-            who,
+            caller,
             expected="an even number of group samples, 2 or more" if mirrored else "at least 1 group sample",
             got=repr(samples),
             fix="For example samples=8.",

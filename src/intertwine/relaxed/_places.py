@@ -34,7 +34,7 @@ class Places:
     @classmethod
     def of(
         cls,
-        who: str,
+        caller: str,
         input_size: Pair,
         kernel_size: Pair,
         *,
@@ -43,11 +43,11 @@ class Places:
         dilation: Pair = 1,
     ) -> Places:
         """From the arguments of a layer, checked. ``same`` gives ⌈H / s⌉ outputs, the odd zero below and right."""
-        window = Window.of(kernel_size, stride, 0 if isinstance(padding, str) else padding, dilation, who=who)
-        height, width = window.sizes(input_size, who=who)
+        window = Window.of(kernel_size, stride, 0 if isinstance(padding, str) else padding, dilation, caller=caller)
+        height, width = window.sizes(input_size, caller=caller)
         if padding == "same":
             window = window.same((height, width))
-        window.require_room(who, (height, width))
+        window.require_room(caller, (height, width))
         return cls(window, (height, width))
 
     @property
@@ -55,11 +55,11 @@ class Places:
         """L = Ho Wo."""
         return self.output_size[0] * self.output_size[1]
 
-    def check(self, who: str, x: Tensor, channels: int) -> None:
+    def check(self, caller: str, x: Tensor, channels: int) -> None:
         """Refuse an input of another shape than the layer was built for."""
         if x.dim() != 4 or x.shape[1] != channels or tuple(x.shape[2:]) != self.input_size:
             raise InputError(
-                who,
+                caller,
                 expected=f"(batch, {channels}, {self.input_size[0]}, {self.input_size[1]})",
                 got=str(tuple(x.shape)),
                 fix="The layer has weights for each place: build it for the size of its input, or resize the input.",

@@ -139,16 +139,16 @@ class LowRankConv(BankedConv):
         yield cls(Conv3d(cube.field("trivial"), cube.field("regular"), 3), input_size=6, rank=2, keep="C2")
 
 
-def input_sizes(who: str, conv: StrictConv, input_size: int | Sequence[int]) -> tuple[int, ...]:
+def input_sizes(caller: str, conv: StrictConv, input_size: int | Sequence[int]) -> tuple[int, ...]:
     """One size for each spatial axis of a convolution."""
-    return window_of(conv).sizes(input_size, who=who)
+    return window_of(conv).sizes(input_size, caller=caller)
 
 
 @torch.no_grad()
-def spread_banks(who: str, conv: StrictConv, rank: int, spread: float) -> list[StrictConv]:
+def spread_banks(caller: str, conv: StrictConv, rank: int, spread: float) -> list[StrictConv]:
     """Copies with weights w + δ_k, Σ δ_k = 0."""
     if not 0 < spread < float("inf"):
-        raise InputError(who, expected="a spread above 0", got=str(spread))
+        raise InputError(caller, expected="a spread above 0", got=str(spread))
     banks = [deepcopy(conv), *(without_bias(conv) for _ in range(rank - 1))]
     for weights in zip(*(weights_of(bank) for bank in banks), strict=True):
         noise = torch.randn(rank, *weights[0].shape, dtype=weights[0].dtype, device=weights[0].device)

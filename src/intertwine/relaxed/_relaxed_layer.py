@@ -104,7 +104,7 @@ def add_noise_(values: Tensor, scale: float, generator: torch.Generator | None) 
 
 
 @checked
-def scalars(who: str, name: str, channels: int | FieldType) -> FieldType:
+def scalars(caller: str, name: str, channels: int | FieldType) -> FieldType:
     """A field type, or an int as shorthand for that many scalars on the plane with the trivial group.
 
     >>> scalars("SoftConv2d", "in_type", 3)
@@ -113,7 +113,7 @@ def scalars(who: str, name: str, channels: int | FieldType) -> FieldType:
     if isinstance(channels, FieldType):
         return channels
     if channels < 1:
-        raise InputError(who, expected=f"{name}: a field type, or 1 or more channels", got=repr(channels))
+        raise InputError(caller, expected=f"{name}: a field type, or 1 or more channels", got=repr(channels))
     return _scalars(channels)
 
 

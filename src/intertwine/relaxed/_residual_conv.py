@@ -60,8 +60,8 @@ class ResidualConv(RelaxedLayer):
 
     @checked
     def __init__(self, conv: nn.Module, *, input_size: int | Sequence[int] | None = None) -> None:
-        who = type(self).__name__
-        strict = require_strict_conv(who, conv)
+        caller = type(self).__name__
+        strict = require_strict_conv(caller, conv)
         super().__init__(*types_of(strict), claim_of(strict))
         self.window, self.groups = window_of(strict), strict.groups
         self.strict: nn.Module = deepcopy(strict)
@@ -69,16 +69,16 @@ class ResidualConv(RelaxedLayer):
         if input_size is None:
             if getattr(self.in_type.space.stabilizer, "order", 2) == 1:
                 raise InputError(
-                    who,
+                    caller,
                     expected="input_size=, for a kernel at every position: one filter is free already",
                     got=str(self.in_type.space),
                 )
         else:
-            self.fixed_sizes = input_sizes(who, strict, input_size)
+            self.fixed_sizes = input_sizes(caller, strict, input_size)
             shape = (*self.output_sizes(self.fixed_sizes), *shape)
             require_memory(
                 torch.Size(shape).numel(),
-                who=who,
+                caller=caller,
                 what=f"a free kernel at every position, {' x '.join(map(str, shape))}",
                 fix="Relax it by low rank or softly.",
                 itemsize=4,

@@ -81,24 +81,24 @@ class SoftConv2d(SoftLayer):
         bias: bool = True,
         variant: str | None = None,
     ) -> None:
-        who = type(self).__name__
+        caller = type(self).__name__
         super().__init__(
-            scalars(who, "in_type", in_type),
-            scalars(who, "out_type", out_type),
+            scalars(caller, "in_type", in_type),
+            scalars(caller, "out_type", out_type),
             kernel_size=kernel_size,
             padding=padding,
             support=support,
-            softness={"translation": check_softness(who, softness, 2)},
+            softness={"translation": check_softness(caller, softness, 2)},
             learn=learn,
             domain=domain,
             bias=bias,
             variant=variant,
         )
-        require_trivial_group(who, self.in_type, self.out_type)
+        require_trivial_group(caller, self.in_type, self.out_type)
         self.frequency = frequency
         sizes = (self.in_type.dim, self.out_type.dim)
         self.net = make_net(
-            who, net, sizes, relative=(2,), absolute=(2,), angular=(), hidden=hidden, activation=activation
+            caller, net, sizes, relative=(2,), absolute=(2,), angular=(), hidden=hidden, activation=activation
         )
 
     @checked

@@ -50,15 +50,15 @@ class GroupLayer(KernelLayer):
         bias: bool,
         variant: str | None,
     ) -> None:
-        who = type(self).__name__
-        before, after, lifting = regular_types(who, in_type, out_type, samples, mirrored=mirrored, lifting=lifting)
+        caller = type(self).__name__
+        before, after, lifting = regular_types(caller, in_type, out_type, samples, mirrored=mirrored, lifting=lifting)
         group = after.rho.group
         if not isinstance(group, FiniteGroup):
-            raise InputError(who, expected="a finite group", got=group.name)
+            raise InputError(caller, expected="a finite group", got=group.name)
         mirrored = isinstance(group, Dihedral)
         if lifting and domain == "input" and "rotation" in softness:
             raise InputError(
-                who,
+                caller,
                 expected="no rotation_softness in a lifting layer, whose input has no angle",
                 got=f"rotation_softness={softness['rotation'].tolist()}",
                 fix="Relax rotations in the layers behind it, or take domain='output'.",
@@ -77,7 +77,7 @@ class GroupLayer(KernelLayer):
         )
         if net == "fourier" and rotation_frequency != round(rotation_frequency):
             raise InputError(
-                who,
+                caller,
                 expected="an integer rotation_frequency, for a kernel that is smooth on the circle",
                 got=repr(rotation_frequency),
                 fix="For example rotation_frequency=1.",
@@ -92,7 +92,7 @@ class GroupLayer(KernelLayer):
         for name in self.soft:
             angular += [False, False] if name == "translation" else [True]
         self.net = make_net(
-            who,
+            caller,
             net,
             (self.in_fields, self.out_fields),
             relative=relative,
@@ -277,12 +277,12 @@ class SoftGroupConv2d(SoftLayer, GroupLayer):
         bias: bool = True,
         variant: str | None = None,
     ) -> None:
-        who = type(self).__name__
+        caller = type(self).__name__
         softness: dict[str, Tensor] = {}
         if translation_softness is not None:
-            softness["translation"] = check_softness(who, translation_softness, 2)
+            softness["translation"] = check_softness(caller, translation_softness, 2)
         if rotation_softness is not None:
-            softness["rotation"] = check_softness(who, rotation_softness, 1)
+            softness["rotation"] = check_softness(caller, rotation_softness, 1)
         super().__init__(
             in_type,
             out_type,
@@ -334,7 +334,7 @@ class SoftGroupConv2d(SoftLayer, GroupLayer):
 
 
 def regular_types(
-    who: str,
+    caller: str,
     in_type: int | FieldType,
     out_type: int | FieldType,
     samples: int | None,
@@ -344,7 +344,7 @@ def regular_types(
 ) -> tuple[FieldType, FieldType, bool]:
     """Regular fields of C_n or D_n before and after, and whether those before are scalars instead."""
     if isinstance(in_type, FieldType) != isinstance(out_type, FieldType):
-        raise InputError(who, expected="two field types, or two numbers of fields", got=f"{in_type} and {out_type}")
+        raise InputError(caller, expected="two field types, or two numbers of fields", got=f"{in_type} and {out_type}")
     if isinstance(in_type, FieldType) and isinstance(out_type, FieldType):
         group, order = out_type.rho.group, getattr(out_type.rho.group, "order", 0)
         scalar = order > 1 and all(_is_trivial(atom) for atom in in_type.rho.atoms)
@@ -352,16 +352,16 @@ def regular_types(
         fits = fits and isinstance(group, Cyclic | Dihedral) and samples in (None, order)
         if not fits or not (scalar or _all_regular(in_type)):
             raise InputError(
-                who,
+                caller,
                 expected="regular fields of C_n or D_n on one plane (scalars before a lifting layer)",
                 got=f"{in_type} and {out_type}" + (f" with samples={samples}" if samples is not None else ""),
                 fix="Loosen a layer between other types with intertwine.relaxed.relax(layer, images, how='soft').",
             )
         return in_type, out_type, scalar
-    count = check_samples(who, 8 if samples is None else samples, mirrored=mirrored)
+    count = check_samples(caller, 8 if samples is None else samples, mirrored=mirrored)
     for name, number in (("in_type", in_type), ("out_type", out_type)):
         if not isinstance(number, int) or number < 1:
-            raise InputError(who, expected=f"{name}: a field type, or 1 or more fields", got=repr(number))
+            raise InputError(caller, expected=f"{name}: a field type, or 1 or more fields", got=repr(number))
     plane = Grid2d(sampled_group(count, mirrored=mirrored))
     before = plane.field(f"{in_type}*{'trivial' if lifting else 'regular'}")
     return before, plane.field(f"{out_type}*regular"), lifting

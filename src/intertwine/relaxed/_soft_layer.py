@@ -52,11 +52,11 @@ class KernelLayer(RelaxedLayer):
         variant: str | None,
     ) -> None:
         super().__init__(in_type, out_type)
-        who = type(self).__name__
+        caller = type(self).__name__
         self.in_fields, self.out_fields, self.domain = len(in_type.rho.atoms), len(out_type.rho.atoms), domain
-        self.support = Support.of(who, kernel_size, padding, support)
+        self.support = Support.of(caller, kernel_size, padding, support)
         self.window = self.support.window
-        self.variant = check_variant(who, variant)
+        self.variant = check_variant(caller, variant)
         self.soft = tuple(softness)
         for subgroup, start in softness.items():
             value = start.to(torch.get_default_device())
@@ -125,7 +125,7 @@ class KernelLayer(RelaxedLayer):
             if sizes.moving:
                 require_memory(
                     4 * groups * sizes.places * sizes.taps * sizes.samples * sizes.hidden,
-                    who=type(self).__name__,
+                    caller=type(self).__name__,
                     what=f"a table of {sizes.places} places for {groups} x {sizes.samples} samples",
                     fix="Take fewer samples, fewer hidden units or a smaller image.",
                     itemsize=x.element_size(),
@@ -339,13 +339,13 @@ def _positions(
         return support.positions(height, width, of_input=of_input, device=device).to(dtype)
 
 
-def check_softness(who: str, value: object, count: int) -> Tensor:
+def check_softness(caller: str, value: object, count: int) -> Tensor:
     """ω' as a tensor of ``count`` numbers, none of them negative."""
     numbers = [value] * count if isinstance(value, (int, float)) else list(value) if isinstance(value, Sequence) else []
     good = len(numbers) == count and all(isinstance(v, (int, float)) and 0 <= v < math.inf for v in numbers)
     if not good:
         raise InputError(
-            who,
+            caller,
             expected="a softness that is a finite number of 0 or more" + (f", or {count} of them" if count > 1 else ""),
             got=repr(value),
             fix="0 is the equivariant layer; 0.5 is a usual start.",
@@ -354,7 +354,7 @@ def check_softness(who: str, value: object, count: int) -> Tensor:
 
 
 def make_net(
-    who: str,
+    caller: str,
     net: str,
     sizes: tuple[int, int],
     *,
@@ -366,7 +366,7 @@ def make_net(
 ) -> KernelNet:
     """The kernel network of that name."""
     if not isinstance(hidden, int) or hidden < 1:
-        raise InputError(who, expected="1 or more hidden units", got=repr(hidden), fix="For example hidden=32.")
+        raise InputError(caller, expected="1 or more hidden units", got=repr(hidden), fix="For example hidden=32.")
     options: dict[str, Any] = {"activation": activation} if net == "joint" else {}
     made = KERNEL_NETS[net]
     return made(*sizes, relative=relative, absolute=absolute, angular=angular, hidden=hidden, **options)

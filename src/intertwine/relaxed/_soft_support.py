@@ -58,31 +58,33 @@ class Support:
             object.__setattr__(self, name, value)
 
     @classmethod
-    def of(cls, who: str, size: object, padding: object, support: str) -> Self:
+    def of(cls, caller: str, size: object, padding: object, support: str) -> Self:
         """From the arguments of a layer, checked."""
         if support not in ("disk", "square"):
-            raise InputError(who, expected="support disk or square", got=repr(support))
+            raise InputError(caller, expected="support disk or square", got=repr(support))
         if not isinstance(size, int) or size < 1:
-            raise InputError(who, expected="a positive kernel_size", got=repr(size), fix="For example kernel_size=7.")
+            raise InputError(
+                caller, expected="a positive kernel_size", got=repr(size), fix="For example kernel_size=7."
+            )
         if size % 2 == 0 and (support == "disk" or padding == "same"):
             raise InputError(
-                who,
+                caller,
                 expected="an odd kernel_size, which has a center, for a disk or for padding 'same'",
                 got=str(size),
                 fix=f"Try kernel_size={size + 1}, or support='square' with padding=0.",
             )
-        window = Window.of(size, who=who)
+        window = Window.of(size, caller=caller)
         if padding == "same":
             return cls(window.same(), support == "disk")
         amount = 0 if padding == "valid" else padding
         if not isinstance(amount, int) or not 0 <= amount < size:
             raise InputError(
-                who,
+                caller,
                 expected="padding 'same', 'valid' or a number from 0 to kernel_size - 1",
                 got=repr(padding),
                 fix="For example padding='same'.",
             )
-        return cls(Window.of(size, padding=amount, who=who), support == "disk")
+        return cls(Window.of(size, padding=amount, caller=caller), support == "disk")
 
     @property
     def taps(self) -> int:

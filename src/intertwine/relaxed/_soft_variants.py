@@ -190,11 +190,11 @@ def cheapest(sizes: Sizes) -> str:
     return min((cost, name) for name, cost in costs.items() if cost is not None)[1]
 
 
-def check_variant(who: str, name: str | None) -> str | None:
+def check_variant(caller: str, name: str | None) -> str | None:
     """The name, if there is such a variant; None means the cheapest at each call."""
     if name is not None and name not in set(VARIANTS):
         raise InputError(
-            who,
+            caller,
             expected=f"a variant among {', '.join(VARIANTS)}, or None for the cheapest",
             got=repr(name),
             fix="Leave it at None.",

@@ -44,11 +44,11 @@ class SpatialBias2d(RelaxedLayer):
     def __init__(
         self, in_type: int | FieldType, *, input_size: Pair, sharing: Sharing = "factorized", bias: bool = False
     ) -> None:
-        who = type(self).__name__
-        field = scalars(who, "in_type", in_type)
-        require_trivial_group(who, field)
+        caller = type(self).__name__
+        field = scalars(caller, "in_type", in_type)
+        require_trivial_group(caller, field)
         super().__init__(field, field)
-        self.places = Places.of(who, input_size, 1)
+        self.places = Places.of(caller, input_size, 1)
         self.window, self.fixed_sizes = self.places.window, self.places.input_size
         self.spatial = PlaceTable(1, self.places.output_size, sharing)
         self.bias = nn.Parameter(torch.zeros(field.dim)) if bias else None

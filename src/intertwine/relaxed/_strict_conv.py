@@ -31,11 +31,11 @@ def window_of(conv: StrictConv) -> Window:
     return bare.same() if conv.padding == "same" else bare
 
 
-def strict_sizes(who: str, conv: nn.Module, window: Window, sizes: Sequence[int]) -> tuple[int, ...]:
+def strict_sizes(caller: str, conv: nn.Module, window: Window, sizes: Sequence[int]) -> tuple[int, ...]:
     """Sizes of the output of a convolution with this window; a typed one also asks for symmetric centers."""
     if isinstance(conv, Layer):
         return conv.output_sizes(sizes)
-    window.require_room(who, sizes)
+    window.require_room(caller, sizes)
     return window.output_sizes(sizes)
 
 
@@ -117,12 +117,12 @@ def full_filters(filters: Tensor, groups: int) -> Tensor:
     return whole
 
 
-def require_strict_conv(who: str, conv: object) -> StrictConv:
+def require_strict_conv(caller: str, conv: object) -> StrictConv:
     """The convolution, or an error that says what can be relaxed."""
     if isinstance(conv, TYPED + PLAIN) and not getattr(conv, "transposed", False):
         return conv
     raise InputError(
-        who,
+        caller,
         expected="a convolution: intertwine.nn.Conv2d or Conv3d, torch.nn.Conv1d, Conv2d or Conv3d",
         got=type(conv).__name__,
     )

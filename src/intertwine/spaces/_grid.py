@@ -68,7 +68,7 @@ class Grid(Space):
                 got=f"{stabilizer.name} acting by {acting if acting is not None else 'nothing'}",
                 fix=f"Pass action=rho with rho a {dimension}-dimensional representation of {stabilizer.name}.",
             )
-        _require_orthogonal(acting, who=name)
+        _require_orthogonal(acting, caller=name)
         self.stabilizer, self.dimension, self.action, self.lattice_basis = stabilizer, dimension, acting, lattice_basis
         self.compact_group = stabilizer
         self.name = name if acting == default else f"{name[:-1]}, {acting.name})"
@@ -279,7 +279,7 @@ def _turns(group: LieGroup) -> list[Tensor]:
     return list(cube.matrices) if cube is not None and group.matrix_dim == 3 else []
 
 
-def _require_orthogonal(action: Representation, *, who: str) -> None:
+def _require_orthogonal(action: Representation, *, caller: str) -> None:
     """Motions keep distances. What a representation of a Lie group says about itself is checked at a few elements."""
     group = action.group
     complaint = None if action.is_orthogonal else "which is not orthogonal"
@@ -293,7 +293,7 @@ def _require_orthogonal(action: Representation, *, who: str) -> None:
                 complaint = "which is no homomorphism: rho(gh) differs from rho(g) rho(h)"
     if complaint is not None:
         raise RepresentationError(
-            who,
+            caller,
             expected=f"an orthogonal representation of {group.name} as the action",
             got=f"{action.name}, {complaint}",
             fix="Motions of a grid keep distances: write the action in an orthonormal basis.",

@@ -35,7 +35,7 @@ class HomogeneousSpace(Space):
                 got=group.name,
                 fix="Use Grid2d(H), Grid3d(H) or Sphere() for the continuous spaces.",
             )
-        h = group.require_subgroup(stabilizer, who="HomogeneousSpace")
+        h = group.require_subgroup(stabilizer, caller="HomogeneousSpace")
         self.group, self.stabilizer, self.subgroup = group, h, h
         self.compact_group, self.points = group, h.index
         self.name = f"{group.name}/{h.name}"
@@ -93,7 +93,7 @@ class HomogeneousSpace(Space):
 
     def require_point(self, x: Element) -> Element:
         """The point or the points, or an error if there are none of that number."""
-        return require_index(x, self.points, who=self.name, what="points", fix="Points are numbered by coset.")
+        return require_index(x, self.points, caller=self.name, what="points", fix="Points are numbered by coset.")
 
     # -- fields ------------------------------------------------------------------------------------------------
 
@@ -120,11 +120,11 @@ def _like(value: Tensor, *arguments: Element) -> Element:
 
 
 @checked
-def require_common_group(a: HomogeneousSpace, b: HomogeneousSpace, *, who: str) -> FiniteGroup:
+def require_common_group(a: HomogeneousSpace, b: HomogeneousSpace, *, caller: str) -> FiniteGroup:
     """The group on which both spaces are built, or an error that names both."""
     if a.group != b.group:
         raise SubgroupError(
-            who,
+            caller,
             expected=f"two spaces of one group, {a.group.name} as for {a.name}",
             got=f"{b.name} of {b.group.name}",
             fix="Build both as HomogeneousSpace(G, H1) and HomogeneousSpace(G, H2) with the same G.",

@@ -57,7 +57,7 @@ class Sphere(Space):
 
     @checked
     def project(self, g: Tensor) -> Tensor:
-        return self.group.as_matrices(g, who="Sphere.project")[..., 2]
+        return self.group.as_matrices(g, caller="Sphere.project")[..., 2]
 
     @checked
     def section(self, x: Tensor) -> Tensor:
@@ -65,12 +65,12 @@ class Sphere(Space):
 
     @checked
     def act(self, g: Tensor, x: Tensor) -> Tensor:
-        x = require_unit_vectors(x, who="Sphere.act")
-        return (self.group.as_matrices(g, who="Sphere.act") @ x[..., None])[..., 0]
+        x = require_unit_vectors(x, caller="Sphere.act")
+        return (self.group.as_matrices(g, caller="Sphere.act") @ x[..., None])[..., 0]
 
     @checked
     def as_stabilizer(self, g: Tensor) -> Tensor:
-        g = self.group.as_matrices(g, who="Sphere.as_stabilizer")
+        g = self.group.as_matrices(g, caller="Sphere.as_stabilizer")
         if g.numel() and not torch.compiler.is_compiling():
             error = float((g.detach()[..., 2] - g.new_tensor([0.0, 0.0, 1.0])).abs().max())
             if not error <= _POLE_TOLERANCE:

@@ -31,7 +31,7 @@ def sphere_section(x: Tensor) -> Tensor:
             [ 0.,  0.,  1.],
             [-1.,  0.,  0.]], dtype=torch.float64)
     """
-    x = require_unit_vectors(x, who="Sphere.section")
+    x = require_unit_vectors(x, caller="Sphere.section")
     x = x / torch.linalg.vector_norm(x, dim=-1, keepdim=True)
     a, b, z = x.unbind(-1)
     polar = a * a + b * b < POLE_RADIUS**2
@@ -43,11 +43,11 @@ def sphere_section(x: Tensor) -> Tensor:
     return torch.stack([torch.stack(row, -1) for row in rows], -2)
 
 
-def require_unit_vectors(x: object, *, who: str) -> Tensor:
+def require_unit_vectors(x: object, *, caller: str) -> Tensor:
     """Points of the sphere in float64, or an error that says why they are none."""
     if not isinstance(x, Tensor) or x.shape[-1:] != (3,):
         raise InputError(
-            who,
+            caller,
             expected="points of the sphere: a tensor of unit vectors (..., 3)",
             got=f"shape {tuple(x.shape)}" if isinstance(x, Tensor) else repr(x),
             fix="The last dimension holds the coordinates (x, y, z).",
@@ -58,7 +58,7 @@ def require_unit_vectors(x: object, *, who: str) -> Tensor:
         error = float((torch.linalg.vector_norm(x.detach(), dim=-1) - 1).abs().max())
         if not error <= _LENGTH_TOLERANCE:
             raise InputError(
-                who,
+                caller,
                 expected="unit vectors",
                 got=f"a vector whose length differs from 1 by {error:.2g}",
                 fix="Divide by the length: x / x.norm(dim=-1, keepdim=True).",

@@ -45,7 +45,7 @@ class SphereGrid:
     how_to_make = 'Make one with intertwine.spaces.SphereGrid("gauss-legendre", 8).'
 
     def __post_init__(self) -> None:
-        require_band_limit(self.band_limit, who="Sphere.grid")
+        require_band_limit(self.band_limit, caller="Sphere.grid")
 
     @staticmethod
     @checked
@@ -129,15 +129,15 @@ class SphereGrid:
 
 
 @checked
-def require_band_limit(value: object, *, who: str) -> int:
+def require_band_limit(value: object, *, caller: str) -> int:
     """The band limit as a whole number.
 
-    >>> require_band_limit(3, who="example")
+    >>> require_band_limit(3, caller="example")
     3
     """
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise InputError(
-            who,
+            caller,
             expected="a band limit, the largest degree of harmonics: a whole number, 0 or more",
             got=repr(value),
             fix="For example band_limit=8.",

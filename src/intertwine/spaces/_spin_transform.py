@@ -52,7 +52,9 @@ class SpinTransform:
     @checked
     def __init__(self, grid: SphereGrid, rho: Representation, band_limit: int | None = None) -> None:
         self.grid, self.rho = grid, rho
-        self.band_limit = grid.band_limit if band_limit is None else require_band_limit(band_limit, who="SpinTransform")
+        self.band_limit = (
+            grid.band_limit if band_limit is None else require_band_limit(band_limit, caller="SpinTransform")
+        )
         if self.band_limit > grid.band_limit:
             raise InputError(
                 "SpinTransform",
@@ -99,7 +101,7 @@ class SpinTransform:
     def rotate(self, c: Tensor, g: Tensor) -> Tensor:
         """The coefficients of π(g)f: every c_a^l times D^l(g), for a rotation ``(3, 3)``."""
         c = self._coefficients(c, "rotate")
-        g = SO3().require(g, who="SpinTransform.rotate")
+        g = SO3().require(g, caller="SpinTransform.rotate")
         if g.ndim != 2:
             raise InputError(
                 "SpinTransform.rotate",
@@ -125,7 +127,7 @@ class SpinTransform:
         s, d = sphere_section(x), self.rho.dim
         require_memory(
             s[..., 0, 0].numel() * d * d * self.size,
-            who="SpinTransform.harmonics",
+            caller="SpinTransform.harmonics",
             what=f"{d * self.size} functions with {d} components at {s[..., 0, 0].numel()} points",
             fix="Use synthesis, or fewer points at a time.",
         )

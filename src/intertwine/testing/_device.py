@@ -155,12 +155,12 @@ def _require_whole(empty: nn.Module, twin: nn.Module, inputs: tuple[Tensor, ...]
 class _NoCPU(TorchDispatchMode):
     """Complains of every operation that makes a tensor on the CPU."""
 
-    def __init__(self, who: str) -> None:
+    def __init__(self, caller: str) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.who = who
+        self.caller = caller
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = func(*args, **(kwargs or {}))
         if any(isinstance(t, Tensor) and t.device.type == "cpu" for t in tree_leaves(out)):
-            raise AssertionError(f"{self.who} makes a tensor on the CPU by {func} although its input is on meta")
+            raise AssertionError(f"{self.caller} makes a tensor on the CPU by {func} although its input is on meta")
         return out

@@ -190,7 +190,7 @@ class TrainConfig(ValidatedModel):
         >>> TrainConfig.from_json(config.to_json()) == config
         True
         """
-        return cls.from_dict(_mapping(parse_json(text, who="TrainConfig")))
+        return cls.from_dict(_mapping(parse_json(text, caller="TrainConfig")))
 
     def to_yaml(self) -> str:
         """The configuration as YAML text."""
@@ -205,7 +205,7 @@ class TrainConfig(ValidatedModel):
         >>> TrainConfig.from_yaml("epochs: 2\nlr: 1e-2").lr
         0.01
         """
-        return cls.from_dict(_mapping(parse_yaml(text, who="TrainConfig")))
+        return cls.from_dict(_mapping(parse_yaml(text, caller="TrainConfig")))
 
 
 def _mapping(value: object) -> dict[str, Any]:

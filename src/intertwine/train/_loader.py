@@ -375,7 +375,7 @@ class ReplayedLoader:
         )
 
 
-def as_loader(source: Any, seed: int, who: str) -> Loader:
+def as_loader(source: Any, seed: int, caller: str) -> Loader:
     """The source itself if it knows the protocol, a :class:`ReplayedLoader` if it is any other sized iterable."""
     if all(hasattr(source, name) for name in ("batches", "share", "shard", "__len__")):
         loader: Loader = source
@@ -384,12 +384,12 @@ def as_loader(source: Any, seed: int, who: str) -> Loader:
     else:
         raise InputError(
             "fit",
-            expected=f"{who} with a length, such as deterministic_loader(...), a DataLoader or a list of batches",
+            expected=f"{caller} with a length, such as deterministic_loader(...), a DataLoader or a list of batches",
             got=f"a {type(source).__name__}",
             fix="A stream without a length has no epochs; wrap it in a dataset of known length.",
         )
     if len(loader) == 0:
-        raise InputError("fit", expected=f"at least one batch in {who}", got="none", fix="Check the dataset.")
+        raise InputError("fit", expected=f"at least one batch in {caller}", got="none", fix="Check the dataset.")
     return loader
 
 

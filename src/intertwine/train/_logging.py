@@ -135,7 +135,7 @@ def read_metrics(folder: str | Path) -> list[dict[str, Any]]:
     rows = []
     for line in path.read_bytes().splitlines() if path.exists() else ():
         try:
-            rows.append(parse_json(line, who=str(path)))
+            rows.append(parse_json(line, caller=str(path)))
         except ValueError:
             continue
     return rows

@@ -21,7 +21,7 @@ class ValidatedModel(BaseModel):
                 raise _named(type(self).__name__, error) from None
 
 
-def _named(who: str, error: ValidationError) -> InputError:
+def _named(caller: str, error: ValidationError) -> InputError:
     problems, given = [], []
     for item in error.errors(include_url=False):
         name = ".".join(str(part) for part in item["loc"] if part != "constrained-str")
@@ -31,4 +31,4 @@ def _named(who: str, error: ValidationError) -> InputError:
         problems.append(f"{name}: {message[0].lower()}{message[1:]}" if name else message)
         if name:
             given.append(repr(item["input"]))
-    return InputError(who, expected="; ".join(problems), got=", ".join(given) or "fields that do not fit together")
+    return InputError(caller, expected="; ".join(problems), got=", ".join(given) or "fields that do not fit together")

@@ -76,11 +76,11 @@ def _call(read: Callable[..., ImageData], path: Path, **options: Any) -> ImageDa
     return read(path, **options)
 
 
-def _require_options(who: str, options: dict[str, Any], known: tuple[str, ...]) -> None:
+def _require_options(caller: str, options: dict[str, Any], known: tuple[str, ...]) -> None:
     if unknown := sorted(set(options) - set(known)):
         raise InputError(
             "load",
-            expected=f"options of {who}: {', '.join(known) or 'none'}",
+            expected=f"options of {caller}: {', '.join(known) or 'none'}",
             got=", ".join(unknown),
             fix="Remove or correct the option.",
         )

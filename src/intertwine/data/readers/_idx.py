@@ -58,7 +58,7 @@ def _parse(file: BinaryIO | gzip.GzipFile, path: Path, axes: int) -> Tensor:
         raise _damaged(path, f"an IDX header of {axes} lengths", f"a file that ends after {4 + len(header)} bytes")
     shape = struct.unpack(f">{axes}I", header)
     length, text = prod(shape), " x ".join(map(str, shape))
-    require_memory(length, itemsize=1, who=path.name, what=f"{text} bytes", fix="Its header may be damaged.")
+    require_memory(length, itemsize=1, caller=path.name, what=f"{text} bytes", fix="Its header may be damaged.")
     body = file.read(length + 1)
     if len(body) != length:
         got = f"{len(body)} (truncated)" if len(body) < length else "more"

@@ -103,7 +103,7 @@ def load_array(file: Any, path: Path, key: str) -> np.ndarray[Any, Any]:
     """One array of an opened file."""
     member = next(info for info in file.zip.infolist() if info.filename in (key, f"{key}.npy"))
     fix = "Save fewer images in a file, or use class folders."
-    require_memory(member.file_size, itemsize=1, who=path.name, what=f"the array {key}", fix=fix)
+    require_memory(member.file_size, itemsize=1, caller=path.name, what=f"the array {key}", fix=fix)
     try:
         _require_consistent(file, member)
         return np.asarray(file[key])
@@ -157,7 +157,7 @@ def _split(
     return Split(TensorImages(images, white=white), numbers, classes)
 
 
-def _channels_first(who: str, array: np.ndarray[Any, Any], layout: Layout | None) -> np.ndarray[Any, Any]:
+def _channels_first(caller: str, array: np.ndarray[Any, Any], layout: Layout | None) -> np.ndarray[Any, Any]:
     if array.ndim == 3:
         return array[:, None]
     if array.ndim == 4 and layout is None:
@@ -165,7 +165,7 @@ def _channels_first(who: str, array: np.ndarray[Any, Any], layout: Layout | None
         layout = "NHWC" if last and not second else "NCHW" if second and not last else None
     if array.ndim != 4 or layout not in ("NHWC", "NCHW"):
         raise InputError(
-            who,
+            caller,
             expected="(n, height, width), (n, height, width, channels) or (n, channels, height, width)",
             got=f"shape {array.shape}",
             fix="With 1, 3 or 4 channels the order is guessed; else give layout='NHWC' or 'NCHW'.",
@@ -173,12 +173,12 @@ def _channels_first(who: str, array: np.ndarray[Any, Any], layout: Layout | None
     return array if layout == "NCHW" else np.moveaxis(array, 3, 1)
 
 
-def white_of(who: str, array: np.ndarray[Any, Any]) -> float:
+def white_of(caller: str, array: np.ndarray[Any, Any]) -> float:
     """The value of white, 1 or 255, told from the largest value."""
     low, high = (float(array.min()), float(array.max())) if array.size else (0.0, 0.0)
     if array.dtype.kind not in "buif" or not (low >= 0 and high <= 255):
         raise InputError(
-            who,
+            caller,
             expected="bytes, or numbers from 0 to 1 or from 0 to 255",
             got=f"{array.dtype} from {low:g} to {high:g}",
             fix="Scale the images; normalize them after loading.",

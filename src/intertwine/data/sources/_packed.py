@@ -74,7 +74,7 @@ def read_packed(path: Path, archive: zipfile.ZipFile, key: str) -> PackedImages:
         n, height, width = shape
         columns = -(-height * width // 8)
         largest = max(n * columns, min(n, _CHUNK) * height * width)  # the result, or what is read at a time
-        require_memory(largest, itemsize=1, who=path.name, what=f"{n} images", fix="Use a smaller file.")
+        require_memory(largest, itemsize=1, caller=path.name, what=f"{n} images", fix="Use a smaller file.")
         bits = np.empty((n, columns), dtype=np.uint8)
         for start in range(0, n, _CHUNK):
             count = min(_CHUNK, n - start)

@@ -189,7 +189,7 @@ def _require_few(path: Path, members: int) -> None:
 
 def _require_room(path: Path, size: int) -> None:
     fix = "Unpack it and give the folder: its files are then read one by one."
-    require_memory(size, itemsize=1, who=path.name, what="the content of the archive", fix=fix)
+    require_memory(size, itemsize=1, caller=path.name, what="the content of the archive", fix=fix)
 
 
 def _plain(name: str) -> str:

@@ -71,6 +71,6 @@ def parse_parameter(text: str) -> Parameter:
 
 def _value(text: str) -> Any:
     try:
-        return parse_json(text, who="--param")
+        return parse_json(text, caller="--param")
     except InputError:
         return text

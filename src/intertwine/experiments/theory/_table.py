@@ -30,7 +30,7 @@ class Row:
         stabilizer: H.
         base: the homogeneous space G/H.
         rho: the representation of H in which the features live.
-        who: the publications.
+        papers: the publications.
         builder: the class here that builds its kernels, or why there is none.
         check: makes and measures one instance; None for a row that cannot be built here.
     """
@@ -39,7 +39,7 @@ class Row:
     stabilizer: str
     base: str
     rho: str
-    who: str
+    papers: str
     builder: str
     check: Callable[[], Check] | None
 

@@ -42,7 +42,9 @@ def _pieces(atom: Representation, irreps: tuple[Representation, ...]) -> list[tu
         matrices = root @ matrices @ torch.linalg.inv(root)
     pieces: list[tuple[int, Tensor]] = []
     for k, psi in enumerate(irreps):
-        copies = as_count(atom.group.intertwining_number(psi, atom) / psi.endomorphism_dim, who=f"copies of {psi.name}")
+        copies = as_count(
+            atom.group.intertwining_number(psi, atom) / psi.endomorphism_dim, caller=f"copies of {psi.name}"
+        )
         pieces += [(k, copy) for copy in _isometries(matrices, psi, copies)]
     if root is not None:
         back = torch.linalg.inv(root)

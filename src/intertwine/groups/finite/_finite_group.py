@@ -60,7 +60,7 @@ class FiniteGroup(Group):
         permutations: Tensor | None = None,
         validated: bool = False,
     ) -> None:
-        t = np.asarray(table, np.int64) if validated else _tables.validated_table(table, who=name or "FiniteGroup")
+        t = np.asarray(table, np.int64) if validated else _tables.validated_table(table, caller=name or "FiniteGroup")
         self._t = t
         self.order = len(t)
         self.name = name or f"group of order {self.order}"
@@ -88,7 +88,7 @@ class FiniteGroup(Group):
         >>> FiniteGroup.from_permutations([[1, 2, 0], [1, 0, 2]]).order
         6
         """
-        group = generated_by_permutations(generators, who=name or "FiniteGroup.from_permutations")
+        group = generated_by_permutations(generators, caller=name or "FiniteGroup.from_permutations")
         members = torch.tensor(group.members, dtype=torch.int64)
         labels = [cycle_notation(p) for p in group.members]
         return FiniteGroup(group.table, name=name, labels=labels, permutations=members, validated=True)
@@ -101,7 +101,7 @@ class FiniteGroup(Group):
         >>> FiniteGroup.from_matrices([[[0, -1], [1, 0]], [[1, 0], [0, -1]]]).order
         8
         """
-        group = generated_by_matrices(generators, who=name or "FiniteGroup.from_matrices")
+        group = generated_by_matrices(generators, caller=name or "FiniteGroup.from_matrices")
         members = torch.from_numpy(np.stack(group.members))
         return FiniteGroup(group.table, name=name, standard_matrices=members, validated=True)
 
@@ -151,7 +151,7 @@ class FiniteGroup(Group):
     def require_element(self, g: Element) -> Element:
         """The element or the elements, or an error if they are none of this group."""
         fix = "Elements of a finite group are indices into its Cayley table."
-        return require_index(g, self.order, who=self.name, what="elements", fix=fix)
+        return require_index(g, self.order, caller=self.name, what="elements", fix=fix)
 
     @checked
     def label(self, g: int) -> str:
@@ -259,7 +259,7 @@ class FiniteGroup(Group):
         return self._part(torch.nonzero((images[:, fixed] == fixed).all(1)).flatten().numpy())
 
     @checked
-    def require_subgroup(self, subgroup: Group, *, who: str) -> Subgroup:
+    def require_subgroup(self, subgroup: Group, *, caller: str) -> Subgroup:
         """``subgroup`` as a :class:`Subgroup` of this group, or an error."""
         from ._subgroup import Subgroup
 
@@ -269,7 +269,7 @@ class FiniteGroup(Group):
             return self.whole
         parent = f", a subgroup of {subgroup.parent.name}" if isinstance(subgroup, Subgroup) else ""
         raise SubgroupError(
-            who,
+            caller,
             expected=f"a subgroup of {self.name}, made by G.subgroup(generators)",
             got=f"{subgroup.name}{parent}",
             fix=f"Use G = {self.name}; H = G.subgroup([...]) or G.find_subgroup({subgroup.name!r}).",
@@ -277,7 +277,7 @@ class FiniteGroup(Group):
 
     @checked
     def embed(self, subgroup: Group, h: Element) -> Element:
-        part = self.require_subgroup(subgroup, who=f"restriction to {subgroup.name}")
+        part = self.require_subgroup(subgroup, caller=f"restriction to {subgroup.name}")
         inside = part.embedding[part.require_element(h)]
         return int(inside) if isinstance(h, int) else inside
 
@@ -312,14 +312,14 @@ class FiniteGroup(Group):
         >>> [coset.tolist() for coset in G.double_cosets(H, H)]
         [[0, 1], [2, 3, 4, 5]]
         """
-        who = f"{self.name}.double_cosets"
-        h2, h1 = (self.require_subgroup(h, who=who).embedding.numpy() for h in (left, right))
+        caller = f"{self.name}.double_cosets"
+        h2, h1 = (self.require_subgroup(h, caller=caller).embedding.numpy() for h in (left, right))
         return tuple(torch.from_numpy(coset) for coset in _tables.double_cosets(self._t, h2, h1))
 
     @checked
     def quotient_group(self, normal: Group) -> FiniteGroup:
         """The group G/N of a normal subgroup N."""
-        n = self.require_subgroup(normal, who=f"{self.name}.quotient_group")
+        n = self.require_subgroup(normal, caller=f"{self.name}.quotient_group")
         if not n.is_normal:
             raise SubgroupError(
                 f"{self.name}.quotient_group",
@@ -344,7 +344,7 @@ class FiniteGroup(Group):
     @checked
     def quotient(self, subgroup: Group) -> Representation:
         """The permutation representation on the cosets gH."""
-        h = self.require_subgroup(subgroup, who=f"{self.name}.quotient")
+        h = self.require_subgroup(subgroup, caller=f"{self.name}.quotient")
         return PermutationRepresentation(
             self, h.coset_of[self.table[:, h.coset_representatives]], name=f"quotient by {h.name}"
         )
@@ -397,7 +397,7 @@ class FiniteGroup(Group):
     def intertwining_number(self, rho1: Representation, rho2: Representation) -> int:
         require_same_group(f"{self.name}.intertwining_number", (self.trivial, rho1, rho2))
         value = (rho1.character(self._inverses) * rho2.character(self.elements)).mean()
-        return as_count(value, who=f"dim Hom({rho1.name}, {rho2.name})")
+        return as_count(value, caller=f"dim Hom({rho1.name}, {rho2.name})")
 
     @checked
     def decompose(self, rho: Representation) -> Decomposition:
@@ -410,4 +410,4 @@ class FiniteGroup(Group):
 
         On [G:H] copies of V: u moves copy x to copy ux and acts there by rho of s(ux)⁻¹ u s(x).
         """
-        return induced(self.require_subgroup(rho.group, who=f"{self.name}.induce"), rho)
+        return induced(self.require_subgroup(rho.group, caller=f"{self.name}.induce"), rho)

@@ -90,7 +90,7 @@ def irreps_by_frequency(group: FiniteGroup) -> tuple[Representation, ...] | None
     return None
 
 
-def irrep_of_frequency(group: FiniteGroup, frequency: int, parity: int | None, *, who: str) -> Representation:
+def irrep_of_frequency(group: FiniteGroup, frequency: int, parity: int | None, *, caller: str) -> Representation:
     """The irreducible of this frequency; where there are two, the one in which the mirror acts by ``parity``."""
     by_name = {psi.name: psi for psi in group.irreps}
     exact = {None: f"irrep({frequency})", 1: f"irrep({frequency}, +1)", -1: f"irrep({frequency}, -1)"}
@@ -101,7 +101,7 @@ def irrep_of_frequency(group: FiniteGroup, frequency: int, parity: int | None, *
     irrep = next((by_name[name] for name in wanted if name in by_name), None) if whole else None
     if irrep is None:
         raise InputError(
-            who,
+            caller,
             expected=f"one of {_listed(list(by_name))}",
             got=f"frequency {frequency!r}" + (f" with parity {parity!r}" if parity is not None else ""),
             fix="A parity, +1 or -1, tells apart the one-dimensional irreducibles of one frequency.",

@@ -34,7 +34,10 @@ def real_irreps(table: Table, digest: str) -> tuple[Tensor, ...]:
 def _compute(table: Table) -> tuple[Tensor, ...]:
     n = len(table)
     require_memory(
-        4 * n * n, who="irreps", what=f"the regular representation of a group of order {n}", fix="Use a smaller group."
+        4 * n * n,
+        caller="irreps",
+        what=f"the regular representation of a group of order {n}",
+        fix="Use a smaller group.",
     )
     irreps = [_canonical(_one_irreducible(table, part), table) for part in _isotypic_bases(table)]
     _require_complete(irreps, table)

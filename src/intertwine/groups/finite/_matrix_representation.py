@@ -115,21 +115,21 @@ class PermutationRepresentation(Representation):
 
 
 def _require_homomorphism(group: FiniteGroup, matrices: Tensor, name: str) -> None:
-    who = f"representation {name!r} of {group.name}"
+    caller = f"representation {name!r} of {group.name}"
     if matrices.ndim != 3 or matrices.shape[0] != group.order or matrices.shape[1] != matrices.shape[2]:
         raise RepresentationError(
-            who,
+            caller,
             expected=f"matrices of shape ({group.order}, d, d), one for each element",
             got=f"shape {tuple(matrices.shape)}",
             fix="Or give a mapping from generators to matrices.",
         )
     if not bool(torch.isfinite(matrices).all()):
-        raise RepresentationError(who, expected="finite entries", got="NaN or infinity", fix="Check the matrices.")
+        raise RepresentationError(caller, expected="finite entries", got="NaN or infinity", fix="Check the matrices.")
     scale = max(1.0, float(matrices.abs().max()) ** 2)
     eye_error = float((matrices[0] - torch.eye(matrices.shape[1], dtype=matrices.dtype)).abs().max())
     if eye_error > LAW_TOLERANCE:
         raise RepresentationError(
-            who,
+            caller,
             expected="the identity matrix for element 0",
             got=f"a matrix {eye_error:.2g} away from it",
             fix="Element 0 is the identity of the group.",
@@ -140,7 +140,7 @@ def _require_homomorphism(group: FiniteGroup, matrices: Tensor, name: str) -> No
         worst = int(error.argmax())
         if float(error[worst]) > LAW_TOLERANCE:
             raise RepresentationError(
-                who,
+                caller,
                 expected=f"a homomorphism: rho({s}·{worst}) = rho({s}) rho({worst})",
                 got=f"a difference of {float(error[worst]):.2g}, more than {LAW_TOLERANCE:.0e}",
                 fix="Check the matrices of these two elements and of their product.",

@@ -48,7 +48,7 @@ class Cyclic(FiniteGroup):
         >>> [Cyclic(8).irrep(k).dim for k in range(5)]
         [1, 2, 2, 2, 1]
         """
-        return irrep_of_frequency(self, frequency, None, who=f"{self.name}.irrep")
+        return irrep_of_frequency(self, frequency, None, caller=f"{self.name}.irrep")
 
 
 class Dihedral(FiniteGroup):
@@ -85,7 +85,7 @@ class Dihedral(FiniteGroup):
         >>> [Dihedral(4).irrep(*k) for k in ((0,), (0, -1), (1,), (2,), (2, -1))]
         [D4: trivial, D4: irrep(0, -1), D4: irrep(1), D4: irrep(2, +1), D4: irrep(2, -1)]
         """
-        return irrep_of_frequency(self, frequency, parity, who=f"{self.name}.irrep")
+        return irrep_of_frequency(self, frequency, parity, caller=f"{self.name}.irrep")
 
 
 class Symmetric(FiniteGroup):
@@ -157,7 +157,11 @@ def _axis_cycle() -> np.ndarray:
 
 def _matrix_group(generators: Sequence[np.ndarray]) -> tuple[Table, torch.Tensor]:
     group = _tables.enumerate_group(
-        list(generators), np.eye(3), lambda a, b: snapped(a @ b), lambda m: (m.round(6) + 0.0).tobytes(), who="motions"
+        list(generators),
+        np.eye(3),
+        lambda a, b: snapped(a @ b),
+        lambda m: (m.round(6) + 0.0).tobytes(),
+        caller="motions",
     )
     return group.table, torch.from_numpy(np.stack(group.members))
 
@@ -185,6 +189,8 @@ def _power(letter: str, k: int) -> str:
     return "e" if k == 0 else letter if k == 1 else f"{letter}^{k}"
 
 
-def _require_count(who: str, n: int, *, most: int = 5040) -> None:
+def _require_count(caller: str, n: int, *, most: int = 5040) -> None:
     if not isinstance(n, int) or isinstance(n, bool) or not 1 <= n <= most:
-        raise InputError(who, expected=f"a whole number from 1 to {most}", got=repr(n), fix=f"For example {who}(4).")
+        raise InputError(
+            caller, expected=f"a whole number from 1 to {most}", got=repr(n), fix=f"For example {caller}(4)."
+        )

@@ -48,10 +48,10 @@ def semidirect_product(
         rows = np.asarray(action, np.int64)
     except (TypeError, ValueError):
         rows = np.empty(0, np.int64)
-    who = name or f"semidirect product of {normal.name} and {acting.name}"
+    caller = name or f"semidirect product of {normal.name} and {acting.name}"
     if rows.shape != (acting.order, normal.order) or not (np.sort(rows, 1) == np.arange(normal.order)).all():
         raise GroupLawError(
-            who,
+            caller,
             expected=f"for each of the {acting.order} elements of {acting.name} a permutation of 0..{normal.order - 1}",
             got=f"an array of shape {rows.shape}" if rows.size else describe(action),
             fix="Row h lists the images of the elements of N under h.",
@@ -61,7 +61,7 @@ def semidirect_product(
         if len(wrong):
             a, b = wrong[0]
             raise GroupLawError(
-                who,
+                caller,
                 expected="automorphisms: h(a·b) = h(a)·h(b)",
                 got=f"a difference for h = {h}, a = {a}, b = {b}",
                 fix="Each row of the action must be an automorphism of the normal factor.",
@@ -69,7 +69,7 @@ def semidirect_product(
         for k in range(acting.order):
             if not np.array_equal(rows[h][rows[k]], rows[acting._t[h, k]]):
                 raise GroupLawError(
-                    who,
+                    caller,
                     expected="an action: (hk)(a) = h(k(a))",
                     got=f"a difference for h = {h}, k = {k}",
                     fix="The map from H to automorphisms must be a homomorphism.",

@@ -17,12 +17,12 @@ MAX_ORDER = 10_080
 """A Cayley table of this order takes 800 MB; enumeration stops here and says so."""
 
 
-def validated_table(table: Any, *, who: str) -> Table:
+def validated_table(table: Any, *, caller: str) -> Table:
     """The table as an integer array, after checking closure, identity, inverses and associativity."""
     t = np.asarray(table)
     if t.ndim != 2 or t.shape[0] != t.shape[1] or t.shape[0] == 0:
         raise GroupLawError(
-            who,
+            caller,
             expected="a square table of shape (n, n)",
             got=f"shape {tuple(t.shape)}",
             fix="Entry [a, b] is the product a·b, as an integer from 0 to n-1.",
@@ -31,26 +31,26 @@ def validated_table(table: Any, *, who: str) -> Table:
     whole = t.dtype.kind in "iu" or (t.dtype.kind == "f" and np.array_equal(t, np.round(t)))
     if not whole:
         raise GroupLawError(
-            who, expected="integer entries", got=f"entries of type {t.dtype}", fix="Number the elements 0..n-1."
+            caller, expected="integer entries", got=f"entries of type {t.dtype}", fix="Number the elements 0..n-1."
         )
     t = t.astype(np.int64)
     outside = np.argwhere((t < 0) | (t >= n))
     if len(outside):
         a, b = outside[0]
         raise GroupLawError(
-            who,
+            caller,
             expected=f"closure: every product among the elements 0..{n - 1}",
             got=f"{a}·{b} = {t[a, b]}",
             fix="Add the missing elements or renumber the table.",
         )
-    _require_identity(t, who)
-    _require_inverses(t, who)
+    _require_identity(t, caller)
+    _require_inverses(t, caller)
     for c in range(n):
         wrong = np.argwhere(t[t[:, c], :] != t[:, t[c, :]])
         if len(wrong):
             a, b = wrong[0]
             raise GroupLawError(
-                who,
+                caller,
                 expected="associativity: (a·b)·c = a·(b·c)",
                 got=f"({a}·{c})·{b} = {t[t[a, c], b]} but {a}·({c}·{b}) = {t[a, t[c, b]]}",
                 fix="The table is not that of a group; check these entries.",
@@ -58,7 +58,7 @@ def validated_table(table: Any, *, who: str) -> Table:
     return t
 
 
-def _require_identity(t: Table, who: str) -> None:
+def _require_identity(t: Table, caller: str) -> None:
     n = len(t)
     wrong = np.flatnonzero((t[0] != np.arange(n)) | (t[:, 0] != np.arange(n)))
     if not len(wrong):
@@ -66,7 +66,7 @@ def _require_identity(t: Table, who: str) -> None:
     neutral = [e for e in range(n) if np.array_equal(t[e], np.arange(n)) and np.array_equal(t[:, e], np.arange(n))]
     g = wrong[0]
     raise GroupLawError(
-        who,
+        caller,
         expected="identity: 0·g = g·0 = g for every g",
         got=f"0·{g} = {t[0, g]} and {g}·0 = {t[g, 0]}",
         fix=f"Element {neutral[0]} is neutral: swap the names 0 and {neutral[0]}."
@@ -75,12 +75,12 @@ def _require_identity(t: Table, who: str) -> None:
     )
 
 
-def _require_inverses(t: Table, who: str) -> None:
+def _require_inverses(t: Table, caller: str) -> None:
     for g in range(len(t)):
         right, left = np.flatnonzero(t[g] == 0), np.flatnonzero(t[:, g] == 0)
         if len(right) != 1 or len(left) != 1 or right[0] != left[0]:
             raise GroupLawError(
-                who,
+                caller,
                 expected=f"inverses: exactly one h with {g}·h = h·{g} = 0",
                 got=f"right inverses {right.tolist()}, left inverses {left.tolist()} of element {g}",
                 fix="Every row and every column of a group's table holds each element once.",
@@ -101,7 +101,7 @@ def enumerate_group(
     compose: Callable[[Any, Any], Any],
     key: Callable[[Any], Hashable],
     *,
-    who: str,
+    caller: str,
 ) -> Enumeration:
     """Close a set of generators under products.
 
@@ -122,7 +122,7 @@ def enumerate_group(
             right[k].append(j)
             if len(members) > MAX_ORDER:
                 raise GroupLawError(
-                    who,
+                    caller,
                     expected=f"a finite group of at most {MAX_ORDER} elements",
                     got=f"more than that from {len(generators)} generators",
                     fix="Check the generators; a rotation by an irrational angle, for example, never closes.",

@@ -23,10 +23,10 @@ _HOW = 'For example O2().about_axis("z", reflections="half turns").'
 
 def about_axis(group: LieGroup, axis: Axis, reflections: str | None) -> LieRepresentation:
     """The action in which rotations turn about the axis, counterclockwise seen from its tip."""
-    who = f"{group.name}.about_axis"
+    caller = f"{group.name}.about_axis"
     if reflections not in (None, "mirrors", "half turns"):
-        raise InputError(who, expected="reflections 'mirrors' or 'half turns'", got=repr(reflections), fix=_HOW)
-    frame = _frame(axis, who)
+        raise InputError(caller, expected="reflections 'mirrors' or 'half turns'", got=repr(reflections), fix=_HOW)
+    frame = _frame(axis, caller)
     tip = axis if isinstance(axis, str) else f"({', '.join(f'{row[2]:.9g}' for row in frame)})"
     return LieRepresentation(
         group,
@@ -38,7 +38,7 @@ def about_axis(group: LieGroup, axis: Axis, reflections: str | None) -> LieRepre
     )
 
 
-def _frame(axis: Axis, who: str) -> Frame:
+def _frame(axis: Axis, caller: str) -> Frame:
     """Rows of the rotation that takes the z axis to this one; a permutation where it can be."""
     vectors = {"x": (1.0, 0.0, 0.0), "y": (0.0, 1.0, 0.0), "z": (0.0, 0.0, 1.0)}
     try:
@@ -48,7 +48,7 @@ def _frame(axis: Axis, who: str) -> Frame:
     length = float(torch.linalg.vector_norm(a)) if a.shape == (3,) else 0.0
     if not 0 < length < float("inf"):
         raise InputError(
-            who, expected="an axis: 'x', 'y', 'z' or three numbers, not all zero", got=repr(axis), fix=_HOW
+            caller, expected="an axis: 'x', 'y', 'z' or three numbers, not all zero", got=repr(axis), fix=_HOW
         )
     a = a / length
     u = torch.zeros_like(a)

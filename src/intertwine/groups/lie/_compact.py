@@ -56,7 +56,7 @@ class CompactLieGroup(LieGroup):
 
     @checked
     def inverse(self, g: Element) -> Tensor:
-        return self.as_matrices(g, who=f"{self.name}.inverse").mT
+        return self.as_matrices(g, caller=f"{self.name}.inverse").mT
 
     @checked
     def haar_quadrature(self, degree: int) -> Quadrature:
@@ -81,7 +81,7 @@ class CompactLieGroup(LieGroup):
         require_same_group(f"{self.name}.intertwining_number", (self.trivial, rho1, rho2))
         g, weights = self.class_quadrature(degree_of(rho1) + degree_of(rho2))
         value = (weights * rho1.character(g) * rho2.character(g)).sum()  # real characters: χ(g⁻¹) = χ(g)
-        return as_count(value, who=f"dim Hom({rho1.name}, {rho2.name})")
+        return as_count(value, caller=f"dim Hom({rho1.name}, {rho2.name})")
 
     @checked
     def decompose(self, rho: Representation) -> Decomposition:
@@ -109,7 +109,7 @@ class CompactLieGroup(LieGroup):
         degree = degree_of(atom)
         require_memory(
             2 * (2 * degree + 1) * atom.dim**2,
-            who=f"{self.name}.decompose",
+            caller=f"{self.name}.decompose",
             what=f"{2 * (2 * degree + 1)} matrices of size {atom.dim} x {atom.dim}",
             fix="Decompose the factors first and multiply irreducibles.",
         )
@@ -120,13 +120,13 @@ class CompactLieGroup(LieGroup):
             if psi.degree <= degree:
                 character = psi.character(g)
                 copies = (weighted * character).sum() / (weights * character**2).sum()
-                count = as_count(copies, who=f"copies of {psi.name} in {atom.name}")
+                count = as_count(copies, caller=f"copies of {psi.name} in {atom.name}")
                 counted += [(k, psi, count)] if count else []
         root, evaluate = self._orthogonalized(atom, degree)
         candidates = self._candidates(evaluate, degree, [psi for _, psi, _ in counted])
         pieces: list[tuple[int, Tensor]] = []
         for (k, psi, count), spanning in zip(counted, candidates, strict=True):
-            isometries = _orthogonal_copies(spanning, count, who=f"{self.name}.decompose", what=psi.name)
+            isometries = _orthogonal_copies(spanning, count, caller=f"{self.name}.decompose", what=psi.name)
             self._require_intertwining(evaluate, psi, isometries, atom)
             pieces += [(k, t if root is None else torch.linalg.solve(root, t)) for t in isometries]
         return pieces
@@ -161,7 +161,7 @@ class CompactLieGroup(LieGroup):
             )
 
 
-def _orthogonal_copies(spanning: Tensor, count: int, *, who: str, what: str) -> list[Tensor]:
+def _orthogonal_copies(spanning: Tensor, count: int, *, caller: str, what: str) -> list[Tensor]:
     """Isometries with orthogonal ranges among the linear combinations of intertwiners from an irreducible.
 
     The spanning intertwiners are taken in order and orthogonalized; the short ones, which would have few digits, are
@@ -172,7 +172,7 @@ def _orthogonal_copies(spanning: Tensor, count: int, *, who: str, what: str) -> 
     for _ in range(count):
         sizes = (spanning * spanning).sum((1, 2)) / spanning.shape[2]
         if float(sizes.max()) < RANK_TOLERANCE:
-            raise NumericalError(who, expected=f"{count} copies of {what}", got=f"{len(copies)}", fix=_ASK)
+            raise NumericalError(caller, expected=f"{count} copies of {what}", got=f"{len(copies)}", fix=_ASK)
         t = spanning[int((sizes >= sizes.mean() / 2).to(torch.int8).argmax())]
         for copy in copies:
             t = t - copy @ (copy.T @ t)

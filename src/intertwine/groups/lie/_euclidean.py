@@ -38,7 +38,7 @@ class Translations(EuclideanGroup):
 
     @checked
     def __init__(self, n: int) -> None:
-        require_whole(n, who="Translations", name="n", least=1)
+        require_whole(n, caller="Translations", name="n", least=1)
         self.name = self.digest = f"T({n})"
         self.space_dim, self.matrix_dim, self.algebra_dim = n, n + 1, n
 
@@ -49,7 +49,7 @@ class Translations(EuclideanGroup):
     @checked
     def from_vector(self, t: Tensor | Sequence[float]) -> Tensor:
         """The translation by t, ``(..., n)``."""
-        t = require_vectors(torch.as_tensor(t, dtype=torch.float64), self.space_dim, who=f"{self.name}.from_vector")
+        t = require_vectors(torch.as_tensor(t, dtype=torch.float64), self.space_dim, caller=f"{self.name}.from_vector")
         return homogeneous(torch.eye(self.space_dim).to(t).expand(*t.shape, self.space_dim), t)
 
     @checked
@@ -58,12 +58,12 @@ class Translations(EuclideanGroup):
 
     @checked
     def log(self, g: Element) -> Tensor:
-        return self.translation(self.require(g, who=f"{self.name}.log"))
+        return self.translation(self.require(g, caller=f"{self.name}.log"))
 
     @checked
     def sample(self, n: int, generator: torch.Generator | None = None, *, radius: float = 1.0) -> Tensor:
-        require_whole(n, who=f"{self.name}.sample", name="n")
-        return self.from_vector(ball(n, self.space_dim, radius, generator, who=f"{self.name}.sample"))
+        require_whole(n, caller=f"{self.name}.sample", name="n")
+        return self.from_vector(ball(n, self.space_dim, radius, generator, caller=f"{self.name}.sample"))
 
     @checked
     def irrep(self, k: Tensor | Sequence[float]) -> LieRepresentation:
@@ -110,9 +110,9 @@ class SpecialEuclideanGroup(EuclideanGroup):
     @checked
     def from_parts(self, r: Tensor, t: Tensor | Sequence[float]) -> Tensor:
         """The motion x ↦ rx + t, for rotations r ``(..., n, n)`` and translations t ``(..., n)``."""
-        r = self.rotations.require(r, who=f"{self.name}.from_parts")
+        r = self.rotations.require(r, caller=f"{self.name}.from_parts")
         t = torch.as_tensor(t, dtype=torch.float64, device=r.device)
-        return homogeneous(r, require_vectors(t, self.space_dim, who=f"{self.name}.from_parts"))
+        return homogeneous(r, require_vectors(t, self.space_dim, caller=f"{self.name}.from_parts"))
 
     @abstractmethod
     def _jacobian(self, w: Tensor) -> Tensor:
@@ -126,15 +126,15 @@ class SpecialEuclideanGroup(EuclideanGroup):
 
     @checked
     def log(self, g: Element) -> Tensor:
-        g = self.require(g, who=f"{self.name}.log")
+        g = self.require(g, caller=f"{self.name}.log")
         w = self.rotations.log(self.rotation(g))
         t = torch.linalg.solve(self._jacobian(w), self.translation(g)[..., None])[..., 0]
         return torch.cat([t, w], dim=-1)
 
     @checked
     def sample(self, n: int, generator: torch.Generator | None = None, *, radius: float = 1.0) -> Tensor:
-        require_whole(n, who=f"{self.name}.sample", name="n")
-        t = ball(n, self.space_dim, radius, generator, who=f"{self.name}.sample")
+        require_whole(n, caller=f"{self.name}.sample", name="n")
+        t = ball(n, self.space_dim, radius, generator, caller=f"{self.name}.sample")
         return homogeneous(self.rotations.sample(n, generator), t)
 
     @checked
@@ -176,7 +176,7 @@ class SpecialEuclideanGroup(EuclideanGroup):
 
     def _embed_lie(self, subgroup: Group, h: Element) -> Tensor | None:
         if subgroup == Translations(self.space_dim):
-            return subgroup.require(h, who=f"{self.name}.embed") if isinstance(subgroup, LieGroup) else None
+            return subgroup.require(h, caller=f"{self.name}.embed") if isinstance(subgroup, LieGroup) else None
         if isinstance(subgroup, SO2 | SO3) and subgroup.space_dim <= self.space_dim:
             return self._embed_linear(self.rotations.embed(subgroup, h), proper=True)
         return None

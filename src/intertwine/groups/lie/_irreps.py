@@ -22,7 +22,7 @@ _KEPT: dict[tuple[str, str], LieRepresentation] = {}
 
 def so2_irrep(group: LieGroup, m: int) -> LieRepresentation:
     """Rotation by mθ."""
-    require_whole(m, who=f"{group.name}.irrep", name="m")
+    require_whole(m, caller=f"{group.name}.irrep", name="m")
     if m == 0:
         return trivial(group)
     return _irrep(group, partial(_turn, m), dim=2, degree=m, name=f"irrep({m})")
@@ -30,7 +30,7 @@ def so2_irrep(group: LieGroup, m: int) -> LieRepresentation:
 
 def o2_irrep(group: LieGroup, m: int, parity: int | None) -> LieRepresentation:
     """Rotation by mθ with mirror diag(1, -1); for m = 0 the trivial one or the determinant."""
-    require_whole(m, who=f"{group.name}.irrep", name="m")
+    require_whole(m, caller=f"{group.name}.irrep", name="m")
     if m > 0:
         if parity is not None:
             raise InputError(
@@ -40,14 +40,14 @@ def o2_irrep(group: LieGroup, m: int, parity: int | None) -> LieRepresentation:
                 fix="Times the determinant, an irreducible with m ≥ 1 is the same in another basis.",
             )
         return _irrep(group, partial(_turn_or_mirror, m), dim=2, degree=m, name=f"irrep({m})")
-    if _sign(parity, 1, who=f"{group.name}.irrep") == 1:
+    if _sign(parity, 1, caller=f"{group.name}.irrep") == 1:
         return trivial(group)
     return _irrep(group, _determinant, dim=1, degree=0, name="irrep(0, -1)")
 
 
 def so3_irrep(group: LieGroup, l: int) -> LieRepresentation:
     """The real Wigner matrices of degree l."""
-    require_whole(l, who=f"{group.name}.irrep", name="l")
+    require_whole(l, caller=f"{group.name}.irrep", name="l")
     if l == 0:
         return trivial(group)
     return _irrep(group, partial(wigner_d, l), dim=2 * l + 1, degree=l, name=f"irrep({l})")
@@ -55,9 +55,9 @@ def so3_irrep(group: LieGroup, l: int) -> LieRepresentation:
 
 def o3_irrep(group: LieGroup, l: int, parity: int | None) -> LieRepresentation:
     """The real Wigner matrices of degree l; -1 acts by the parity."""
-    require_whole(l, who=f"{group.name}.irrep", name="l")
+    require_whole(l, caller=f"{group.name}.irrep", name="l")
     natural = (-1) ** l
-    sign = _sign(parity, natural, who=f"{group.name}.irrep")
+    sign = _sign(parity, natural, caller=f"{group.name}.irrep")
     if l == 0 and sign == 1:
         return trivial(group)
     function = partial(wigner_d, l) if sign == natural else partial(_pseudo_wigner_d, l)
@@ -78,11 +78,11 @@ def _irrep(
     return _KEPT[key]
 
 
-def _sign(parity: int | None, default: int, *, who: str) -> int:
+def _sign(parity: int | None, default: int, *, caller: str) -> int:
     if parity is None:
         return default
     if isinstance(parity, bool) or parity not in (1, -1):
-        raise InputError(who, expected="parity +1 or -1", got=repr(parity), fix="-1 means odd: the sign changes.")
+        raise InputError(caller, expected="parity +1 or -1", got=repr(parity), fix="-1 means odd: the sign changes.")
     return parity
 
 

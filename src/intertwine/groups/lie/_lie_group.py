@@ -102,7 +102,7 @@ class LieGroup(Group):
 
     @checked
     def compose(self, a: Element, b: Element) -> Tensor:
-        return self.as_matrices(a, who=f"{self.name}.compose") @ self.as_matrices(b, who=f"{self.name}.compose")
+        return self.as_matrices(a, caller=f"{self.name}.compose") @ self.as_matrices(b, caller=f"{self.name}.compose")
 
     @checked
     def contains(self, g: Element) -> bool:
@@ -113,17 +113,17 @@ class LieGroup(Group):
         (True, False)
         """
         shaped = isinstance(g, Tensor) and g.shape[-2:] == (self.matrix_dim, self.matrix_dim)
-        return shaped and self._complaint(self.as_matrices(g, who=self.name)) is None
+        return shaped and self._complaint(self.as_matrices(g, caller=self.name)) is None
 
     @checked
-    def require(self, g: Element, *, who: str) -> Tensor:
+    def require(self, g: Element, *, caller: str) -> Tensor:
         """The matrices g in float64, or an error that says why they are no elements."""
-        m = self.as_matrices(g, who=who)
+        m = self.as_matrices(g, caller=caller)
         # Reading values would break a graph under compilation; the check has run in eager mode before.
         complaint = None if torch.compiler.is_compiling() else self._complaint(m)
         if complaint is not None:
             raise InputError(
-                who,
+                caller,
                 expected=f"elements of {self.name}",
                 got=complaint,
                 fix="Make elements with sample(n) or exp(coords).",
@@ -131,16 +131,16 @@ class LieGroup(Group):
         return m
 
     @checked
-    def as_matrices(self, g: Element, *, who: str) -> Tensor:
+    def as_matrices(self, g: Element, *, caller: str) -> Tensor:
         """The matrices g in float64, only their shape checked."""
         size, fix = self.matrix_dim, "Elements of a Lie group are matrices; see exp, log and sample."
-        return require_shape(g, size, size, who=who, what=f"elements of {self.name}", fix=fix)
+        return require_shape(g, size, size, caller=caller, what=f"elements of {self.name}", fix=fix)
 
     @checked
     def as_coordinates(self, coords: Tensor) -> Tensor:
         """Coordinates in the Lie algebra in float64, their shape checked."""
         what, fix = "coordinates in the Lie algebra", "The basis they refer to is the attribute generators."
-        return require_shape(coords, self.algebra_dim, who=f"{self.name}.exp", what=what, fix=fix)
+        return require_shape(coords, self.algebra_dim, caller=f"{self.name}.exp", what=what, fix=fix)
 
     @property
     def standard(self) -> Representation:
@@ -158,7 +158,7 @@ class LieGroup(Group):
         ``standard`` representation. Anything else is an error.
         """
         if subgroup == self:
-            return self.require(h, who=f"{self.name}.embed")
+            return self.require(h, caller=f"{self.name}.embed")
         inside = self._embed_lie(subgroup, h)
         if inside is not None:
             return inside

@@ -31,7 +31,7 @@ class EuclideanGroup(LieGroup):
 
     @checked
     def inverse(self, g: Element) -> Tensor:
-        g = self.as_matrices(g, who=f"{self.name}.inverse")
+        g = self.as_matrices(g, caller=f"{self.name}.inverse")
         back = self.rotation(g).mT
         return homogeneous(back, -(back @ self.translation(g)[..., None])[..., 0])
 
@@ -39,18 +39,18 @@ class EuclideanGroup(LieGroup):
     def rotation(self, g: Element) -> Tensor:
         """The rotation r of x ↦ rx + t, ``(..., n, n)``."""
         n = self.space_dim
-        return self.as_matrices(g, who=f"{self.name}.rotation")[..., :n, :n]
+        return self.as_matrices(g, caller=f"{self.name}.rotation")[..., :n, :n]
 
     @checked
     def translation(self, g: Element) -> Tensor:
         """The translation t of x ↦ rx + t, ``(..., n)``."""
         n = self.space_dim
-        return self.as_matrices(g, who=f"{self.name}.translation")[..., :n, n]
+        return self.as_matrices(g, caller=f"{self.name}.translation")[..., :n, n]
 
     @checked
     def act(self, g: Element, x: Tensor) -> Tensor:
         """The points gx = rx + t for points x ``(..., n)``."""
-        x = require_vectors(x, self.space_dim, who=f"{self.name}.act")
+        x = require_vectors(x, self.space_dim, caller=f"{self.name}.act")
         return (self.rotation(g) @ x[..., None])[..., 0] + self.translation(g)
 
     @abstractmethod
@@ -67,7 +67,7 @@ class EuclideanGroup(LieGroup):
         Characters do not determine it for a group that is not compact.
         """
         require_same_group(f"{self.name}.intertwining_number", (self.trivial, rho1, rho2))
-        return intertwiner_count(self.differential(rho1), self.differential(rho2), who=f"{self.name}")
+        return intertwiner_count(self.differential(rho1), self.differential(rho2), caller=f"{self.name}")
 
     def _complaint(self, g: Tensor) -> str | None:
         n, g = self.space_dim, g.detach()
@@ -98,10 +98,10 @@ def shifts(n: int) -> Tensor:
     return out
 
 
-def ball(n: int, dim: int, radius: float, generator: torch.Generator | None, *, who: str) -> Tensor:
+def ball(n: int, dim: int, radius: float, generator: torch.Generator | None, *, caller: str) -> Tensor:
     """Points spread evenly over a ball."""
     if not 0 <= radius < float("inf"):
-        raise InputError(who, expected="a finite radius ≥ 0", got=repr(radius), fix="It bounds the translations.")
+        raise InputError(caller, expected="a finite radius ≥ 0", got=repr(radius), fix="It bounds the translations.")
     t = torch.randn(n, dim, dtype=torch.float64, generator=generator)
     length = torch.rand(n, 1, dtype=torch.float64, generator=generator) ** (1 / dim)
     length = length / torch.linalg.vector_norm(t, dim=-1, keepdim=True)

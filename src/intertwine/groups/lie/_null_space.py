@@ -9,23 +9,23 @@ from ..._numerics import LAW_TOLERANCE, RANK_TOLERANCE, require_memory
 from ...errors import NumericalError
 
 
-def intertwiner_count(x1: Tensor, x2: Tensor, *, who: str) -> int:
+def intertwiner_count(x1: Tensor, x2: Tensor, *, caller: str) -> int:
     """The dimension of {A : x2[a] A = A x1[a] for all a}.
 
     Args:
         x1: ``(generators, d1, d1)``, the action of the Lie algebra on the domain.
         x2: ``(generators, d2, d2)``, that on the codomain.
-        who: whom to name in errors.
+        caller: whom to name in errors.
 
     >>> turn = torch.tensor([[[0.0, -1.0], [1.0, 0.0]]], dtype=torch.float64)
-    >>> intertwiner_count(turn, turn, who="example")
+    >>> intertwiner_count(turn, turn, caller="example")
     2
     """
     d1, d2 = x1.shape[-1], x2.shape[-1]
     size = d1 * d2
     require_memory(
         3 * size**2,
-        who=f"{who}.intertwining_number",
+        caller=f"{caller}.intertwining_number",
         what=f"{size} linear equations in as many unknowns",
         fix="Add up the numbers for the summands (rho.atoms) instead.",
     )
@@ -39,7 +39,7 @@ def intertwiner_count(x1: Tensor, x2: Tensor, *, who: str) -> int:
     unclear = values[(values > LAW_TOLERANCE * scale) & (values < RANK_TOLERANCE * scale)]
     if len(unclear):
         raise NumericalError(
-            f"{who}.intertwining_number",
+            f"{caller}.intertwining_number",
             expected="equations that are clearly satisfied or clearly not",
             got=f"a relative residual of {float(unclear[0] / scale) ** 0.5:.2g}",
             fix="The representations are ill-conditioned: rescale their bases.",

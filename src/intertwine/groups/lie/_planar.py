@@ -71,21 +71,21 @@ class SO2(_PlanarGroup):
 
     @checked
     def log(self, g: Element) -> Tensor:
-        return maps.planar_angle(self.require(g, who="SO(2).log"))[..., None]
+        return maps.planar_angle(self.require(g, caller="SO(2).log"))[..., None]
 
     @checked
     def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
         """Elements distributed by the Haar measure."""
-        require_whole(n, who="SO(2).sample", name="n")
+        require_whole(n, caller="SO(2).sample", name="n")
         return maps.planar(2 * pi * torch.rand(n, dtype=torch.float64, generator=generator))
 
     @checked
     def haar_factors(self, degree: int) -> tuple[Quadrature, ...]:
-        return (equal_turns(degree, who="SO(2).haar_quadrature"),)
+        return (equal_turns(degree, caller="SO(2).haar_quadrature"),)
 
     @checked
     def class_quadrature(self, degree: int) -> Quadrature:
-        return equal_turns(degree, who="SO(2).class_quadrature")
+        return equal_turns(degree, caller="SO(2).class_quadrature")
 
     @checked
     def irrep(self, m: int) -> LieRepresentation:
@@ -139,25 +139,25 @@ class O2(_PlanarGroup):
 
     @checked
     def log(self, g: Element) -> Tensor:
-        g = self.require(g, who="O(2).log")
-        require_identity_component(g, who="O(2).log")
+        g = self.require(g, caller="O(2).log")
+        require_identity_component(g, caller="O(2).log")
         return maps.planar_angle(g)[..., None]
 
     @checked
     def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
         """Elements distributed by the Haar measure, reflections with probability one half."""
-        require_whole(n, who="O(2).sample", name="n")
+        require_whole(n, caller="O(2).sample", name="n")
         turns = maps.planar(2 * pi * torch.rand(n, dtype=torch.float64, generator=generator))
         return turns @ self.component_representatives[torch.randint(2, (n,), generator=generator)]
 
     @checked
     def haar_factors(self, degree: int) -> tuple[Quadrature, ...]:
         components = self.component_representatives, torch.full((2,), 0.5, dtype=torch.float64)
-        return components, equal_turns(degree, who="O(2).haar_quadrature")
+        return components, equal_turns(degree, caller="O(2).haar_quadrature")
 
     @checked
     def class_quadrature(self, degree: int) -> Quadrature:
-        turns, weights = equal_turns(degree, who="O(2).class_quadrature")
+        turns, weights = equal_turns(degree, caller="O(2).class_quadrature")
         mirror = self.component_representatives[1:]  # all reflections are conjugate
         return torch.cat([turns, mirror]), torch.cat([weights / 2, weights.new_tensor([0.5])])
 
@@ -200,25 +200,25 @@ class O2(_PlanarGroup):
         return rotation_complaint(g, proper=False)
 
     def _embed_lie(self, subgroup: Group, h: Element) -> Tensor | None:
-        return subgroup.require(h, who="O(2).embed") if isinstance(subgroup, SO2) else None
+        return subgroup.require(h, caller="O(2).embed") if isinstance(subgroup, SO2) else None
 
     def _embed_linear(self, m: Tensor, *, proper: bool) -> Tensor | None:
         return m
 
 
-def equal_turns(degree: int, *, who: str) -> Quadrature:
+def equal_turns(degree: int, *, caller: str) -> Quadrature:
     """Rotations by multiples of 2π/n, n = degree + 1: exact for trigonometric polynomials of that degree."""
-    require_whole(degree, who=who, name="degree")
+    require_whole(degree, caller=caller, name="degree")
     n = degree + 1
     theta = torch.arange(n, dtype=torch.float64) * (2 * pi / n)
     return maps.planar(theta), torch.full_like(theta, 1 / n)
 
 
-def require_identity_component(g: Tensor, *, who: str) -> None:
+def require_identity_component(g: Tensor, *, caller: str) -> None:
     """Refuse reflections, which have no logarithm."""
     if bool((torch.linalg.det(g.detach()) < 0).any()):
         raise InputError(
-            who,
+            caller,
             expected="elements of determinant 1, the component of the identity",
             got="elements of determinant -1, which have no logarithm",
             fix="Multiply by the inverse of component_representatives[1] first.",

@@ -56,7 +56,7 @@ class LieRepresentation(Representation):
 
     @checked
     def __call__(self, g: Element) -> Tensor:
-        return self._function(self._lie_group.require(g, who=f"{self.name} of {self.group.name}"))
+        return self._function(self._lie_group.require(g, caller=f"{self.name} of {self.group.name}"))
 
     @checked
     def character(self, g: Element) -> Tensor:

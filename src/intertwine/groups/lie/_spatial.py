@@ -54,8 +54,8 @@ class _SpatialGroup(CompactLieGroup):
         At the poles beta = 0, π only a combination of alpha and gamma matters, and there the angles have no derivative;
         they give g back all the same.
         """
-        g = self.require(g, who=f"{self.name}.to_euler")
-        require_identity_component(g, who=f"{self.name}.to_euler")
+        g = self.require(g, caller=f"{self.name}.to_euler")
+        require_identity_component(g, caller=f"{self.name}.to_euler")
         alpha = torch.atan2(g[..., 1, 2], g[..., 0, 2])
         rest = maps.about_z(alpha).mT @ g  # Y(beta) Z(gamma): an error in alpha is made good in gamma
         return (
@@ -82,21 +82,21 @@ class SO3(_SpatialGroup):
 
     @checked
     def log(self, g: Element) -> Tensor:
-        return maps.spatial_vector(self.require(g, who="SO(3).log"))
+        return maps.spatial_vector(self.require(g, caller="SO(3).log"))
 
     @checked
     def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
         """Elements distributed by the Haar measure."""
-        require_whole(n, who="SO(3).sample", name="n")
+        require_whole(n, caller="SO(3).sample", name="n")
         return _haar_rotations(n, generator)
 
     @checked
     def haar_factors(self, degree: int) -> tuple[Quadrature, ...]:
-        return _euler_quadrature(degree, who="SO(3).haar_quadrature")
+        return _euler_quadrature(degree, caller="SO(3).haar_quadrature")
 
     @checked
     def class_quadrature(self, degree: int) -> Quadrature:
-        return _weyl_quadrature(degree, who="SO(3).class_quadrature")
+        return _weyl_quadrature(degree, caller="SO(3).class_quadrature")
 
     @checked
     def irrep(self, l: int) -> LieRepresentation:
@@ -121,7 +121,7 @@ class SO3(_SpatialGroup):
 
     def _embed_lie(self, subgroup: Group, h: Element) -> Tensor | None:
         if isinstance(subgroup, SO2):
-            return maps.embed_corner(subgroup.require(h, who="SO(3).embed"), 3)
+            return maps.embed_corner(subgroup.require(h, caller="SO(3).embed"), 3)
         return None
 
     def _embed_linear(self, m: Tensor, *, proper: bool) -> Tensor | None:
@@ -145,25 +145,25 @@ class O3(_SpatialGroup):
 
     @checked
     def log(self, g: Element) -> Tensor:
-        g = self.require(g, who="O(3).log")
-        require_identity_component(g, who="O(3).log")
+        g = self.require(g, caller="O(3).log")
+        require_identity_component(g, caller="O(3).log")
         return maps.spatial_vector(g)
 
     @checked
     def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
         """Elements distributed by the Haar measure, half of them of determinant -1."""
-        require_whole(n, who="O(3).sample", name="n")
+        require_whole(n, caller="O(3).sample", name="n")
         turns = _haar_rotations(n, generator)
         return turns @ self.component_representatives[torch.randint(2, (n,), generator=generator)]
 
     @checked
     def haar_factors(self, degree: int) -> tuple[Quadrature, ...]:
         half = torch.full((2,), 0.5, dtype=torch.float64)
-        return (self.component_representatives, half), *_euler_quadrature(degree, who="O(3).haar_quadrature")
+        return (self.component_representatives, half), *_euler_quadrature(degree, caller="O(3).haar_quadrature")
 
     @checked
     def class_quadrature(self, degree: int) -> Quadrature:
-        turns, weights = _weyl_quadrature(degree, who="O(3).class_quadrature")
+        turns, weights = _weyl_quadrature(degree, caller="O(3).class_quadrature")
         return torch.cat([turns, -turns]), torch.cat([weights, weights]) / 2
 
     @checked
@@ -194,7 +194,7 @@ class O3(_SpatialGroup):
 
     def _embed_lie(self, subgroup: Group, h: Element) -> Tensor | None:
         if isinstance(subgroup, SO3):
-            return subgroup.require(h, who="O(3).embed")
+            return subgroup.require(h, caller="O(3).embed")
         return SO3().embed(subgroup, h) if isinstance(subgroup, SO2) else None
 
     def _embed_linear(self, m: Tensor, *, proper: bool) -> Tensor | None:
@@ -211,9 +211,9 @@ def _haar_rotations(n: int, generator: torch.Generator | None) -> Tensor:
     return turned
 
 
-def _euler_quadrature(degree: int, *, who: str) -> tuple[Quadrature, Quadrature, Quadrature]:
+def _euler_quadrature(degree: int, *, caller: str) -> tuple[Quadrature, Quadrature, Quadrature]:
     """Equal steps in alpha and gamma leave only powers of cos(beta), which the nodes of Gauss integrate."""
-    require_whole(degree, who=who, name="degree")
+    require_whole(degree, caller=caller, name="degree")
     n = degree + 1
     turns = maps.about_z(torch.arange(n, dtype=torch.float64) * (2 * pi / n))
     equal = torch.full((n,), 1 / n, dtype=torch.float64)
@@ -221,9 +221,9 @@ def _euler_quadrature(degree: int, *, who: str) -> tuple[Quadrature, Quadrature,
     return (turns, equal), (maps.about_y(cosines.acos()), weights / 2), (turns, equal)
 
 
-def _weyl_quadrature(degree: int, *, who: str) -> Quadrature:
+def _weyl_quadrature(degree: int, *, caller: str) -> Quadrature:
     """Weyl's formula: the density of the rotation angle is (1 - cos θ) / 2π."""
-    require_whole(degree, who=who, name="degree")
+    require_whole(degree, caller=caller, name="degree")
     n = degree + 2
     theta = torch.arange(n, dtype=torch.float64) * (2 * pi / n)
     return maps.about_z(theta), (1 - theta.cos()) / n
@@ -238,7 +238,7 @@ def _zonal_candidates(
     apart: gamma drops out, D^l[k, 0](Z(a) Y(b)) = D^l[k, |k|](Z(a)) D^l[|k|, 0](Y(b)), and the sums over a and b are
     taken one after the other, with a number of matrices that is linear in the degree instead of cubic.
     """
-    (turns, equal), (tilts, weights), _ = _euler_quadrature(2 * degree, who="decompose")
+    (turns, equal), (tilts, weights), _ = _euler_quadrature(2 * degree, caller="decompose")
     rho_z, rho_y = evaluate(turns), evaluate(tilts)
     mean = torch.einsum("g,gij->ij", equal, rho_z)
     zonal = projector_range((mean + mean.T) / 2).T

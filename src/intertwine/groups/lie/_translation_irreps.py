@@ -26,7 +26,7 @@ _SAME = 1e-8
 
 def translation_irrep(group: Translations, k: Tensor | Sequence[float]) -> LieRepresentation:
     """Rotation by k·t."""
-    k = require_vectors(torch.as_tensor(k, dtype=torch.float64), group.space_dim, who=f"{group.name}.irrep")
+    k = require_vectors(torch.as_tensor(k, dtype=torch.float64), group.space_dim, caller=f"{group.name}.irrep")
     values = tuple(float(v) + 0.0 for v in k.reshape(-1).tolist())
     if not any(values):
         return trivial(group)
@@ -54,7 +54,7 @@ def decompose_translations(group: Translations, rho: Representation) -> Decompos
     x = group.differential(rho)
     irreps: list[LieRepresentation] = []
     columns: list[Tensor] = []
-    for k, projector in _wave_spaces(x, who=f"{group.name}.decompose"):
+    for k, projector in _wave_spaces(x, caller=f"{group.name}.decompose"):
         psi = translation_irrep(group, k)
         turn = torch.einsum("a,aij->ij", k, x) / (k @ k) if psi.dim == 2 else None
         while float(projector.trace()) > 0.5:
@@ -66,7 +66,7 @@ def decompose_translations(group: Translations, rho: Representation) -> Decompos
     return Decomposition(tuple(irreps), torch.stack(columns, dim=1))
 
 
-def _wave_spaces(x: Tensor, *, who: str) -> list[tuple[Tensor, Tensor]]:
+def _wave_spaces(x: Tensor, *, caller: str) -> list[tuple[Tensor, Tensor]]:
     """Each wave vector k up to sign, the shortest first, and the projector on the real space of its waves."""
     generic = torch.arange(1, len(x) + 1, dtype=torch.float64).sqrt()  # tells different wave vectors apart
     _, vectors = torch.linalg.eigh(-1j * torch.einsum("a,aij->ij", generic, x))
@@ -75,7 +75,7 @@ def _wave_spaces(x: Tensor, *, who: str) -> list[tuple[Tensor, Tensor]]:
     error = float((moved - vectors * waves.T[:, None]).abs().max())
     if error > _SAME:
         raise NumericalError(
-            who,
+            caller,
             expected="translations that act by commuting rotations",
             got=f"residual {error:.2g}",
             fix="Is it a homomorphism? Wave vectors may also lie too close together.",

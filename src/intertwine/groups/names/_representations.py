@@ -43,7 +43,7 @@ def parse_representation(group: FiniteGroup | CompactLieGroup, text: str) -> Rep
     channels = sum(copies * rho.dim for copies, rho in terms)
     require_memory(
         channels**2,
-        who=f"representation {text!r} of {group.name}",
+        caller=f"representation {text!r} of {group.name}",
         what=f"{channels} channels, one matrix of size {channels} x {channels}",
         fix="Use fewer copies.",
     )

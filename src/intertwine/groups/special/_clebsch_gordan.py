@@ -43,7 +43,7 @@ def clebsch_gordan(l1: int, l2: int, l3: int) -> Tensor:
     tensor([0.0000, 0.0000, 0.7071], dtype=torch.float64)
     """
     for name, l in (("l1", l1), ("l2", l2), ("l3", l3)):
-        require_whole(l, who="clebsch_gordan", name=name)
+        require_whole(l, caller="clebsch_gordan", name=name)
     if not abs(l1 - l2) <= l3 <= l1 + l2:
         raise InputError(
             "clebsch_gordan",

@@ -35,8 +35,8 @@ def spherical_harmonics(lmax: int, x: Tensor, *, normalize: bool = True) -> Tens
     >>> spherical_harmonics(1, torch.tensor([0.0, 0.0, 2.0]))
     tensor([0.2821, 0.0000, 0.4886, 0.0000])
     """
-    require_whole(lmax, who="spherical_harmonics", name="lmax")
-    x = require_floats(x, 3, who="spherical_harmonics", what="vectors", fix=_HOW)
+    require_whole(lmax, caller="spherical_harmonics", name="lmax")
+    x = require_floats(x, 3, caller="spherical_harmonics", what="vectors", fix=_HOW)
     flat = x.reshape(-1, 3).T.contiguous()
     square = (flat * flat).sum(0)
     if normalize:
@@ -66,8 +66,8 @@ def circular_harmonics(mmax: int, x: Tensor, *, normalize: bool = True) -> Tenso
     >>> circular_harmonics(2, torch.tensor([0.0, 1.0]))
     tensor([ 1.,  0.,  1., -1.,  0.])
     """
-    require_whole(mmax, who="circular_harmonics", name="mmax")
-    x = require_floats(x, 2, who="circular_harmonics", what="vectors", fix=_HOW)
+    require_whole(mmax, caller="circular_harmonics", name="mmax")
+    x = require_floats(x, 2, caller="circular_harmonics", what="vectors", fix=_HOW)
     if normalize:
         length = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
         x = x / torch.where(length > 0, length, 1.0)

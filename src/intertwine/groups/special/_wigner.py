@@ -41,8 +41,8 @@ def wigner_d(l: int, R: Tensor) -> Tensor:
             [ 0.,  1.,  0.],
             [-1.,  0.,  0.]])
     """
-    require_whole(l, who="wigner_d", name="l")
-    R = require_floats(R, 3, 3, who="wigner_d", what="rotations", fix=_HOW)
+    require_whole(l, caller="wigner_d", name="l")
+    R = require_floats(R, 3, 3, caller="wigner_d", what="rotations", fix=_HOW)
     if l == 0:
         return torch.ones_like(R[..., :1, :1])
     if l == 1:
@@ -60,8 +60,8 @@ def wigner_ds(lmax: int, R: Tensor) -> list[Tensor]:
     >>> [tuple(d.shape) for d in wigner_ds(2, torch.eye(3))]
     [(1, 1), (3, 3), (5, 5)]
     """
-    require_whole(lmax, who="wigner_ds", name="lmax")
-    R = require_floats(R, 3, 3, who="wigner_ds", what="rotations", fix=_HOW)
+    require_whole(lmax, caller="wigner_ds", name="lmax")
+    R = require_floats(R, 3, 3, caller="wigner_ds", what="rotations", fix=_HOW)
     if lmax < 2:
         return [wigner_d(l, R) for l in range(lmax + 1)]
     points, solvers = _points(lmax, R.device, R.dtype)

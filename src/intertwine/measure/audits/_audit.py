@@ -191,7 +191,7 @@ def _common_rank(symmetries: Sequence[Symmetry]) -> int:
 
 
 def _subject(model: nn.Module, data: Images, max_images: int, batch_size: int, rank: int) -> Subject:
-    parts = list(batches(data, who="audit", batch_size=batch_size, max_images=max_images, rank=rank))
+    parts = list(batches(data, caller="audit", batch_size=batch_size, max_images=max_images, rank=rank))
     labels = torch.cat([part[1] for part in parts]) if all(len(part) > 1 for part in parts) else None
     images = torch.cat([part[0] for part in parts])
     if not bool(torch.isfinite(images).all()):

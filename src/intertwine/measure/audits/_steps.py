@@ -63,7 +63,7 @@ class Subject:
         """Look at one image to see what kind of output the network has."""
         with measuring(model) as device:
             try:
-                out = Fitting("audit", device)(lambda x: as_tensor(model(x), who="audit"), images[:1])[0]
+                out = Fitting("audit", device)(lambda x: as_tensor(model(x), caller="audit"), images[:1])[0]
             except (RuntimeError, ValueError, TypeError) as error:
                 if isinstance(error, IntertwineError):
                     raise
@@ -173,11 +173,11 @@ def _hits(subject: Subject, maps: Sequence[Callable[[Tensor], Tensor]]) -> Tenso
     with measuring(subject.model) as device:
 
         def share(x: Tensor, labels: Tensor) -> Tensor:
-            right = [as_tensor(subject.model(m(x)), who="audit").argmax(1) == labels for m in maps]
+            right = [as_tensor(subject.model(m(x)), caller="audit").argmax(1) == labels for m in maps]
             return torch.stack(right).double().mean(0).cpu()
 
         fit, data = Fitting("audit", device), (subject.images, subject.labels)
-        for images, labels in batches(data, who="audit", batch_size=subject.batch_size, rank=None):
+        for images, labels in batches(data, caller="audit", batch_size=subject.batch_size, rank=None):
             hits += fit(share, images, labels)
     return torch.cat(hits)
 

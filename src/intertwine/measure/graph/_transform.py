@@ -45,7 +45,7 @@ def transform_network(
     True
     """
     symmetry = parse_symmetry(symmetry)
-    symmetry.require_axis_move(element, who="transform_network")
+    symmetry.require_axis_move(element, caller="transform_network")
     graph = graph if graph is not None else channel_graph(model, input_shape)
     return with_state(model, transformed_state(graph, full_state(model), symmetry, element, input_shape))
 
@@ -58,7 +58,7 @@ def transformed_state(
     input_shape: tuple[int, ...],
 ) -> dict[str, Tensor]:
     """Parameters and buffers moved by τ_g."""
-    move = symmetry.require_axis_move(element, who="transform_network")
+    move = symmetry.require_axis_move(element, caller="transform_network")
     order = symmetry.channel_order(element, input_shape[0])
     colors = order is None or (graph.colors_cut and order != tuple(range(input_shape[0])))
     if graph.lost or order is None or colors:

@@ -136,7 +136,7 @@ def _rewritten(path: Path) -> io.BytesIO:
 
 
 def _json(archive: StoredZip, name: str) -> Any:
-    return parse_json(bytes(archive.read(name, LONGEST_DESCRIPTION)), who=f"{archive.path}: {name}")
+    return parse_json(bytes(archive.read(name, LONGEST_DESCRIPTION)), caller=f"{archive.path}: {name}")
 
 
 def _payloads(old: StoredZip, folder: str, config: str, prefix: str) -> Mapping[str, bytes | bytearray]:

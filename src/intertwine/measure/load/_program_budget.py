@@ -34,11 +34,11 @@ class Budget:
     """The costs of one program.
 
     Args:
-        who: the file, for messages.
+        caller: the file, for messages.
     """
 
-    def __init__(self, who: str) -> None:
-        self.who = who
+    def __init__(self, caller: str) -> None:
+        self.caller = caller
         self._fine: set[tuple[tuple[int, ...], torch.dtype, torch.device]] = set()
 
     def require(self, program: fx.GraphModule, x: Tensor) -> None:
@@ -49,7 +49,7 @@ class Budget:
         work = self._work(program, *key) // max(shape[0] if shape else 1, 1)
         if work > MOST_WORK:
             raise SizeLimitError(
-                self.who, expected=f"at most {MOST_WORK:.0e} operations for an image", got=f"{work:.1e}", fix=_TRUST
+                self.caller, expected=f"at most {MOST_WORK:.0e} operations for an image", got=f"{work:.1e}", fix=_TRUST
             )
         self._fine.add(key)
 
@@ -57,7 +57,7 @@ class Budget:
         from torch._subclasses.fake_tensor import FakeTensorMode
         from torch.utils.flop_counter import FlopCounterMode
 
-        counter, watch = FlopCounterMode(display=False), _Watch(self.who)
+        counter, watch = FlopCounterMode(display=False), _Watch(self.caller)
         try:
             # Whoever watches the network, by hooks or by transforms, is not to see tensors without content.
             with (
@@ -75,7 +75,7 @@ class Budget:
         except Exception as error:
             reason = str(error).strip()
             raise InputError(
-                self.who,
+                self.caller,
                 expected="a program that takes these images, and whose sizes follow from their shape",
                 got=f"shape {shape}: {reason.splitlines()[-1] if reason else type(error).__name__}",
                 fix="Check the size and the channels of the images, or export the network with a dynamic batch.",
@@ -110,9 +110,9 @@ def _without_hooks(program: nn.Module) -> Iterator[None]:
 class _Watch(TorchDispatchMode):
     """Sees the shape of every result, and adds up the work."""
 
-    def __init__(self, who: str) -> None:
+    def __init__(self, caller: str) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.who, self.limit, self.work = who, memory_limit(), 0
+        self.caller, self.limit, self.work = caller, memory_limit(), 0
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
@@ -120,7 +120,7 @@ class _Watch(TorchDispatchMode):
         name = func.__name__.partition(".")[0]
         if (pieces := _pieces(name, args)) > MOST_PIECES:
             raise SizeLimitError(
-                self.who, expected=f"at most {MOST_PIECES} pieces of a tensor", got=f"{pieces}", fix=_TRUST
+                self.caller, expected=f"at most {MOST_PIECES} pieces of a tensor", got=f"{pieces}", fix=_TRUST
             )
         out = func(*args, **(kwargs or {}))
         for value in tree_leaves(out):
@@ -131,7 +131,7 @@ class _Watch(TorchDispatchMode):
     def _count(self, name: str, args: Sequence[Any], value: Tensor) -> None:
         if value.numel() * value.element_size() > self.limit:
             raise SizeLimitError(
-                self.who,
+                self.caller,
                 expected=f"results of at most {self.limit} bytes",
                 got=f"{name} with a result of shape {tuple(value.shape)}",
                 fix=f"{_TRUST} (INTERTWINE_MEMORY_LIMIT moves the limit.)",

@@ -416,7 +416,7 @@ def _key(value: Any) -> str | int:
 def _tree(value: Any, key: Check) -> str:
     """How inputs or outputs are nested, as torch writes it: JSON inside of JSON."""
     try:
-        version, tree = parse_json(_text_of_tree(value), who="program")
+        version, tree = parse_json(_text_of_tree(value), caller="program")
     except (InputError, TypeError, ValueError):
         raise RefusedError("a nesting of inputs that cannot be read") from None
     return json.dumps([whole(version), _branch(tree, key, 0)])
@@ -440,7 +440,7 @@ def _branch(value: Any, key: Check, deep: int) -> dict[str, Any]:
         raise RefusedError(f"inputs or outputs in a {_quoted(kind)}")
     if kind in ("builtins.tuple", "builtins.list"):
         return {"type": kind, "context": "null", "children_spec": children}
-    keys = _many(key)(parse_json(_text_of_tree(context), who="program"))
+    keys = _many(key)(parse_json(_text_of_tree(context), caller="program"))
     if len(keys) != len(children):
         raise RefusedError("a mapping with other keys than values")
     return {"type": kind, "context": json.dumps(keys), "children_spec": children}

@@ -110,8 +110,8 @@ def match(
     tensor([4, 5, 6, 7, 0, 1, 2, 3])
     """
     symmetry = parse_symmetry(symmetry)
-    symmetry.require_finite(who="match")
-    symmetry.require_plain_output(who="match")
+    symmetry.require_finite(caller="match")
+    symmetry.require_plain_output(caller="match")
     shape = input_shape or _shape(data, "match")
     graph = graph or channel_graph(model, shape)
     if not graph.groups:
@@ -151,7 +151,7 @@ def match(
             crosses = correlate(
                 graph,
                 [state, *moved],
-                (b[0] for b in batches(data, who="match", batch_size=batch_size, max_images=max_images)),
+                (b[0] for b in batches(data, caller="match", batch_size=batch_size, max_images=max_images)),
                 fit=Fitting("match", device),
                 every=every_site,
             )
@@ -179,7 +179,7 @@ def _from_correlations(
             for _, _, other in tables.values():
                 frozen &= other.cpu()
             chosen = best_representation(
-                symmetry.require_finite(who="match"), {g: t[0] for g, t in tables.items()}, dead=frozen
+                symmetry.require_finite(caller="match"), {g: t[0] for g, t in tables.items()}, dead=frozen
             )
         else:
             chosen = {g: best_permutation(t[0], dead=(t[1], t[2])) for g, t in tables.items()}
@@ -285,14 +285,14 @@ def match_networks(
         if data is None:
             raise InputError("match_networks", expected="images", got="none", fix="Activation matching needs data.")
         device = next(iter(states[0].values())).device
-        images = (b[0] for b in batches(data, who="match_networks", batch_size=batch_size, max_images=max_images))
+        images = (b[0] for b in batches(data, caller="match_networks", batch_size=batch_size, max_images=max_images))
         crosses = correlate(graph, states, images, fit=Fitting("match_networks", device))
     return graph, {name: best_permutation(t[0][0], dead=(t[0][1], t[0][2])) for name, t in crosses.items()}
 
 
-def _shape(data: Images | None, who: str) -> tuple[int, ...]:
+def _shape(data: Images | None, caller: str) -> tuple[int, ...]:
     if isinstance(data, Tensor):
         return tuple(data.shape[1:])
     if data is None:
-        raise InputError(who, expected="input_shape when there are no data", got="neither", fix="Give (C, H, W).")
-    return tuple(next(iter(batches(data, who=who)))[0].shape[1:])
+        raise InputError(caller, expected="input_shape when there are no data", got="neither", fix="Give (C, H, W).")
+    return tuple(next(iter(batches(data, caller=caller)))[0].shape[1:])

@@ -13,26 +13,26 @@ from ...groups import Cyclic, FiniteGroup, parse_finite
 from ...spaces import FieldType, Point
 
 
-def capsule_group(who: str, length: int, group: FiniteGroup | str | None) -> FiniteGroup:
+def capsule_group(caller: str, length: int, group: FiniteGroup | str | None) -> FiniteGroup:
     """The group whose elements are the places of a capsule: a cyclic one unless given."""
     if group is None:
         return Cyclic(length)
     parsed = parse_finite(group) if isinstance(group, str) else group
     if parsed.order != length:
         raise InputError(
-            who,
+            caller,
             expected=f"capsules of {parsed.order} variables, one for each element of {parsed.name}",
             got=f"a length of {length}",
         )
     return parsed
 
 
-def only_generator(who: str, group: FiniteGroup) -> int:
+def only_generator(caller: str, group: FiniteGroup) -> int:
     """The element that moves sequences if nobody says which."""
     if len(group.generators) > 1:
         options = ", ".join(f"{s} = {group.label(s)}" for s in group.generators)
         raise InputError(
-            who,
+            caller,
             expected="moving=, the element by which a step of time moves each sequence",
             got="none",
             fix=f"{group.name} has several generators: {options}.",
@@ -48,14 +48,14 @@ class CapsuleMotion:
     moving: Tensor
 
     @staticmethod
-    def of(who: str, t: Tensor, group: FiniteGroup | str | None, moving: int | Tensor | None) -> CapsuleMotion:
+    def of(caller: str, t: Tensor, group: FiniteGroup | str | None, moving: int | Tensor | None) -> CapsuleMotion:
         """Of latents ``(sequences, ..., length)``, with what was left out filled in."""
-        own = capsule_group(who, t.shape[-1], group)
-        given = own.require_element(only_generator(who, own) if moving is None else moving)
+        own = capsule_group(caller, t.shape[-1], group)
+        given = own.require_element(only_generator(caller, own) if moving is None else moving)
         elements = torch.as_tensor(given).cpu()
         if elements.shape not in ((), (len(t),)):
             raise InputError(
-                who,
+                caller,
                 expected=f"moving= as one element, or {len(t)}, one for each sequence",
                 got=f"shape {tuple(elements.shape)}",
             )

@@ -59,12 +59,12 @@ def shift_consistency(
             classes = []
             for a, b in corners:
                 window = wide[..., a : a + x.shape[-2], b : b + x.shape[-1]]
-                out = require_finite(as_tensor(model(window), who="shift_consistency"), who="shift_consistency")
+                out = require_finite(as_tensor(model(window), caller="shift_consistency"), caller="shift_consistency")
                 classes.append(out.argmax(1, keepdim=True))
             return (classes[0] == classes[1]).double().flatten(1).mean(1)
 
         fit = Fitting("shift_consistency", device)
-        for images, *_ in batches(data, who="shift_consistency", batch_size=batch_size, max_images=max_images):
+        for images, *_ in batches(data, caller="shift_consistency", batch_size=batch_size, max_images=max_images):
             # Drawn here, not in run: a batch that has to be cut keeps its shifts.
             corners = torch.randint(2 * shift + 1, (2, 2), generator=generator).tolist()
             values += fit(run, images)

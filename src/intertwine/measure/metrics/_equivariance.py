@@ -81,7 +81,9 @@ def equivariance_error(
             return torch.stack(errors).mean(0), torch.stack(losses).mean(0) if losses else None
 
         fit = Fitting(_WHO, device)
-        for images, *_ in batches(data, who=_WHO, batch_size=batch_size, max_images=max_images, rank=rank_of(symmetry)):
+        for images, *_ in batches(
+            data, caller=_WHO, batch_size=batch_size, max_images=max_images, rank=rank_of(symmetry)
+        ):
             for error, floor in fit(run, images):
                 values.append(error)
                 if floor is not None:
@@ -100,8 +102,8 @@ def _moves(
             raise InputError(_WHO, expected="output= as a Transformation, like the symmetry", got=f"{output!r}, a type")
         return lambda base, count: [symmetry] * count
     known = parse_symmetry(symmetry, output=output)
-    return lambda base, count: [output_transformation(known, g, base, who=_WHO) for g in range(1, known.order)]
+    return lambda base, count: [output_transformation(known, g, base, caller=_WHO) for g in range(1, known.order)]
 
 
 def _finite(out: object) -> Tensor:
-    return require_finite(as_tensor(out, who=_WHO), who=_WHO)
+    return require_finite(as_tensor(out, caller=_WHO), caller=_WHO)

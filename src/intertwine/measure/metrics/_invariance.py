@@ -125,7 +125,7 @@ def _measured(
 
         def run(x: Tensor) -> tuple[Tensor, Tensor | None]:
             def out(images: Tensor) -> Tensor:
-                return require_finite(as_tensor(model(images), who=metric), who=metric)
+                return require_finite(as_tensor(model(images), caller=metric), caller=metric)
 
             base = out(x)
             value = torch.stack([compare(base, out(t(x))) for t in maps]).mean(0)
@@ -136,7 +136,7 @@ def _measured(
 
         fit = Fitting(metric, device)
         for images, *_ in batches(
-            data, who=metric, batch_size=batch_size, max_images=max_images, rank=rank_of(symmetry)
+            data, caller=metric, batch_size=batch_size, max_images=max_images, rank=rank_of(symmetry)
         ):
             for value, floor in fit(run, images):
                 values.append(value)
@@ -163,8 +163,8 @@ def invariance_loss(
     """
     if x.ndim < 2 or not x.is_floating_point():
         raise InputError("invariance_loss", expected="a batch of floating point images", got=describe(x))
-    base = as_tensor(model(x) if base is None else base, who="invariance_loss")
-    moved = [as_tensor(model(t(x)), who="invariance_loss") for t in transformations(symmetry)]
+    base = as_tensor(model(x) if base is None else base, caller="invariance_loss")
+    moved = [as_tensor(model(t(x)), caller="invariance_loss") for t in transformations(symmetry)]
     if moved[0].shape != base.shape:
         raise InputError(
             "invariance_loss",

@@ -122,7 +122,7 @@ def layer_errors(
 
         fit = Fitting("layer_errors", device)
         for images, *_ in batches(
-            data, who="layer_errors", batch_size=batch_size, max_images=max_images, rank=group.rank
+            data, caller="layer_errors", batch_size=batch_size, max_images=max_images, rank=group.rank
         ):
             for seen, passed in fit(run, images):
                 skipped |= passed

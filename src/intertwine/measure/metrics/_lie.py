@@ -69,13 +69,13 @@ def lie_derivative(
     with measuring(model) as device:
 
         def run(x: Tensor) -> tuple[Tensor, Tensor]:
-            out = require_finite(as_tensor(model(x), who="lie_derivative"), who="lie_derivative")
+            out = require_finite(as_tensor(model(x), caller="lie_derivative"), caller="lie_derivative")
             kind = _checked_output(output, out)
             velocity, finer = _velocity(move, x), _velocity(using(move, "quintic"), x)
             return _speed(model, move, x, velocity, out, kind), _speed(model, None, x, velocity - finer, out, kind)
 
         fit = Fitting("lie_derivative", device)
-        for images, *_ in batches(data, who="lie_derivative", batch_size=batch_size, max_images=max_images):
+        for images, *_ in batches(data, caller="lie_derivative", batch_size=batch_size, max_images=max_images):
             for derivative, floor in fit(run, images):
                 values.append(derivative)
                 floors.append(floor)
@@ -105,7 +105,7 @@ def _speed(model: nn.Module, move: Flow | None, x: Tensor, velocity: Tensor, out
     """The mean over outputs of |d/dt f|; where the output is images they move back, unless ``move`` is None."""
 
     def f(images: Tensor) -> Tensor:
-        scores = as_tensor(model(images), who="lie_derivative")
+        scores = as_tensor(model(images), caller="lie_derivative")
         return scores.softmax(1) if kind == "probabilities" else scores
 
     change = _directional(f, x, velocity)

@@ -62,11 +62,11 @@ def mirrored_training_gap(
             "mirrored_training_gap", expected="lr and momentum of 0 or more", got=f"lr={lr}, momentum={momentum}"
         )
     group = parse_symmetry(symmetry)
-    shape = tuple(next(iter(batches(data, who="mirrored_training_gap")))[0].shape[1:])
+    shape = tuple(next(iter(batches(data, caller="mirrored_training_gap")))[0].shape[1:])
     graph = channel_graph(copy.deepcopy(model).eval(), shape)
     pair = [copy.deepcopy(model), transform_network(model, group, element, input_shape=shape, graph=graph)]
     optimizers = [torch.optim.SGD(m.parameters(), lr=lr, momentum=momentum) for m in pair]
-    for batch in batches(data, who="mirrored_training_gap", batch_size=batch_size):
+    for batch in batches(data, caller="mirrored_training_gap", batch_size=batch_size):
         if len(batch) < 2:
             raise InputError(
                 "mirrored_training_gap", expected="images and labels", got="images only", fix="Give (images, labels)."
@@ -74,7 +74,7 @@ def mirrored_training_gap(
         x, labels = batch
         for m, images, optimizer in zip(pair, (x, group.apply(element, x) if mirrored else x), optimizers, strict=True):
             optimizer.zero_grad()
-            loss(as_tensor(m(images), who="mirrored_training_gap"), labels).backward()
+            loss(as_tensor(m(images), caller="mirrored_training_gap"), labels).backward()
             optimizer.step()
     with torch.no_grad():
         wanted = transformed_state(graph, full_state(pair[0]), group, element, shape)

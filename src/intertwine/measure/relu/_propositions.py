@@ -259,13 +259,13 @@ def absolute_value_errors(x: Tensor) -> tuple[float, float, float]:
     return tuple(float((y - target).abs().mean()) for y in (torch.zeros_like(x), torch.relu(x), two))  # type: ignore[return-value]
 
 
-def _matrix(m: Tensor, who: str) -> Tensor:
+def _matrix(m: Tensor, caller: str) -> Tensor:
     if m.dim() != 2 or m.shape[0] != m.shape[1]:
-        raise InputError(who, expected="a square matrix", got=str(tuple(m.shape)), fix="The lemma is about these.")
+        raise InputError(caller, expected="a square matrix", got=str(tuple(m.shape)), fix="The lemma is about these.")
     return m.double()
 
 
-def _require_invertible(m: Tensor, who: str) -> None:
+def _require_invertible(m: Tensor, caller: str) -> None:
     values = torch.linalg.svdvals(m)
     if values[-1] <= 1e-12 * values[0]:
-        raise InputError(who, expected="an invertible matrix", got="a singular one", fix="The lemma is about these.")
+        raise InputError(caller, expected="an invertible matrix", got="a singular one", fix="The lemma is about these.")

@@ -55,7 +55,7 @@ def accuracy(model: nn.Module, data: Images, *, batch_size: Positive = 500) -> f
     with measuring(model) as device:
 
         def hits(x: Tensor, labels: Tensor) -> int:
-            out = as_tensor(model(x), who="accuracy")
+            out = as_tensor(model(x), caller="accuracy")
             if out.ndim != 2:
                 raise InputError(
                     "accuracy",
@@ -66,7 +66,7 @@ def accuracy(model: nn.Module, data: Images, *, batch_size: Positive = 500) -> f
             return int((out.argmax(1) == labels).sum())
 
         fit = Fitting("accuracy", device)
-        for batch in batches(data, who="accuracy", batch_size=batch_size):
+        for batch in batches(data, caller="accuracy", batch_size=batch_size):
             if len(batch) < 2:
                 raise InputError(
                     "accuracy", expected="images and labels", got="images only", fix="Give (images, labels)."

@@ -39,11 +39,11 @@ def merge(models: Sequence[nn.Module], *, weights: Sequence[float] | None = None
     return with_state(models[0], mean)
 
 
-def shares_of(who: str, models: Sequence[nn.Module], weights: Sequence[float] | None) -> list[float]:
+def shares_of(caller: str, models: Sequence[nn.Module], weights: Sequence[float] | None) -> list[float]:
     """The share of each network in an average; equal ones unless they are given."""
     if not models or (weights is not None and len(weights) != len(models)):
         raise InputError(
-            who,
+            caller,
             expected="at least one network, and a weight for each",
             got=f"{len(models)} networks and {'no' if weights is None else len(weights)} weights",
         )
@@ -79,7 +79,7 @@ def reset_batch_norms(
             twin(x)
 
     with torch.no_grad():
-        for batch in batches(data, who="reset_batch_norms", batch_size=batch_size, max_images=max_images):
+        for batch in batches(data, caller="reset_batch_norms", batch_size=batch_size, max_images=max_images):
             if len(batch[0]) > 1:
                 Running.gather(running, of_batch(run, batch[0], fit))
         for name, norm in norms.items():

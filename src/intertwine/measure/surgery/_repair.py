@@ -37,7 +37,7 @@ def filter_layers(model: nn.Module, data: Images) -> list[str]:
     ]
     try:
         with torch.no_grad():
-            first = next(iter(batches(data, who="repair", batch_size=1)))[0][:1]
+            first = next(iter(batches(data, caller="repair", batch_size=1)))[0][:1]
             Fitting("repair", next(model.parameters()).device)(model, first)
     finally:
         for h in handles:
@@ -93,7 +93,7 @@ def channel_statistics(
 
     fit = Fitting("repair", next(model.parameters()).device)
     with torch.no_grad():
-        for batch in batches(data, who="repair", batch_size=batch_size, max_images=max_images):
+        for batch in batches(data, caller="repair", batch_size=batch_size, max_images=max_images):
             if len(batch[0]) > 1 or not batch_norms(model):
                 Running.gather(running, of_batch(run, batch[0], fit))
     return {name: (running[name].mean, running[name].variance.sqrt()) for name in names if name in running}
@@ -163,7 +163,7 @@ def repair(
 
     fit = Fitting("repair", next(merged.parameters()).device)
     with torch.no_grad():
-        for batch in batches(data, who="repair", **options):
+        for batch in batches(data, caller="repair", **options):
             Running.gather(running, of_batch(run, batch[0], fit))
     for name in names:
         scale = goals[name][1] / (running[name].variance + EPS).sqrt()

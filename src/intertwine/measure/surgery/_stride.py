@@ -81,8 +81,8 @@ def stride_artifacts(
     False
     """
     symmetry = parse_symmetry(symmetry)
-    symmetry.require_finite(who="stride_artifacts")
-    moves = [symmetry.require_axis_move(g, who="stride_artifacts") for g in range(symmetry.order)]
+    symmetry.require_finite(caller="stride_artifacts")
+    moves = [symmetry.require_axis_move(g, caller="stride_artifacts") for g in range(symmetry.order)]
     probe = copy.deepcopy(model).eval().to("meta")
     artifacts = _broken(probe, input_shape, moves)
     if artifacts is None:

@@ -168,7 +168,7 @@ def field_types(matching: Matching) -> dict[str, dict[int, int]]:
 
 
 def _with_stencils(model: nn.Module, strides: StrideReport, symmetry: Symmetry) -> None:
-    moves = [symmetry.require_axis_move(g, who="symmetrize") for g in range(symmetry.order)]
+    moves = [symmetry.require_axis_move(g, caller="symmetrize") for g in range(symmetry.order)]
     names = {a.layer for a in strides.artifacts}
     for name in names:
         module = model.get_submodule(name) if name else model

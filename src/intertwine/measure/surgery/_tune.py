@@ -114,7 +114,7 @@ def _train(
 def _step(model: nn.Module, x: Tensor, labels: Tensor, optimizer: torch.optim.Optimizer, loss: Loss) -> float:
     try:
         optimizer.zero_grad()
-        out = as_tensor(model(x), who="tune")
+        out = as_tensor(model(x), caller="tune")
         _require_labels(out, labels)
         value = loss(out, labels)
         if not bool(torch.isfinite(value)):
@@ -149,4 +149,4 @@ def _shuffled(data: Images, batch_size: int, generator: torch.Generator | None) 
     if generator is not None and isinstance(data, tuple) and all(isinstance(part, Tensor) for part in data):
         order = torch.randperm(len(data[0]), generator=generator)
         data = tuple(part[order] for part in data)
-    return batches(data, who="tune", batch_size=batch_size)
+    return batches(data, caller="tune", batch_size=batch_size)

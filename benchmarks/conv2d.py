@@ -20,7 +20,7 @@ from _timing import Comparison, compare, cpu_seconds, evaluation, write_result
 from intertwine.groups import Cyclic, Dihedral, FiniteGroup
 from intertwine.kernels import forget
 from intertwine.nn import Conv2d
-from intertwine.nn._blocks import block_table
+from intertwine.nn.filters._blocks import block_table
 from intertwine.spaces import Grid2d
 
 TRAIN, EVAL, SMALL, WIDE, COLD, INIT = 1.05, 1.02, 1.10, 1.5, 0.5, 0.1

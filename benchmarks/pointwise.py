@@ -19,7 +19,8 @@ from _memory import peak_megabytes
 from _timing import Comparison, compare, evaluation, training_step, write_result
 
 from intertwine.groups import Cyclic, Dihedral, FiniteGroup, direct_sum
-from intertwine.nn import Conv2d, ConvNeXtBlock, _point_map
+from intertwine.nn import Conv2d, ConvNeXtBlock
+from intertwine.nn.pointwise import _point_map
 from intertwine.spaces import FieldType, Grid2d
 
 GROUPS: tuple[FiniteGroup, ...] = (Dihedral(1), Cyclic(4), Cyclic(8), Dihedral(4))

@@ -57,7 +57,7 @@ def main() -> None:
     functions = Grid3d(SO3()).field(4 * nn.band_limited_quotient(SO3(), 2))
     layers = {f"TensorProduct {n}": nn.TensorProduct(field(n), field(n)) for n in (2, 4)}
     layers |= {"TensorSquare 8": nn.TensorSquare(field(8)), "FourierNonlinearity": nn.FourierNonlinearity(functions)}
-    layers |= {"Disentangle": nn.Disentangle(Grid3d(SO3()).field(8 * (SO3().irrep(1) @ SO3().irrep(1))))}
+    layers |= {"ToIrreps": nn.ToIrreps(Grid3d(SO3()).field(8 * (SO3().irrep(1) @ SO3().irrep(1))))}
     for name, layer in layers.items():
         x = torch.randn(BATCH, layer.in_type.dim)
         y = x.clone().requires_grad_()

@@ -20,7 +20,7 @@ from _memory import peak_megabytes
 from _timing import Comparison, compare, evaluation, training_step, write_result
 
 from intertwine.relaxed import SoftConv2d, SoftGroupConv2d
-from intertwine.relaxed._soft_variants import cheapest
+from intertwine.relaxed.soft._soft_variants import cheapest
 
 GOALS = {(64, "step"): 2.0, (16, "step"): 4.0, (64, "evaluation"): 1.9}
 

@@ -55,6 +55,11 @@ INSIDE: dict[str, tuple[str, ...]] = {
     "groups": (TOP, "special", "finite", "lie", "names"),
     "measure": (TOP, "metrics", "graph", "matching", "surgery", "load", "audits", "relu"),
     "data": ("sources", TOP, "readers", "named", "catalog"),
+    "nn": (
+        *("basis", "filters", "pointwise", TOP),
+        *("linear", "nonlinear", "norms", "resizing", "types", "networks", "twins"),
+    ),
+    "relaxed": (TOP, "low_rank", "soft", "loosened"),
     "experiments": ("lab", "classics", "lrlc", "soft", "relu", "tvae", "theory", "demo"),
     "report": (TOP, "draw", "experiment", "audit", "explore", "demo"),
 }

@@ -52,7 +52,7 @@ def test_the_classification_on_its_page_is_the_one_in_the_code() -> None:
     cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in page.splitlines() if line.startswith("| ")]
     shown = [tuple(row) for row in cells if len(row) == 6][1:]
     assert shown == [
-        (row.group, row.stabilizer, row.base, row.rho, row.caller, row.builder) for row in classification()
+        (row.group, row.stabilizer, row.base, row.rho, row.papers, row.builder) for row in classification()
     ]
 
 

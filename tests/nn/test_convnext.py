@@ -10,7 +10,8 @@ from torch.nn.functional import conv2d, gelu
 
 from intertwine.errors import InputError, TypeMismatchError
 from intertwine.groups import SO2, Cyclic, Dihedral
-from intertwine.nn import Approximate, Conv2d, ConvNeXtBlock, DepthwiseConv2d, Exact, _point_map, to_plain
+from intertwine.nn import Approximate, Conv2d, ConvNeXtBlock, DepthwiseConv2d, Exact, to_plain
+from intertwine.nn.pointwise import _point_map
 from intertwine.spaces import Grid2d
 from intertwine.testing import assert_equivariant
 

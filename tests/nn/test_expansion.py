@@ -10,9 +10,10 @@ import torch
 from intertwine.errors import EmptyKernelSpaceError
 from intertwine.groups import O2, SO2, SO3, Cyclic, Dihedral, Icosahedral, MatrixRepresentation, Octahedral, Tetrahedral
 from intertwine.kernels import solve
-from intertwine.nn import Conv2d, FilterExpansion, _blocks
-from intertwine.nn._natural import LIFTED, channel_correlation, exchanged, natural_correlation
-from intertwine.nn._spread import collect, spread
+from intertwine.nn import Conv2d, FilterExpansion
+from intertwine.nn.filters import _blocks
+from intertwine.nn.filters._natural import LIFTED, channel_correlation, exchanged, natural_correlation
+from intertwine.nn.filters._spread import collect, spread
 from intertwine.spaces import Grid2d, Grid3d
 
 C4, D4, C8, D1 = Cyclic(4), Dihedral(4), Cyclic(8), Dihedral(1)

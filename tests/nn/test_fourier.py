@@ -10,7 +10,7 @@ import torch
 from intertwine.errors import InputError, TypeMismatchError
 from intertwine.groups import O2, O3, SO2, SO3, Cyclic, Dihedral, Octahedral, Quaternion, spherical_harmonics
 from intertwine.nn import Approximate, Exact, FourierNonlinearity, band_limited_quotient, band_limited_regular
-from intertwine.nn._fourier import _on_the_sphere, _sample
+from intertwine.nn.nonlinear._fourier import _on_the_sphere, _sample
 from intertwine.spaces import Grid2d, Grid3d, HomogeneousSpace
 from intertwine.testing import assert_equivariant
 

@@ -24,7 +24,7 @@ from intertwine.nn import (
     ReLU,
     Sequential,
 )
-from intertwine.nn._natural import channel_correlation
+from intertwine.nn.filters._natural import channel_correlation
 from intertwine.spaces import Grid2d, Grid3d
 from intertwine.testing import assert_equivariant
 

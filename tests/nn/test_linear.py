@@ -21,11 +21,12 @@ from intertwine.groups import (
     direct_product,
     direct_sum,
 )
-from intertwine.nn import Conv2d, Conv3d, Linear, _point_map, to_plain
-from intertwine.nn._block_product import BlockDiagonal, DiagonalBlock
-from intertwine.nn._irreducible import IrreducibleRows, adapted_basis
-from intertwine.nn._point_map import PointMap, point_map
-from intertwine.nn._turn import enter, leave, turned_gelu
+from intertwine.nn import Conv2d, Conv3d, Linear, to_plain
+from intertwine.nn.pointwise import _point_map
+from intertwine.nn.pointwise._block_product import BlockDiagonal, DiagonalBlock
+from intertwine.nn.pointwise._irreducible import IrreducibleRows, adapted_basis
+from intertwine.nn.pointwise._point_map import PointMap, point_map
+from intertwine.nn.pointwise._turn import enter, leave, turned_gelu
 from intertwine.spaces import Grid2d, Grid3d, HomogeneousSpace
 from intertwine.testing import assert_equivariant
 
@@ -251,7 +252,7 @@ def test_rows_and_back() -> None:
 
 
 def test_turns_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("intertwine.nn._turn.PIECE", 50)  # several, the last one shorter
+    monkeypatch.setattr("intertwine.nn.pointwise._turn.PIECE", 50)  # several, the last one shorter
     m1, m2 = torch.randn(2, 3, 3, dtype=torch.float64)
     x = torch.randn(2, 15, 2, 2, dtype=torch.float64, requires_grad=True)
     rows = torch.einsum("ij,bnjp->inbp", m1, x.view(2, 5, 3, 4)).reshape(15, 8)

@@ -10,7 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from intertwine import nn
 from intertwine.groups import SO2, SO3, Dihedral
-from intertwine.nn._mix import mix, mixing
+from intertwine.nn.basis._mix import mix, mixing
 from intertwine.spaces import Grid2d, Grid3d
 
 D4, so2, so3 = Dihedral(4), SO2(), SO3()
@@ -20,8 +20,8 @@ LAYERS = {
     "TensorProduct": nn.TensorProduct(VECTORS, VECTORS),
     "TensorSquare": nn.TensorSquare(VECTORS),
     "FourierNonlinearity": nn.FourierNonlinearity(Grid2d(so2).field(4 * nn.band_limited_regular(so2, 2))),
-    "Disentangle": nn.Disentangle(PLANE.field(3 * D4.regular)),
-    "Entangle": nn.Entangle(PLANE.field(3 * D4.regular)),
+    "ToIrreps": nn.ToIrreps(PLANE.field(3 * D4.regular)),
+    "FromIrreps": nn.FromIrreps(PLANE.field(3 * D4.regular)),
 }
 
 

@@ -18,7 +18,7 @@ from intertwine.groups import (
     clebsch_gordan,
 )
 from intertwine.nn import TensorProduct, TensorSquare, to_plain
-from intertwine.nn._hom import hom_basis, symmetric_square
+from intertwine.nn.basis._hom import hom_basis, symmetric_square
 from intertwine.spaces import Grid2d, Grid3d, HomogeneousSpace
 from intertwine.testing import assert_equivariant, assert_follows_device
 
@@ -259,8 +259,8 @@ class TestPathByPath:
 
     @pytest.fixture(autouse=True)
     def _always(self, monkeypatch):
-        monkeypatch.setattr("intertwine.nn._tensor_product.SMALLEST_FILTER", 0)
-        monkeypatch.setattr("intertwine.nn._tensor_product.GAIN", 0.0)
+        monkeypatch.setattr("intertwine.nn.nonlinear._tensor_product.SMALLEST_FILTER", 0)
+        monkeypatch.setattr("intertwine.nn.nonlinear._tensor_product.GAIN", 0.0)
 
     LAYERS = (
         (

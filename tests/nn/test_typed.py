@@ -14,7 +14,7 @@ from intertwine import nn as tnn
 from intertwine.errors import InputError
 from intertwine.groups import Cyclic, Dihedral
 from intertwine.measure import Symmetrized, Symmetry, symmetrize
-from intertwine.nn._orbit_types import orbit_type
+from intertwine.nn.twins._orbit_types import orbit_type
 from intertwine.testing import assert_equivariant
 
 

@@ -12,8 +12,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from intertwine.errors import InputError, SizeLimitError
 from intertwine.relaxed import SoftConv2d
-from intertwine.relaxed._soft_support import Support
-from intertwine.relaxed._soft_variants import VARIANTS, Sizes, cheapest
+from intertwine.relaxed.soft._soft_support import Support
+from intertwine.relaxed.soft._soft_variants import VARIANTS, Sizes, cheapest
 from intertwine.testing import equivariance_errors
 
 
@@ -78,7 +78,7 @@ def test_every_variant_is_the_definition_with_its_gradients(case):
 
 
 def test_many_rows_and_chunks_agree(monkeypatch):
-    monkeypatch.setattr("intertwine.relaxed._soft_rank.CHUNK", 3000)
+    monkeypatch.setattr("intertwine.relaxed.soft._soft_rank.CHUNK", 3000)
     layer = SoftConv2d(3, 4, kernel_size=3, hidden=4, learn=True).double()
     x = torch.randn(3, 3, 11, 9, dtype=torch.float64, requires_grad=True)
     found = []

@@ -1,26 +1,22 @@
-"""Equivariant layers: plain tensors on the wire, field types on the layers."""
+"""Equivariant layers. They take and return plain tensors; each layer knows the field types of its input and output.
 
-from ._blur_pool import BlurPool2d as BlurPool2d
-from ._blur_pool import BlurPool3d as BlurPool3d
-from ._branches import Concat as Concat
-from ._branches import Residual as Residual
-from ._conv2d import Conv2d as Conv2d
-from ._conv3d import Conv3d as Conv3d
-from ._conv_transpose import ConvTranspose2d as ConvTranspose2d
-from ._conv_transpose import ConvTranspose3d as ConvTranspose3d
-from ._convnext import ConvNeXtBlock as ConvNeXtBlock
-from ._coset_linear import CosetLinear as CosetLinear
-from ._depthwise import DepthwiseConv2d as DepthwiseConv2d
-from ._disentangle import Disentangle as Disentangle
-from ._disentangle import Entangle as Entangle
-from ._dropout import Dropout as Dropout
-from ._expansion import FilterExpansion as FilterExpansion
+The files at the top define what a layer and a claim are, the geometry of windows, and export. The sub-packages follow
+in this order; each one imports only those before it. The first three lie below the top: they make filters and import no
+layers.
+
+    basis      constant tables; invariant and intertwining maps
+    filters    from free weights to filters
+    pointwise  the fast path for maps at each point
+    linear     convolutions and linear layers
+    nonlinear  nonlinearities and tensor products
+    norms      normalization and dropout
+    resizing   pooling, blurring, upsampling
+    types      layers that change the field type
+    networks   layers made of layers
+    twins      typed networks from symmetrized plain ones
+"""
+
 from ._export import to_plain as to_plain
-from ._fourier import FourierNonlinearity as FourierNonlinearity
-from ._fourier import band_limited_quotient as band_limited_quotient
-from ._fourier import band_limited_regular as band_limited_regular
-from ._gated import Gated as Gated
-from ._identity import Identity as Identity
 from ._layer import LAYERS as LAYERS
 from ._layer import Approximate as Approximate
 from ._layer import Claim as Claim
@@ -30,30 +26,50 @@ from ._layer import Relaxed as Relaxed
 from ._layer import Strict as Strict
 from ._layer import combined_claim as combined_claim
 from ._layer import register_layer as register_layer
-from ._layer_norm import GroupNorm as GroupNorm
-from ._layer_norm import InstanceNorm as InstanceNorm
-from ._layer_norm import LayerNorm as LayerNorm
-from ._linear import Linear as Linear
-from ._mask import Mask as Mask
-from ._nonlinearity import ELU as ELU
-from ._nonlinearity import NormNonlinearity as NormNonlinearity
-from ._nonlinearity import Pointwise as Pointwise
-from ._nonlinearity import ReLU as ReLU
-from ._norm import BatchNorm as BatchNorm
-from ._plain import Plain as Plain
-from ._pool import AvgPool2d as AvgPool2d
-from ._pool import AvgPool3d as AvgPool3d
-from ._pool import GlobalPool as GlobalPool
-from ._pool import GroupPool as GroupPool
-from ._pool import MaxPool2d as MaxPool2d
-from ._pool import MaxPool3d as MaxPool3d
-from ._pool import NormPool as NormPool
-from ._restrict import Restrict as Restrict
-from ._sequential import Sequential as Sequential
-from ._sphere_conv import SphereConv as SphereConv
-from ._tensor_product import TensorProduct as TensorProduct
-from ._tensor_product import TensorSquare as TensorSquare
 from ._traced import TracedLayer as TracedLayer
-from ._typed import typed as typed
-from ._upsample import Upsample as Upsample
 from ._window import Window as Window
+from .filters import FilterExpansion as FilterExpansion
+from .linear import Conv2d as Conv2d
+from .linear import Conv3d as Conv3d
+from .linear import ConvTranspose2d as ConvTranspose2d
+from .linear import ConvTranspose3d as ConvTranspose3d
+from .linear import CosetLinear as CosetLinear
+from .linear import DepthwiseConv2d as DepthwiseConv2d
+from .linear import Linear as Linear
+from .linear import SphereConv as SphereConv
+from .networks import Concat as Concat
+from .networks import ConvNeXtBlock as ConvNeXtBlock
+from .networks import Identity as Identity
+from .networks import Mask as Mask
+from .networks import Plain as Plain
+from .networks import Residual as Residual
+from .networks import Sequential as Sequential
+from .nonlinear import ELU as ELU
+from .nonlinear import FourierNonlinearity as FourierNonlinearity
+from .nonlinear import Gated as Gated
+from .nonlinear import NormNonlinearity as NormNonlinearity
+from .nonlinear import Pointwise as Pointwise
+from .nonlinear import ReLU as ReLU
+from .nonlinear import TensorProduct as TensorProduct
+from .nonlinear import TensorSquare as TensorSquare
+from .nonlinear import band_limited_quotient as band_limited_quotient
+from .nonlinear import band_limited_regular as band_limited_regular
+from .norms import BatchNorm as BatchNorm
+from .norms import Dropout as Dropout
+from .norms import GroupNorm as GroupNorm
+from .norms import InstanceNorm as InstanceNorm
+from .norms import LayerNorm as LayerNorm
+from .resizing import AvgPool2d as AvgPool2d
+from .resizing import AvgPool3d as AvgPool3d
+from .resizing import BlurPool2d as BlurPool2d
+from .resizing import BlurPool3d as BlurPool3d
+from .resizing import GlobalPool as GlobalPool
+from .resizing import GroupPool as GroupPool
+from .resizing import MaxPool2d as MaxPool2d
+from .resizing import MaxPool3d as MaxPool3d
+from .resizing import NormPool as NormPool
+from .resizing import Upsample as Upsample
+from .twins import typed as typed
+from .types import FromIrreps as FromIrreps
+from .types import Restrict as Restrict
+from .types import ToIrreps as ToIrreps

@@ -1,38 +1,46 @@
-"""Layers between strictly equivariant and unconstrained, under one dial."""
+"""Layers between strictly equivariant and unconstrained, under one dial.
 
-from ._combining_network import CombiningNetwork as CombiningNetwork
-from ._coord import CoordConv2d as CoordConv2d
-from ._kernel_net import KERNEL_NETS as KERNEL_NETS
-from ._kernel_penalty import kernel_norms as kernel_norms
+The files at the top define what a relaxed layer is and how far it is from strict. The sub-packages build on them, in
+this order; each one imports only those before it.
+
+    low_rank   low-rank locally connected layers and their baselines
+    soft       continuous filters that depend on position; partial group convolutions
+    loosened   relaxed versions of any strict convolution, and ``relax``
+"""
+
 from ._kernel_shares import TRANSLATION as TRANSLATION
 from ._kernel_shares import LocalKernels as LocalKernels
 from ._kernel_shares import kernel_shares as kernel_shares
-from ._local import LocallyConnected2d as LocallyConnected2d
-from ._low_rank import LowRankLocalConv2d as LowRankLocalConv2d
-from ._low_rank import to_locally_connected as to_locally_connected
-from ._low_rank_banks import path_by_cost as path_by_cost
-from ._low_rank_cost import RankCost as RankCost
-from ._low_rank_cost import combining_maps as combining_maps
-from ._low_rank_cost import flops_against_rank as flops_against_rank
-from ._low_rank_cost import wide_conv_width as wide_conv_width
-from ._low_rank_input import InputLowRankLocalConv2d as InputLowRankLocalConv2d
-from ._modulated_conv import ModulatedConv as ModulatedConv
-from ._orientation_conv import OrientationConv as OrientationConv
 from ._orientations import Orientations as Orientations
-from ._partial import PartialGroupConv2d as PartialGroupConv2d
-from ._partial import extent_penalty as extent_penalty
-from ._position_conv import LowRankConv as LowRankConv
-from ._relax import RelaxedRow as RelaxedRow
-from ._relax import RelaxReport as RelaxReport
-from ._relax import relax as relax
 from ._relaxed_layer import RelaxationTable as RelaxationTable
 from ._relaxed_layer import RelaxedLayer as RelaxedLayer
 from ._relaxed_layer import relaxation_penalty as relaxation_penalty
 from ._relaxed_layer import relaxation_table as relaxation_table
 from ._relaxed_layer import relaxed_layers as relaxed_layers
 from ._relaxed_layer import to_equivariant_ as to_equivariant_
-from ._residual_conv import ResidualConv as ResidualConv
-from ._soft_conv import SoftConv2d as SoftConv2d
-from ._soft_group_conv import SoftGroupConv2d as SoftGroupConv2d
-from ._soft_variants import VARIANTS as VARIANTS
-from ._spatial_bias import SpatialBias2d as SpatialBias2d
+from .loosened import LowRankConv as LowRankConv
+from .loosened import ModulatedConv as ModulatedConv
+from .loosened import OrientationConv as OrientationConv
+from .loosened import RelaxedRow as RelaxedRow
+from .loosened import RelaxReport as RelaxReport
+from .loosened import ResidualConv as ResidualConv
+from .loosened import relax as relax
+from .low_rank import CombiningNetwork as CombiningNetwork
+from .low_rank import CoordConv2d as CoordConv2d
+from .low_rank import InputLowRankLocalConv2d as InputLowRankLocalConv2d
+from .low_rank import LocallyConnected2d as LocallyConnected2d
+from .low_rank import LowRankLocalConv2d as LowRankLocalConv2d
+from .low_rank import RankCost as RankCost
+from .low_rank import SpatialBias2d as SpatialBias2d
+from .low_rank import combining_maps as combining_maps
+from .low_rank import flops_against_rank as flops_against_rank
+from .low_rank import path_by_cost as path_by_cost
+from .low_rank import to_locally_connected as to_locally_connected
+from .low_rank import wide_conv_width as wide_conv_width
+from .soft import KERNEL_NETS as KERNEL_NETS
+from .soft import VARIANTS as VARIANTS
+from .soft import PartialGroupConv2d as PartialGroupConv2d
+from .soft import SoftConv2d as SoftConv2d
+from .soft import SoftGroupConv2d as SoftGroupConv2d
+from .soft import extent_penalty as extent_penalty
+from .soft import kernel_norms as kernel_norms

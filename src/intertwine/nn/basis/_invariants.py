@@ -1,0 +1,103 @@
+"""The part of a field on which the group acts trivially: where biases and means live."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ..._devices import on_cpu
+from ...groups import Representation
+from ._summands import Summands, is_trivial, summands
+from ._tables import TableModule
+
+
+class Invariants(TableModule):
+    """The vectors v with ρ(h)v = v: one coordinate for each trivial component of ρ.
+
+    For a permutation representation they are constant on the orbits of channels, and the coordinates are the values
+    there. A bias is :meth:`forward` of free numbers; the invariant part of a mean is that of its :meth:`coordinates`.
+
+    >>> from intertwine.groups import Dihedral
+    >>> D4 = Dihedral(4)
+    >>> Invariants(D4.trivial + 2 * D4.regular + D4.irrep(0, -1)).size
+    3
+    """
+
+    number_of: Tensor
+
+    def __init__(self, rho: Representation) -> None:
+        super().__init__()
+        self._parts = summands(rho)
+        vectors = [invariant_vectors(kind) for kind in self._parts.kinds]
+        self._numbers = [len(v) for v in vectors]
+        self.size = sum(n * k for n, k in zip(self._parts.counts, self._numbers, strict=True))
+        for number, value in enumerate(vectors):
+            self.register_table(f"vectors{number}", value)
+            self.register_table(f"duals{number}", (value / value.square().sum(1, keepdim=True)).T.contiguous())
+        if self._parts.order is not None:
+            self.register_table("order", self._parts.order)
+        # Constant on disjoint sets of channels that cover all: one index for each channel says it all.
+        self._indexed = False
+        if all(bool(((v == 0) | (v == 1)).all()) and bool((v.sum(0) == 1).all()) for v in vectors):
+            self.register_table("number_of", _numbers(self._parts, vectors))
+            self._indexed = True
+
+    def forward(self, coordinates: Tensor) -> Tensor:
+        """The vector ``(d,)`` with these coordinates ``(size,)``."""
+        if self._indexed:
+            return coordinates.index_select(0, self.number_of)
+        at, out = 0, []
+        for number, (n, k) in enumerate(zip(self._parts.counts, self._numbers, strict=True)):
+            vectors = self.get_buffer(f"vectors{number}").to(coordinates.dtype)
+            stop = at + n * k
+            if k == 1:  # nothing to add up
+                out.append((coordinates[at:stop, None] * vectors).flatten())
+            else:  # no matrix product, which autocast would round
+                out.append((coordinates[at:stop].view(n, k, 1) * vectors).sum(1).flatten())
+            at = stop
+        whole = out[0] if len(out) == 1 else torch.cat(out)
+        return whole if self._parts.order is None else whole.index_select(0, self.get_buffer("order"))
+
+    def extra_repr(self) -> str:
+        """How many there are."""
+        return str(self.size)
+
+    def coordinates(self, v: Tensor) -> Tensor:
+        """The coordinates ``(size,)`` of the invariant part of a vector ``(d,)``, for an orthogonal ρ."""
+        if self._parts.order is not None:
+            v = torch.zeros_like(v).index_copy(0, self.get_buffer("order"), v)
+        at, out = 0, []
+        for number, (n, kind) in enumerate(zip(self._parts.counts, self._parts.kinds, strict=True)):
+            stop = at + n * kind.dim
+            duals = self.get_buffer(f"duals{number}").to(v.dtype)
+            out.append((v[at:stop].view(n, kind.dim, 1) * duals).sum(1).flatten())
+            at = stop
+        return torch.cat(out)
+
+
+@on_cpu
+def _numbers(parts: Summands, vectors: list[Tensor]) -> Tensor:
+    """For each channel the number of the coordinate that it shows."""
+    at, out = 0, []
+    for n, v in zip(parts.counts, vectors, strict=True):
+        out.append((at + len(v) * torch.arange(n)[:, None] + v.argmax(0)).flatten())
+        at += n * len(v)
+    whole = torch.cat(out)
+    return whole if parts.order is None else whole[parts.order]
+
+
+@on_cpu
+def invariant_vectors(rho: Representation) -> Tensor:
+    """A basis ``(m, d)`` of the invariant vectors; indicators of the orbits for a permutation representation."""
+    if is_trivial(rho):
+        return torch.ones(1, 1, dtype=torch.float64)
+    if rho.permutation_table is not None:
+        orbit = rho.permutation_table.amin(0)
+        return (orbit == torch.unique(orbit)[:, None]).to(torch.float64)
+    pieces = rho.decompose()
+    columns, at = [], 0
+    for psi in pieces.irreps:
+        if is_trivial(psi):
+            columns.append(pieces.basis[:, at])
+        at += psi.dim
+    return torch.stack(columns) if columns else torch.zeros(0, rho.dim, dtype=torch.float64)

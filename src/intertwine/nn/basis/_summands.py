@@ -1,0 +1,89 @@
+"""A representation as it was written, n1 copies of one summand and n2 of another, and its order of channels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+import torch
+from torch import Tensor
+
+from ..._devices import on_cpu
+from ...groups import Representation
+
+
+@dataclass(frozen=True)
+class Summands:
+    """The distinct summands of ρ with their numbers.
+
+    Attributes:
+        kinds: the different summands, in order of appearance.
+        counts: how often each occurs.
+        order: where each channel of ρ stands when the channels are sorted by kind; None if they already are.
+    """
+
+    kinds: tuple[Representation, ...]
+    counts: tuple[int, ...]
+    order: Tensor | None
+
+
+@on_cpu
+def summands(rho: Representation) -> Summands:
+    """Sort the summands of ``rho`` by kind.
+
+    >>> from intertwine.groups import Cyclic
+    >>> C2 = Cyclic(2)
+    >>> summands(C2.trivial + C2.regular + C2.trivial).order
+    tensor([0, 2, 3, 1])
+    """
+    kinds = {atom.digest: atom for atom in rho.atoms}
+    channels: dict[str, list[int]] = {digest: [] for digest in kinds}
+    at = 0
+    for atom in rho.atoms:
+        channels[atom.digest] += range(at, at + atom.dim)
+        at += atom.dim
+    counts = tuple(len(channels[digest]) // atom.dim for digest, atom in kinds.items())
+    order = torch.argsort(torch.tensor([c for part in channels.values() for c in part]))
+    sorted_already = torch.equal(order, torch.arange(rho.dim))
+    return Summands(tuple(kinds.values()), counts, None if sorted_already else order)
+
+
+@dataclass(frozen=True)
+class Run:
+    """Neighboring fields of one dimension: channels ``start`` to ``stop`` are ``count`` fields of size ``dim``."""
+
+    start: int
+    stop: int
+    count: int
+    dim: int
+
+
+def runs(rho: Representation) -> tuple[Run, ...]:
+    """The fields of ρ in order, neighbors of equal dimension taken together, so that each run is one reshape."""
+    found, at = [], 0
+    for dim, group in groupby(rho.atoms, key=lambda atom: atom.dim):
+        count = len(list(group))
+        found.append(Run(at, at + count * dim, count, dim))
+        at += count * dim
+    return tuple(found)
+
+
+def split(x: Tensor, pieces: Sequence[Run]) -> list[Tensor]:
+    """``(batch, channels, ...)`` as one ``(batch, count, dim, ...)`` for each run."""
+    return [x[:, run.start : run.stop].unflatten(1, (run.count, run.dim)) for run in pieces]
+
+
+def join(parts: Sequence[Tensor]) -> Tensor:
+    """The inverse of :func:`split`; also of parts with one value a field."""
+    return parts[0] if len(parts) == 1 else torch.cat(list(parts), 1)
+
+
+def is_trivial(rho: Representation) -> bool:
+    """Whether every element acts as the identity on a line."""
+    return rho.dim == 1 and rho == rho.group.trivial
+
+
+def permutes(rho: Representation) -> bool:
+    """Whether the group permutes the channels, so that a function may act on each alike."""
+    return all(atom.is_permutation or is_trivial(atom) for atom in {a.digest: a for a in rho.atoms}.values())

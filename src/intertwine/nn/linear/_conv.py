@@ -1,0 +1,143 @@
+"""Convolution of fields on a grid of any dimension."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import Tensor
+from torch import nn as torch_nn
+
+from ..._checked import checked
+from ...errors import InputError
+from ...spaces import FieldType, Grid
+from .._centers import Centers, placed, require_even_hand
+from .._export import filled
+from .._layer import require_grid
+from .._window import PaddingMode, Window
+from ..pointwise._point_map import point_map
+from ._filter_layer import FilterLayer, filter_claim
+
+
+class Conv(FilterLayer):
+    """(Φf)(x) = Σ_y κ(y) f(x + y) + b with κ(hy) = ρ2(h) κ(y) ρ1(h)⁻¹ for all h in H, and b invariant.
+
+    Args:
+        in_type: fields on a grid of the layer's dimension.
+        out_type: fields on the same grid.
+        kernel_size: as for the convolution of torch.
+        stride: a stride keeps the symmetry only on sizes where the sampled places are symmetric about the center; other
+            sizes are refused at the call, with those that fit.
+        padding: a number of samples, or ``"same"``.
+        padding_mode: ``zeros``, ``reflect``, ``replicate`` or ``circular``.
+        dilation: as for the convolution of torch.
+        groups: splits the fields of the input and of the output into this many equal parts that do not mix.
+        bias: one number for each trivial component of the output.
+        gain: standard deviation of the output on natural images of variance 1; √2 before a ReLU.
+        allow_asymmetric: accept strides, paddings and sizes that break the symmetry.
+    """
+
+    dimension: ClassVar[int]
+    plain: ClassVar[type[torch_nn.Conv2d] | type[torch_nn.Conv3d]]
+
+    @checked
+    def __init__(
+        self,
+        in_type: FieldType,
+        out_type: FieldType,
+        kernel_size: int | Sequence[int],
+        stride: int | Sequence[int] = 1,
+        padding: int | Sequence[int] | Literal["same"] = 0,
+        padding_mode: PaddingMode = "zeros",
+        dilation: int | Sequence[int] = 1,
+        groups: int = 1,
+        bias: bool = True,
+        *,
+        gain: float = 1.0,
+        allow_asymmetric: bool = False,
+    ) -> None:
+        caller = type(self).__name__
+        space = require_grid(caller, in_type, out_type, dimension=self.dimension)
+        bare = 0 if isinstance(padding, str) else padding
+        options: dict[str, Any] = {"dimension": self.dimension, "padding_mode": padding_mode, "caller": caller}
+        window = Window.of(kernel_size, stride, bare, dilation, **options)
+        window = _same(caller, window) if padding == "same" else window
+        if not allow_asymmetric:
+            require_even_hand(caller, space, window)
+            _require_symmetric_border(caller, space, padding_mode)
+        claim = filter_claim(space, allow_asymmetric)
+        super().__init__(in_type, out_type, claim, kernel_size=window.kernel_size, groups=groups, bias=bias, gain=gain)
+        self.window, self._centers = window, None if allow_asymmetric else Centers.of(space)
+        one_tap = {*window.kernel_size, *window.stride, groups} == {1} and not any(window.before)
+        self.point = point_map(in_type, out_type) if one_tap else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.check_input(x)
+        self.output_sizes(x.shape[2:])
+        if self.point is not None and self.point.pays(x):
+            return self.point(x, *self.point.kept(list(self.weights), self.bias, self.invariants))
+        filters, bias = self.filter_and_bias()
+        return self.window.convolve(x, filters, bias, self.groups)
+
+    def output_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
+        """Sizes of the output; an error where the stride would break the symmetry."""
+        return placed(type(self).__name__, self.window, sizes, self._centers)
+
+    def shift_step(self, sizes: Sequence[int]) -> int | None:
+        """The stride, on a periodic field that it divides."""
+        return self.window.shift_step(sizes)
+
+    def interior(self, sizes: Sequence[int]) -> tuple[int, int] | None:
+        """Where windows meet no padding; None for circular padding, which :meth:`shift_step` describes."""
+        return None if self.window.padding_mode == "circular" else self.window.interior(sizes)
+
+    def to_plain(self) -> torch_nn.Module:
+        """A convolution of torch with this filter."""
+        with torch.no_grad():
+            filters, bias = self.expand()
+        w = self.window
+        return filled(
+            self.plain,
+            self.in_type.dim,
+            self.out_type.dim,
+            w.kernel_size,
+            weight=filters,
+            bias=bias,
+            stride=w.stride,
+            padding=w.before,
+            dilation=w.dilation,
+            groups=self.groups,
+            padding_mode=w.padding_mode,
+        )
+
+    def extra_repr(self) -> str:
+        """Types and options, as shown by ``print(layer)``."""
+        w = self.window
+        return (
+            f"{self.in_type.rho} → {self.out_type.rho.name}, kernel_size={w.kernel_size}, stride={w.stride}, "
+            f"padding={w.before}, padding_mode={w.padding_mode}"
+        )
+
+
+def _same(caller: str, window: Window) -> Window:
+    """As large at the output as at the input, with equal padding on both sides."""
+    padded = window.same()
+    if set(window.stride) != {1} or any(low != high for low, high in padded.padding):
+        raise InputError(
+            caller,
+            expected="padding 'same' with an odd kernel and stride 1, or a number of samples",
+            got=f"padding='same' with kernel {window.kernel_size}, stride {window.stride}, dilation {window.dilation}",
+            fix="Equal padding on both sides is needed to keep the symmetry.",
+        )
+    return padded
+
+
+def _require_symmetric_border(caller: str, space: Grid, padding_mode: str) -> None:
+    if getattr(space, "lattice", "square") == "hexagonal" and padding_mode != "circular":
+        raise InputError(
+            caller,
+            expected="padding_mode='circular' on the hexagonal lattice, whose array is not symmetric at its border",
+            got=f"padding_mode={padding_mode!r}",
+            fix="Use circular padding, or pass allow_asymmetric=True.",
+        )

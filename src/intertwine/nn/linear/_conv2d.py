@@ -1,0 +1,74 @@
+"""Convolution of fields on the plane."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from torch import nn as torch_nn
+
+from ...groups import SO2, Cyclic, Dihedral
+from ...spaces import Grid2d
+from .._layer import Layer, register_layer
+from ._conv import Conv
+
+
+@register_layer
+class Conv2d(Conv):
+    """(Φf)(x) = Σ_y κ(y) f(x + y) + b with κ(hy) = ρ2(h) κ(y) ρ1(h)⁻¹ for all h in H, and b invariant.
+
+    Shapes: ``(batch, d1, height, width)`` to ``(batch, d2, height', width')``, as ``torch.nn.Conv2d``.
+
+    Equivariance: exact for groups that keep the lattice (C1, C2, C4, D1, D2, D4), with weights tied by index. For every
+    other subgroup of O(2) the filter is sampled from band-limited kernels: exact under turns of the lattice,
+    approximate under others.
+
+    In training the filter is made from the weights on each call; in evaluation it is kept until a weight changes, by
+    whatever means. The weights are all that is saved.
+
+    Args:
+        in_type: fields on a ``Grid2d``.
+        out_type: fields on the same plane.
+        kernel_size: as for ``torch.nn.Conv2d``.
+        stride: a stride keeps the symmetry only on sizes where the sampled places are symmetric about the center; other
+            sizes are refused at the call, with those that fit.
+        padding: a number of samples, or ``"same"``.
+        padding_mode: ``zeros``, ``reflect``, ``replicate`` or ``circular``.
+        dilation: as for ``torch.nn.Conv2d``.
+        groups: splits the fields of the input and of the output into this many equal parts that do not mix.
+        bias: one number for each trivial component of the output.
+        gain: standard deviation of the output on unit white noise; √2 before a ReLU.
+        allow_asymmetric: accept strides, paddings and sizes that break the symmetry.
+
+    >>> import torch
+    >>> from intertwine.groups import Dihedral
+    >>> from intertwine.spaces import Grid2d
+    >>> D4 = Dihedral(4); plane = Grid2d(D4)
+    >>> layer = Conv2d(plane.field(3 * D4.trivial), plane.field(8 * D4.regular), 5, padding=2)
+    >>> layer(torch.randn(2, 3, 17, 17)).shape
+    torch.Size([2, 64, 17, 17])
+    >>> [(name, tuple(p.shape)) for name, p in layer.named_parameters()]
+    [('bias', (8,)), ('weights.0', (8, 3, 25))]
+    """
+
+    dimension = 2
+    plain = torch_nn.Conv2d
+
+    @classmethod
+    def examples(cls) -> Iterator[Layer]:
+        C4, D4, D1, C8, so2 = Cyclic(4), Dihedral(4), Dihedral(1), Cyclic(8), SO2()
+        plane = Grid2d(C4)
+        regular = plane.field(2 * C4.regular)
+        yield cls(plane.field(3 * C4.trivial), regular, 3, padding=1)
+        yield cls(regular, regular, 3, padding=1, padding_mode="circular", groups=2)
+        yield cls(regular, plane.field(C4.irrep(2) + C4.regular + C4.irrep(2)), 5, stride=2, padding=2)
+        plane = Grid2d(D4)
+        mixed = plane.field(D4.regular + D4.trivial + D4.quotient(D4.subgroup([4])))
+        yield cls(mixed, plane.field(D4.irrep(1) + D4.regular), 3, padding=1)
+        yield cls(mixed, mixed, 2, stride=2)
+        plane = Grid2d(D1)
+        yield cls(plane.field(D1.regular), plane.field(2 * D1.regular), (3, 5), padding=(1, 2), bias=False)
+        plane = Grid2d(C8)
+        yield cls(plane.field(2 * C8.regular), plane.field(C8.regular), 5, padding=2)
+        plane = Grid2d(so2)
+        fields = plane.field(so2.irrep(0) + so2.irrep(1) + so2.irrep(2))
+        yield cls(fields, fields, 5, padding=2)

@@ -1,0 +1,126 @@
+"""What the convolutions share: free weights, the filter made from them, and the bias."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+from torch import nn as torch_nn
+
+from ..._devices import without_autocast
+from ..._kept import Kept
+from ...errors import TypeMismatchError
+from ...groups import direct_sum
+from ...spaces import FieldType, Grid
+from .._layer import Approximate, Claim, Exact, Layer, Strict
+from ..basis._invariants import Invariants
+from ..basis._summands import permutes
+from ..filters._expansion import FilterExpansion
+
+
+class FilterLayer(Layer):
+    """A layer with a filter κ, κ(hy) = ρ2(h) κ(y) ρ1(h)⁻¹, and an invariant bias, both linear in free weights.
+
+    In training the filter is made from the weights on each call; in evaluation it is kept until a weight changes, by
+    whatever means. The weights are all that is saved. A compiled layer cannot look at addresses and versions, and makes
+    the filter on every call: for inference compile what :func:`~intertwine.nn.to_plain` returns.
+
+    Args:
+        in_type: fields on a grid.
+        out_type: fields on the same grid.
+        claim: of the layer.
+        kernel_size: one size for each axis.
+        groups: splits the fields into parts that do not mix.
+        bias: whether to have one number for each trivial component of the output.
+        gain: standard deviation of the output on natural images of variance 1.
+    """
+
+    needs_space = True
+
+    def __init__(
+        self,
+        in_type: FieldType,
+        out_type: FieldType,
+        claim: Claim,
+        *,
+        kernel_size: Sequence[int],
+        groups: int,
+        bias: bool,
+        gain: float,
+    ) -> None:
+        super().__init__(in_type, out_type, claim)
+        self.groups, self.gain = groups, gain
+        part = _one_group(type(self).__name__, in_type, out_type, groups)
+        self.expansion = FilterExpansion(part, out_type, kernel_size)
+        self.invariants = Invariants(out_type.rho)
+        self.weights = torch_nn.ParameterList([torch.empty(shape) for shape in self.expansion.shapes])
+        self.bias = torch_nn.Parameter(torch.empty(self.invariants.size)) if bias and self.invariants.size else None
+        self._cache = Kept[tuple[Tensor, Tensor | None]]()
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw the weights so that natural images of variance 1 come out with variance gain²; the bias is zero.
+
+        See :meth:`FilterExpansion.initial_weights`.
+        """
+        with torch.no_grad():
+            for weight, value in zip(self.weights, self.expansion.initial_weights(self.gain), strict=True):
+                weight.copy_(value)
+            if self.bias is not None:
+                self.bias.zero_()
+
+    def expand(self) -> tuple[Tensor, Tensor | None]:
+        """The filter ``(d2, d1 / groups, *kernel_size)`` and the bias ``(d2,)``, differentiable in the weights."""
+        weights = list(self.weights)
+        with without_autocast(weights[0]):  # the products here would be rounded, and then again by the convolution
+            return self.expansion(weights), None if self.bias is None else self.invariants(self.bias)
+
+    def filter_and_bias(self) -> tuple[Tensor, Tensor | None]:
+        """What :meth:`expand` makes; in evaluation the one that was kept."""
+        if self.training:
+            return self.expand()
+        free = [*self.weights] if self.bias is None else [*self.weights, self.bias]
+        return self._cache.get(self.expand, free)
+
+    def train(self, mode: bool = True) -> Self:
+        """Set training mode; the kept filter is dropped."""
+        self._cache.forget()
+        super().train(mode)
+        return self
+
+    def _apply(self, fn: Any, recurse: bool = True) -> Self:
+        self._cache.forget()
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        return self
+
+
+def filter_claim(space: Grid, allow_asymmetric: bool) -> Strict:
+    """The claim of a layer whose filter is equivariant up to sampling."""
+    if allow_asymmetric:
+        return Approximate("sizes and strides that break the symmetry are allowed", bound=float("inf"))
+    if space.exact:
+        return Exact()
+    return Approximate(f"the filter is sampled on a lattice that {space.stabilizer.name} does not keep")
+
+
+def _one_group(caller: str, in_type: FieldType, out_type: FieldType, groups: int) -> FieldType:
+    """The part of the input that one group of output fields sees; all parts are of one type."""
+    atoms, outs = in_type.rho.atoms, out_type.rho.atoms
+    n, m = len(atoms) // max(groups, 1), len(outs) // max(groups, 1)
+    fits = groups >= 1 and n * groups == len(atoms) and m * groups == len(outs)
+    if fits:
+        parts = [atoms[g * n : (g + 1) * n] for g in range(groups)]
+        dims = {sum(atom.dim for atom in outs[g * m : (g + 1) * m]) for g in range(groups)}
+        fits = all(part == parts[0] for part in parts) and len(dims) == 1
+    if not fits and groups == in_type.dim and in_type == out_type and permutes(in_type.rho):
+        return in_type.space.field(in_type.rho.group.trivial)  # each channel sees itself: κ(hy)[hi, hi] = κ(y)[i, i]
+    if not fits:
+        raise TypeMismatchError(
+            caller,
+            expected=f"fields that split into groups={groups} equal parts",
+            got=f"{in_type.rho.name} → {out_type.rho.name}",
+            fix="Choose numbers of fields that groups divides, and repeat the summands in the same order in each part.",
+        )
+    return in_type.space.field(direct_sum(atoms[:n]))

@@ -1,0 +1,136 @@
+"""Layers one after the other, with types that meet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from math import ceil
+
+from torch import Tensor
+from torch import nn as torch_nn
+
+from ...errors import InputError, TypeMismatchError
+from ...groups import Cyclic
+from ...spaces import Grid2d
+from .._layer import Claim, Exact, Layer, combined_claim, register_layer
+from ..linear._conv2d import Conv2d
+from ..nonlinear._nonlinearity import ReLU
+from ..norms._norm import BatchNorm
+from ..resizing._pool import AvgPool2d, GlobalPool, GroupPool
+
+
+@register_layer
+class Sequential(Layer):
+    """Φ_n ∘ … ∘ Φ_1. The out_type of each layer must be the in_type of the next: a mismatch is an error here.
+
+    Shapes: those of the first layer's input and the last layer's output. Equivariance: as the layers' own.
+
+    Args:
+        layers: one or more layers.
+
+    >>> C4 = Cyclic(4); plane = Grid2d(C4)
+    >>> rgb, hidden = plane.field(3 * C4.trivial), plane.field(4 * C4.regular)
+    >>> Sequential(Conv2d(rgb, hidden, 3), ReLU(rgb))
+    Traceback (most recent call last):
+        ...
+    intertwine.errors.TypeMismatchError: Sequential: expected layer 1 (ReLU) to take Field(4 regular on Grid2d(C4)),
+    which layer 0 (Conv2d) returns; got Field(3 trivial on Grid2d(C4)). Change one of the two types.
+    """
+
+    def __init__(self, *layers: Layer) -> None:
+        wrong = [layer for layer in layers if not isinstance(layer, Layer)]
+        if wrong or not layers:
+            raise InputError(
+                "Sequential",
+                expected="layers with field types",
+                got=type(wrong[0]).__name__ if wrong else "nothing",
+                fix="Wrap a module of your own in intertwine.nn.Plain.",
+            )
+        for number, (first, second) in enumerate(pairwise(layers)):
+            names = f"layer {number + 1} ({type(second).__name__})", f"layer {number} ({type(first).__name__})"
+            if first.out_type != second.in_type:
+                raise TypeMismatchError(
+                    "Sequential",
+                    expected=f"{names[0]} to take {first.out_type}, which {names[1]} returns",
+                    got=f"{second.in_type}",
+                    fix="Change one of the two types.",
+                )
+            if second.needs_space and not all(layer.keeps_space for layer in layers[: number + 1]):
+                raise TypeMismatchError(
+                    "Sequential",
+                    expected=f"fields on the plane for {names[0]}",
+                    got=f"values without spatial axes from {names[1]}",
+                    fix="Put it before the pooling over the plane.",
+                )
+        super().__init__(layers[0].in_type, layers[-1].out_type, Exact())
+        self.needs_space = any(layer.needs_space for layer in layers)
+        self.keeps_space = all(layer.keeps_space for layer in layers)
+        self.fixed_sizes = layers[0].fixed_sizes
+        for number, layer in enumerate(layers):
+            self.add_module(str(number), layer)
+
+    @classmethod
+    def examples(cls) -> Iterator[Layer]:
+        C4 = Cyclic(4)
+        plane = Grid2d(C4)
+        rgb, hidden = plane.field(3 * C4.trivial), plane.field(2 * C4.regular)
+        conv = Conv2d(rgb, hidden, 3, padding=1), BatchNorm(hidden), ReLU(hidden), AvgPool2d(hidden, 2)
+        yield cls(
+            *conv, Conv2d(hidden, hidden, 3, padding=1), GroupPool(hidden), GlobalPool(plane.field(2 * C4.trivial))
+        )
+        periodic = Conv2d(hidden, hidden, 3, padding=1, padding_mode="circular")
+        yield cls(cls(periodic, ReLU(hidden)), AvgPool2d(hidden, 2))
+
+    @property
+    def claim(self) -> Claim:
+        """What follows from the claims of the layers."""
+        return combined_claim([layer.claim for layer in self])
+
+    def __iter__(self) -> Iterator[Layer]:
+        return iter(self._modules.values())  # type: ignore[arg-type]
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+    def __getitem__(self, number: int) -> Layer:
+        return list(self)[number]
+
+    def forward(self, x: Tensor) -> Tensor:
+        for layer in self._modules.values():
+            x = layer(x)  # type: ignore[misc]
+        return x
+
+    def output_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
+        """Sizes of the output; an error where a layer would break the symmetry."""
+        for layer in self:
+            sizes = layer.output_sizes(sizes)
+        return tuple(sizes)
+
+    def shift_step(self, sizes: Sequence[int]) -> int | None:
+        """The product of the layers' steps."""
+        whole = 1
+        for layer in self:
+            step = layer.shift_step(sizes)
+            if step is None:
+                return None
+            whole, sizes = whole * step, layer.output_sizes(sizes)
+        return whole
+
+    def interior(self, sizes: Sequence[int]) -> tuple[int, int] | None:
+        """The product of the layers' steps; what is wrong near a border spreads inwards through the next layers."""
+        step, margin = 1, 0
+        for layer in self:
+            interior = layer.interior(sizes)
+            if interior is None:
+                return None
+            step, margin = step * interior[0], ceil(margin / interior[0]) + interior[1]
+            sizes = layer.output_sizes(sizes)
+        return step, margin
+
+    def to_plain(self) -> torch_nn.Sequential:
+        """A ``torch.nn.Sequential`` of plain layers."""
+        return torch_nn.Sequential(*(layer.to_plain() for layer in self))
+
+    def extra_repr(self) -> str:
+        """Nothing: the layers say it."""
+        return ""

@@ -1,0 +1,202 @@
+"""Nonlinear maps that commute with the group: on each channel of a permutation type, on norms for the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from copy import deepcopy
+
+import torch
+from torch import Tensor
+from torch import nn as torch_nn
+
+from ..._checked import checked
+from ..._devices import on_cpu
+from ...errors import InputError, TypeMismatchError
+from ...groups import SO2, Cyclic, Dihedral, Octahedral, Symmetric
+from ...spaces import FieldType, Grid2d, Grid3d, HomogeneousSpace, Sphere
+from .._layer import Layer, pointwise_claim, register_layer
+from .._traced import TracedLayer
+from ..basis._summands import join, permutes, runs, split
+
+
+@register_layer
+class Pointwise(Layer):
+    """(Φf)(x)_c = φ(f(x)_c), for representations that permute the channels (trivial, regular, quotient).
+
+    Shapes: any input of ``in_type`` to the same shape. Equivariance: a permutation only renames the channels, so
+    ρ(h)φ(v) = φ(ρ(h)v). For any other representation this fails, and the layer is refused.
+
+    Args:
+        in_type: fields of permutation type.
+        function: an elementwise torch module without random numbers, such as ``torch.nn.SiLU()``.
+
+    >>> from intertwine.spaces import Grid2d
+    >>> C4 = Cyclic(4)
+    >>> Pointwise(Grid2d(C4).field(2 * C4.regular), torch_nn.SiLU())(torch.zeros(1, 8, 3, 3)).shape
+    torch.Size([1, 8, 3, 3])
+    """
+
+    @checked
+    def __init__(self, in_type: FieldType, function: torch_nn.Module) -> None:
+        caller = type(self).__name__
+        require_permutation(caller, in_type)
+        if not isinstance(function, torch_nn.Module):
+            raise InputError(
+                caller,
+                expected="a torch.nn.Module that acts on each number alike",
+                got=repr(function),
+                fix="For example torch.nn.SiLU(), or wrap the function in a module of your own.",
+            )
+        super().__init__(in_type, in_type, pointwise_claim(in_type.space))
+        self.function = function
+
+    @classmethod
+    def examples(cls) -> Iterator[Layer]:
+        C4, O, G = Cyclic(4), Octahedral(), Symmetric(3)
+        H = G.subgroup([1])
+        yield Pointwise(Grid2d(C4).field(C4.trivial + 2 * C4.regular), torch_nn.SiLU())
+        yield Pointwise(Grid3d(O).field(O.quotient(O.subgroup([1])) + O.trivial), torch_nn.GELU())
+        yield Pointwise(HomogeneousSpace(G, H).field(H.regular + H.trivial), torch_nn.Tanh())
+        yield Pointwise(Sphere().field(2 * SO2().trivial), torch_nn.LeakyReLU())
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.check_input(x)
+        return self.function(x)
+
+    def interior(self, sizes: Sequence[int]) -> tuple[int, int] | None:
+        """Every sample."""
+        return 1, 0
+
+    def to_plain(self) -> torch_nn.Module:
+        """A copy of the function."""
+        return deepcopy(self.function)
+
+
+@register_layer
+class ReLU(Pointwise):
+    """max(f, 0) on every channel of a permutation type; see :class:`Pointwise`.
+
+    >>> D4 = Dihedral(4)
+    >>> ReLU(Grid2d(D4).field(D4.irrep(1)))
+    Traceback (most recent call last):
+        ...
+    intertwine.errors.TypeMismatchError: ReLU: expected a representation that permutes the channels (trivial, regular,
+    quotient); got irrep(1) of D4. Use NormNonlinearity (any orthogonal type), Gated (any type), TensorProduct (any
+    type) or FourierNonlinearity (irreducibles that make up functions on the group).
+    """
+
+    @checked
+    def __init__(self, in_type: FieldType, *, inplace: bool = False) -> None:
+        super().__init__(in_type, torch_nn.ReLU(inplace=inplace))
+
+    @classmethod
+    def examples(cls) -> Iterator[Layer]:
+        D4, C8 = Dihedral(4), Cyclic(8)
+        yield ReLU(Grid2d(D4).field(D4.regular + D4.quotient(D4.subgroup([4]))))
+        yield ReLU(Grid2d(C8).field(C8.regular))
+
+
+@register_layer
+class ELU(Pointwise):
+    """f for f > 0, else α(exp f - 1), on every channel of a permutation type; see :class:`Pointwise`."""
+
+    @checked
+    def __init__(self, in_type: FieldType, *, alpha: float = 1.0, inplace: bool = False) -> None:
+        super().__init__(in_type, torch_nn.ELU(alpha, inplace=inplace))
+
+    @classmethod
+    def examples(cls) -> Iterator[Layer]:
+        C4 = Cyclic(4)
+        yield ELU(Grid2d(C4).field(C4.regular))
+
+
+@register_layer
+class NormNonlinearity(TracedLayer):
+    """v ↦ max(|v| + b, 0) v/|v| for each summand v of an orthogonal representation, with one b a summand.
+
+    Shapes: any input of ``in_type`` to the same shape. Equivariance: |ρ(h)v| = |v|.
+
+    Args:
+        in_type: fields of an orthogonal representation.
+        bias: the first value of all b; below 0 short vectors vanish.
+        eps: norms below this are taken for it.
+
+    >>> C4 = Cyclic(4)
+    >>> layer = NormNonlinearity(Grid2d(C4).field(C4.irrep(1) + C4.regular), bias=-1.0)
+    >>> bool((layer(0.1 * torch.ones(1, 6, 1, 1)) == 0).all())
+    True
+    """
+
+    @checked
+    def __init__(self, in_type: FieldType, *, bias: float = 0.0, eps: float = 1e-6) -> None:
+        require_orthogonal("NormNonlinearity", in_type)
+        super().__init__(in_type, in_type, pointwise_claim(in_type.space))
+        self.eps, self._runs = eps, runs(in_type.rho)
+        self._start = bias
+        self.bias = torch_nn.Parameter(torch.full((len(in_type.rho.atoms),), float(bias)))
+
+    def reset_parameters(self) -> None:
+        """The bias it was made with."""
+        torch_nn.init.constant_(self.bias, self._start)
+
+    @classmethod
+    def examples(cls) -> Iterator[Layer]:
+        D4, O, G, so2 = Dihedral(4), Octahedral(), Symmetric(3), SO2()
+        H = G.subgroup([1])
+        yield cls(Grid2d(D4).field(D4.irrep(1) + D4.trivial + 2 * D4.irrep(1)), bias=-0.3)
+        yield cls(Grid3d(O).field(O.irreps[3] + O.trivial), bias=0.2)
+        yield cls(HomogeneousSpace(G, H).field(H.irreps[1] + H.regular), bias=-0.3)
+        yield cls(Grid2d(so2).field(so2.irrep(1) + so2.trivial), bias=0.2)
+        yield cls(Sphere().field(so2.irrep(1)), bias=0.2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.check_input(x)
+        return self.compute(x)
+
+    def compute(self, x: Tensor) -> Tensor:
+        """The map without checks."""
+        at, out = 0, []
+        y = x.unsqueeze(-1).flatten(2)  # one axis for space, also where there is none
+        for run, part in zip(self._runs, split(y, self._runs), strict=True):
+            norm = part.square().sum(2, keepdim=True).clamp_min(self.eps**2).sqrt()
+            bias = self.bias[at : at + run.count].view(-1, 1, 1)
+            out.append((part * (torch.relu(norm + bias) / norm)).flatten(1, 2))
+            at += run.count
+        return join(out).reshape(x.shape)
+
+
+_INSTEAD = {
+    "GroupPool": "NormPool, which fits every orthogonal type",
+    "MaxPool2d": "AvgPool2d or BlurPool2d, which fit every type",
+    "MaxPool3d": "AvgPool3d or BlurPool3d, which fit every type",
+}
+_NONLINEARITIES = (
+    "NormNonlinearity (any orthogonal type), Gated (any type), TensorProduct (any type) or FourierNonlinearity "
+    "(irreducibles that make up functions on the group)"
+)
+
+
+@on_cpu
+def require_permutation(caller: str, field: FieldType) -> None:
+    """Raise an error that names the layers that fit, unless ρ permutes the channels."""
+    if not permutes(field.rho):
+        wrong = next(atom for atom in field.rho.atoms if not permutes(atom))
+        fits = _INSTEAD.get(caller, _NONLINEARITIES)
+        raise TypeMismatchError(
+            caller,
+            expected="a representation that permutes the channels (trivial, regular, quotient)",
+            got=f"{wrong.name} of {wrong.group.name}",
+            fix=f"Use {fits}.",
+        )
+
+
+@on_cpu
+def require_orthogonal(caller: str, field: FieldType) -> None:
+    """Raise an error unless ρ keeps norms."""
+    if not field.rho.is_orthogonal:
+        raise TypeMismatchError(
+            caller,
+            expected="an orthogonal representation, which keeps norms",
+            got=f"{field.rho}",
+            fix="Use the irreducibles of the group, or a permutation representation.",
+        )

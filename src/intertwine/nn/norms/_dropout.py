@@ -1,0 +1,80 @@
+"""Dropout of whole fields."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from torch import Tensor
+from torch import nn as torch_nn
+from torch.nn.functional import dropout
+
+from ..._checked import checked
+from ...errors import InputError
+from ...groups import SO2, Cyclic, Dihedral, Octahedral, Symmetric
+from ...spaces import FieldType, Grid2d, Grid3d, HomogeneousSpace, Sphere
+from .._layer import Exact, Layer, register_layer
+from ..basis._fields import Fields
+
+
+@register_layer
+class Dropout(Layer):
+    """f ↦ m f/(1 - p) in training, m = 0 with probability p, else 1: one m for all channels of a summand.
+
+    By default one m for all of space too, as ``torch.nn.Dropout2d`` does for a channel.
+
+    Shapes: any input of ``in_type`` to the same shape. Equivariance: a number commutes with every ρ(h), and one that
+    does not depend on the place commutes with the motions, so the layer commutes for each draw of m. With
+    ``everywhere=False`` each place draws for itself: then training is equivariant in distribution, not for a single
+    draw. In evaluation the layer does nothing.
+
+    Args:
+        in_type: fields of any type.
+        p: the probability with which a field is dropped, at least 0 and less than 1.
+        everywhere: whether a dropped field vanishes in all of space; else place by place.
+
+    >>> import torch
+    >>> C4 = Cyclic(4)
+    >>> x = Dropout(Grid2d(C4).field(5 * C4.regular), p=0.5)(torch.ones(2, 20, 3, 3))
+    >>> whole = x.view(2, 5, 4 * 9)
+    >>> bool((whole.amin(2) == whole.amax(2)).all())
+    True
+    """
+
+    @checked
+    def __init__(self, in_type: FieldType, p: float = 0.5, *, everywhere: bool = True) -> None:
+        if not isinstance(p, int | float) or not 0 <= p < 1:
+            raise InputError(
+                "Dropout",
+                expected="a probability p with 0 <= p < 1",
+                got=repr(p),
+                fix="0.5 drops half of the fields.",
+            )
+        super().__init__(in_type, in_type, Exact())
+        self.p, self.everywhere, self.fields = float(p), everywhere, Fields(in_type)
+
+    @classmethod
+    def examples(cls) -> Iterator[Layer]:
+        C4, D4, O, G = Cyclic(4), Dihedral(4), Octahedral(), Symmetric(3)
+        H, so2 = G.subgroup([1]), SO2()
+        yield cls(Grid2d(D4).field(D4.irrep(1) + D4.regular + 2 * D4.trivial), p=0.3)
+        yield cls(Grid2d(C4).field(3 * C4.regular))
+        yield cls(Grid3d(O).field(2 * O.irreps[3] + O.trivial), p=0.3)
+        yield cls(HomogeneousSpace(G, H).field(2 * H.regular + H.irreps[1]))
+        yield cls(Grid2d(so2).field(2 * so2.irrep(1) + so2.trivial))
+        yield cls(Sphere().field(so2.trivial + 2 * so2.irrep(1)))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.check_input(x)
+        if not self.training or self.p == 0:
+            return x
+        space = (1,) * (x.ndim - 2) if self.everywhere else x.shape[2:]
+        mask = dropout(x.new_ones(x.shape[0], len(self.fields.dims), *space), self.p, training=True)
+        return x * self.fields(mask, axis=1)
+
+    def to_plain(self) -> torch_nn.Identity:
+        """A ``torch.nn.Identity``."""
+        return torch_nn.Identity()
+
+    def extra_repr(self) -> str:
+        """The type and the probability."""
+        return f"{self.in_type.rho}, p={self.p}" + ("" if self.everywhere else ", everywhere=False")

@@ -1,0 +1,196 @@
+"""Pointwise linear maps between fields, multiplied in the irreducible basis where that is less work."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import product
+from typing import Any, NamedTuple, Self
+
+import torch
+from torch import Tensor
+
+from ..._devices import on_cpu
+from ..._kept import Kept
+from ...spaces import FieldType
+from ..basis._invariants import Invariants
+from ..basis._summands import summands
+from ..basis._tables import TableModule
+from ..filters._blocks import Block, block_table
+from ._block_product import BlockDiagonal, DiagonalBlock
+from ._irreducible import IrreducibleRows
+
+Expanded = tuple[Tensor, Tensor | None]
+
+TURN, MOVE, START = 56, 44, 10_000_000
+"""What the irreducible basis costs, in multiplications of a dense product that take the same time.
+
+Laying out a channel as rows costs about MOVE for each sample, and TURN if its basis is changed as well. START is what
+the many small calls cost, whatever the sizes; it decides on few samples only. The three are rounded fits to training
+steps and evaluations of 64 to 512 channels and 64 to 3136 samples on one core of one noisy machine: near the switch the
+two ways differ by a tenth or less. ``benchmarks/pointwise.py --force`` measures without this rule."""
+
+
+class _Pair(NamedTuple):
+    """What a pair of kinds (number j of the output, i of the input) shares: for each ψ its widths in both."""
+
+    j: int
+    i: int
+    copies: tuple[int, int]
+    shared: tuple[tuple[str, int, int], ...]
+
+
+class PointMap(TableModule):
+    """f(x) ↦ A2 Ŵ A1⁻¹ f(x) + b, with Ŵ block diagonal over the irreducibles: a filter of one tap, never expanded.
+
+    The weights are those of ``FilterExpansion(in_type, out_type, (1, 1))``; the blocks Ŵ are linear in them, for
+    regular fields their Fourier transform over the group. Between regular fields an irreducible of dimension d adds
+    d³/|H|² of the dense matrix's multiplications if it is of real type, and half of that if it is of complex type.
+
+    Args:
+        in_type: fields on a grid.
+        out_type: fields on the same grid.
+    """
+
+    def __init__(self, in_type: FieldType, out_type: FieldType) -> None:
+        super().__init__()
+        self.incoming, self.outgoing = IrreducibleRows(in_type.rho), IrreducibleRows(out_type.rho)
+        self.shape = block_diagonal(self.incoming, self.outgoing)
+        self._pairs, tables = self._fourier(in_type, out_type)
+        for name, table in tables.items():
+            self.register_table(name, table)
+        self._cache = Kept[Expanded]()
+
+    @property
+    def gain(self) -> int:
+        """Multiplications that are saved for each sample, after what the basis costs."""
+        shape = self.shape
+        moves = sum(side.dim * (MOVE if side.is_identity else TURN) for side in (self.incoming, self.outgoing))
+        return shape.rows * shape.columns - shape.work - moves
+
+    def pays(self, x: Tensor) -> bool:
+        """Whether this is faster than a product with the dense matrix.
+
+        Never under autocast and off the CPU, where it has not been measured, and for channels-last tensors, whose
+        layout would be lost. A compiled graph serves all sizes: there the number of samples does not count.
+        """
+        if x.device.type != "cpu" or torch.is_autocast_enabled("cpu"):
+            return False
+        if torch.compiler.is_compiling():
+            return self.gain > 0
+        if x.ndim == 4 and not x.is_contiguous() and x.is_contiguous(memory_format=torch.channels_last):
+            return False
+        return self.gain * (x.numel() // max(x.shape[1], 1)) > START
+
+    @on_cpu
+    def _fourier(self, in_type: FieldType, out_type: FieldType) -> tuple[tuple[_Pair, ...], dict[str, Tensor]]:
+        """For each pair of kinds the matrix from its weights to the entries of its blocks."""
+        pairs, tables = [], {}
+        ins, outs = summands(in_type.rho), summands(out_type.rho)
+        for j, i in product(range(len(outs.kinds)), range(len(ins.kinds))):
+            filters = point_filters(in_type.space.field(ins.kinds[i]), out_type.space.field(outs.kinds[j]))
+            if not len(filters):
+                continue
+            rows, columns = self.outgoing.bases[j], self.incoming.bases[i]
+            turned = rows.inverse @ filters @ columns.basis
+            entries, shared, bottom = [], [], 0
+            for c2 in rows.components:
+                right = 0
+                for c1 in columns.components:
+                    if c1.psi == c2.psi:  # the same for all a: that of the first is taken
+                        block = turned[:, bottom : bottom + c2.width, right : right + c1.width]
+                        entries.append(block.flatten(1))
+                        shared.append((c1.psi.digest, c2.width, c1.width))
+                    right += c1.repeats * c1.width
+                bottom += c2.repeats * c2.width
+            tables[f"fourier{j}_{i}"] = torch.cat(entries, 1).T.contiguous()
+            pairs.append(_Pair(j, i, (outs.counts[j], ins.counts[i]), tuple(shared)))
+        return tuple(pairs), tables
+
+    def blocks(self, weights: Sequence[Tensor]) -> Tensor:
+        """All matrices of Ŵ in one flat vector, differentiable in the weights."""
+        entries: dict[tuple[str, int, int], Tensor] = {}
+        for pair, weight in zip(self._pairs, weights, strict=True):
+            n2, n1 = pair.copies
+            turned = self.get_buffer(f"fourier{pair.j}_{pair.i}") @ weight.reshape(n2 * n1, -1).T
+            parts = turned.split([m2 * m1 for _, m2, m1 in pair.shared])
+            for (digest, m2, m1), own in zip(pair.shared, parts, strict=True):
+                matrix = own.view(m2, m1, n2, n1).transpose(1, 2).reshape(m2 * n2, m1 * n1)
+                entries[digest, pair.j, pair.i] = matrix
+        flat = []
+        for digest in (digest for digest in self.outgoing.places if digest in self.incoming.places):
+            rows = []
+            for j in self.outgoing.owners(digest):
+                row = [entries[digest, j, i] for i in self.incoming.owners(digest)]
+                rows.append(row[0] if len(row) == 1 else torch.cat(row, 1))
+            flat += [row.flatten() for row in rows]
+        return flat[0] if len(flat) == 1 else torch.cat(flat)
+
+    def expand(self, weights: Sequence[Tensor], bias: Tensor | None) -> Expanded:
+        """The blocks, and the coordinates of an invariant bias ``(d2,)``."""
+        return self.blocks(weights), None if bias is None else self.outgoing.invariant_rows(bias)
+
+    def kept(self, weights: Sequence[Tensor], bias: Tensor | None, invariants: Invariants) -> Expanded:
+        """The same from the weights of a layer, recomputed in training and kept in evaluation."""
+
+        def expand() -> Expanded:
+            return self.expand(weights, None if bias is None else invariants(bias))
+
+        if self.training:
+            return expand()
+        return self._cache.get(expand, [*weights] if bias is None else [*weights, bias])
+
+    def forward(self, x: Tensor, blocks: Tensor, bias: Tensor | None) -> Tensor:
+        """``(batch, d1, ...)`` to ``(batch, d2, ...)``, with blocks and bias from :meth:`expand`."""
+        return self.outgoing.leave(self.shape(self.incoming.enter(x), blocks, bias), x.shape[0], x.shape[2:])
+
+    def train(self, mode: bool = True) -> Self:
+        """Set training mode; what is kept is dropped."""
+        self._cache.forget()
+        return super().train(mode)
+
+    def _apply(self, fn: Any, recurse: bool = True) -> Self:
+        self._cache.forget()
+        return super()._apply(fn, recurse)
+
+    def extra_repr(self) -> str:
+        """The share of the multiplications of the dense matrix that is left."""
+        return f"{self.shape.work / (self.shape.rows * self.shape.columns):.3g} of the dense products"
+
+
+def point_map(in_type: FieldType, out_type: FieldType) -> PointMap | None:
+    """The map in the irreducible basis; None if that is more work than the dense product for any number of samples."""
+    if in_type.dim * out_type.dim <= MOVE * (in_type.dim + out_type.dim):  # not even if no product were left
+        return None
+    found = PointMap(in_type, out_type)
+    return found if found.gain > 0 else None
+
+
+@lru_cache(maxsize=512)
+@on_cpu
+def point_filters(in_kind: FieldType, out_kind: FieldType) -> Tensor:
+    """What each weight stands for, at one tap: ``(k, d2, d1)`` in float64."""
+    sizes = (1,) * in_kind.space.dimension  # type: ignore[attr-defined]
+    table = block_table(in_kind, out_kind, sizes)
+    if not table.weights:
+        return torch.zeros(0, out_kind.dim, in_kind.dim, dtype=torch.float64)
+    block = Block(in_kind.rho, out_kind.rho, table, (table.weights, 1)).double()
+    units = torch.eye(table.weights, dtype=torch.float64)[:, None]
+    return block(units).view(table.weights, out_kind.dim, in_kind.dim)
+
+
+def block_diagonal(incoming: IrreducibleRows, outgoing: IrreducibleRows) -> BlockDiagonal:
+    """One block for each irreducible of both types."""
+    blocks, gaps, size = [], [], 0
+    for digest, place in outgoing.places.items():
+        source = incoming.places.get(digest)
+        if source is None:
+            gaps.append((place.start, place.stop))
+            continue
+        shape = (place.width, source.width)
+        blocks.append(DiagonalBlock(place.repeats, shape, size, place.start, source.start))
+        size += shape[0] * shape[1]
+    holes = [(p.start, p.stop) for digest, p in incoming.places.items() if digest not in outgoing.places]
+    trivial = outgoing.trivial
+    shifted = (0, 0) if trivial is None else (trivial.start, trivial.stop)
+    return BlockDiagonal(outgoing.dim, incoming.dim, size, tuple(blocks), tuple(gaps), tuple(holes), shifted)

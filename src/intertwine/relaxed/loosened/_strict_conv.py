@@ -1,0 +1,128 @@
+"""Strict convolutions of either kind, ours between field types and torch's between channels, seen alike."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import deepcopy
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ...errors import InputError
+from ...groups import Cyclic, direct_sum
+from ...nn import Approximate, Conv2d, Conv3d, Exact, Layer, Strict, Window
+from ...spaces import FieldType, Grid1d, Grid2d, Grid3d
+
+TYPED = (Conv2d, Conv3d)
+PLAIN = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
+StrictConv = Conv2d | Conv3d | nn.Conv1d | nn.Conv2d | nn.Conv3d
+
+
+def window_of(conv: StrictConv) -> Window:
+    """How a convolution slides over its input."""
+    if isinstance(conv, TYPED):
+        return conv.window
+    options: dict[str, Any] = {"dimension": len(conv.kernel_size), "padding_mode": conv.padding_mode}
+    if not isinstance(conv.padding, str):
+        return Window.of(conv.kernel_size, conv.stride, conv.padding, conv.dilation, **options)
+    bare = Window.of(conv.kernel_size, conv.stride, 0, conv.dilation, **options)
+    return bare.same() if conv.padding == "same" else bare
+
+
+def strict_sizes(caller: str, conv: nn.Module, window: Window, sizes: Sequence[int]) -> tuple[int, ...]:
+    """Sizes of the output of a convolution with this window; a typed one also asks for symmetric centers."""
+    if isinstance(conv, Layer):
+        return conv.output_sizes(sizes)
+    window.require_room(caller, sizes)
+    return window.output_sizes(sizes)
+
+
+def convolve_all(window: Window, x: Tensor, banks: Tensor, groups: int) -> Tensor:
+    """K convolutions at once: filters ``(K, out, in / groups, ...)`` to ``(batch, K, out, ...)``."""
+    k, out = banks.shape[:2]
+    if groups == 1:
+        return window.convolve(x, banks.flatten(0, 1)).unflatten(1, (k, out))
+    part = out // groups  # each group of torch's convolution has its own filters of every bank
+    grouped = banks.unflatten(1, (groups, part)).transpose(0, 1).flatten(0, 2)
+    y = window.convolve(x, grouped, None, groups).unflatten(1, (groups, k, part))
+    return y.transpose(1, 2).flatten(2, 3)
+
+
+def types_of(conv: StrictConv) -> tuple[FieldType, FieldType]:
+    """Its field types; channels of torch's are scalars on the grid with the trivial group."""
+    if isinstance(conv, TYPED):
+        return conv.in_type, conv.out_type
+    dimension = len(conv.kernel_size)
+    return _scalars(dimension, conv.in_channels), _scalars(dimension, conv.out_channels)
+
+
+@lru_cache(256)
+def _scalars(dimension: int, channels: int) -> FieldType:
+    nothing = Cyclic(1)
+    still = direct_sum([nothing.trivial] * dimension)
+    grid = (Grid1d, Grid2d, Grid3d)[dimension - 1](nothing, action=None if dimension == 2 else still)
+    return grid.field(f"{channels}*trivial")
+
+
+def claim_of(conv: StrictConv) -> Strict:
+    """What the convolution promises."""
+    claim = conv.claim if isinstance(conv, TYPED) else Exact()
+    return claim if isinstance(claim, Exact | Approximate) else Exact()
+
+
+def filters_of(conv: StrictConv) -> Tensor:
+    """``(out, in / groups, *kernel_size)``, differentiable."""
+    return conv.filter_and_bias()[0] if isinstance(conv, TYPED) else conv.weight
+
+
+def bias_of(conv: StrictConv) -> Tensor | None:
+    """``(out,)``, or None."""
+    if not isinstance(conv, TYPED):
+        return conv.bias
+    return None if conv.bias is None else conv.invariants(conv.bias)
+
+
+def weights_of(conv: StrictConv) -> list[Tensor]:
+    """The free weights of its filter."""
+    return list(conv.weights) if isinstance(conv, TYPED) else [conv.weight]
+
+
+def without_bias(conv: StrictConv) -> StrictConv:
+    """A copy that shares nothing and has no bias."""
+    twin = deepcopy(conv)
+    twin.bias = None
+    return twin
+
+
+@torch.no_grad()
+def zeroed(conv: StrictConv) -> StrictConv:
+    """A copy without bias whose filter is 0."""
+    twin = without_bias(conv)
+    for weight in weights_of(twin):
+        weight.zero_()
+    return twin
+
+
+def full_filters(filters: Tensor, groups: int) -> Tensor:
+    """The filters of a grouped convolution with the zeros written out: ``(out, in, *kernel_size)``."""
+    if groups == 1:
+        return filters
+    out, part = filters.shape[:2]
+    whole = filters.new_zeros(out, part * groups, *filters.shape[2:])
+    each = out // groups
+    for g in range(groups):
+        whole[g * each : (g + 1) * each, g * part : (g + 1) * part] = filters[g * each : (g + 1) * each]
+    return whole
+
+
+def require_strict_conv(caller: str, conv: object) -> StrictConv:
+    """The convolution, or an error that says what can be relaxed."""
+    if isinstance(conv, TYPED + PLAIN) and not getattr(conv, "transposed", False):
+        return conv
+    raise InputError(
+        caller,
+        expected="a convolution: intertwine.nn.Conv2d or Conv3d, torch.nn.Conv1d, Conv2d or Conv3d",
+        got=type(conv).__name__,
+    )

@@ -1,0 +1,231 @@
+"""Small networks from coordinates to kernels, with a linear last layer: k(a, b) = Σ_j h_j(a, b) V_j."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import linear
+
+from ..._registry import Registry
+from ...errors import InputError
+
+Parts = Sequence[Tensor | None]
+"""Coordinates in pieces that broadcast against each other; None stands for zeros."""
+
+
+class KernelNet(nn.Module, ABC):
+    """k(a, b) ∈ R^{out × in} at the relative coordinates a and the absolute coordinates b, both already scaled.
+
+    The last layer is linear, so that a table of the few hidden units h_j, the last of which is the constant 1, and the
+    mixture V say all: everything that depends on places is in the table.
+
+    Coordinates arrive in pieces that broadcast: what depends on few of them is computed for few places.
+
+    Args:
+        in_channels: columns of the kernel.
+        out_channels: rows of the kernel.
+        relative: number of coordinates of each piece of a.
+        absolute: number of coordinates of each piece of b.
+        angular: which of all these coordinates, relative first, are angles.
+        hidden: number of hidden units.
+    """
+
+    angle_unit: float
+    """Angles are divided by this before they enter."""
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        *,
+        relative: Sequence[int],
+        absolute: Sequence[int] = (),
+        angular: Sequence[bool] = (),
+        hidden: int = 32,
+    ) -> None:
+        super().__init__()
+        self.in_channels, self.out_channels, self.hidden = in_channels, out_channels, hidden
+        self.relative, self.absolute = tuple(relative), tuple(absolute)
+        self.weight = nn.Parameter(torch.empty(out_channels * in_channels, hidden))
+        self.bias = nn.Parameter(torch.empty(out_channels * in_channels))
+        self._reset_mixture()
+
+    def reset_parameters(self) -> None:
+        """Draw new weights."""
+        self._reset_mixture()
+        self._reset_hidden()
+
+    def _reset_mixture(self) -> None:
+        bound = math.sqrt(6 / self.hidden) / 10
+        nn.init.uniform_(self.weight, -bound, bound)
+        nn.init.zeros_(self.bias)
+
+    @abstractmethod
+    def _reset_hidden(self) -> None:
+        """Draw the weights of the hidden units."""
+
+    @abstractmethod
+    def table(self, relative: Parts, absolute: Parts) -> Tensor:
+        """h_j: the hidden units at all places, ``(..., hidden + 1)``; the last one is 1."""
+
+    def mixture(self) -> Tensor:
+        """V_j: ``(hidden + 1, in_channels, out_channels)``; the last one is the bias."""
+        full = torch.cat([self.weight, self.bias[:, None]], 1)
+        return full.view(self.out_channels, self.in_channels, -1).permute(2, 1, 0)
+
+    def forward(self, relative: Parts, absolute: Parts = ()) -> Tensor:
+        """The kernel itself, ``(..., out_channels, in_channels)``."""
+        return torch.einsum("...j,jco->...oc", self.table(relative, absolute), self.mixture())
+
+
+class JointSine(KernelNet):
+    """h = s(ω0 (B s(ω0 (A (a, b) + b1)) + b2)) with s the cosine or the sine: all coordinates enter one network.
+
+    This is the network whose sizes were published. With the sine and no initial bias every kernel starts odd under
+    (a, b) → −(a, b); the cosine starts with random phases instead, which have no such symmetry.
+
+    >>> net = JointSine(3, 8, relative=(2,))
+    >>> sum(p.numel() for p in net.parameters()) == 3 * 32 + 33 * 32 + 33 * 24
+    True
+    >>> net([torch.zeros(5, 2)]).shape
+    torch.Size([5, 8, 3])
+    """
+
+    angle_unit = math.pi
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        *,
+        relative: Sequence[int],
+        absolute: Sequence[int] = (),
+        angular: Sequence[bool] = (),
+        hidden: int = 32,
+        activation: Literal["cos", "sin"] = "cos",
+        scale: float = 10.0,
+    ) -> None:
+        super().__init__(in_channels, out_channels, relative=relative, absolute=absolute, hidden=hidden)
+        if activation not in ("cos", "sin"):
+            raise InputError("JointSine", expected="activation cos or sin", got=repr(activation), fix="Choose one.")
+        self.activation, self.scale = activation, scale
+        width = sum(self.relative) + sum(self.absolute)
+        self.first, self.second = nn.Linear(width, hidden), nn.Linear(hidden, hidden)
+        self._reset_hidden()
+
+    def _reset_hidden(self) -> None:
+        bound = 1 / max(self.first.in_features, 1)
+        nn.init.uniform_(self.first.weight, -bound, bound)
+        bound = math.sqrt(6 / self.hidden) / self.scale
+        nn.init.uniform_(self.second.weight, -bound, bound)
+        phase = math.pi / self.scale if self.activation == "cos" else 0.0
+        for layer in (self.first, self.second):
+            nn.init.uniform_(layer.bias, -phase, phase)
+
+    def table(self, relative: Parts, absolute: Parts) -> Tensor:
+        """The hidden units of the second layer."""
+        wave = torch.cos if self.activation == "cos" else torch.sin
+        widths = (*self.relative, *self.absolute)
+        phase = project(self.scale * self.first.weight, widths, (*relative, *absolute), self.scale * self.first.bias)
+        # The constant unit comes out of the same product: a row of zeros and the phase whose wave is 1.
+        weight = torch.cat([self.scale * self.second.weight, self.second.weight.new_zeros(1, self.hidden)])
+        one = self.second.bias.new_full((1,), 0.0 if self.activation == "cos" else math.pi / 2)
+        return wave(linear(wave(phase), weight, torch.cat([self.scale * self.second.bias, one])))
+
+
+class FourierFeatures(KernelNet):
+    """h = cos(U (γ(a), γ'(b)) + c) with γ(a) = D^(−1/2) (cos 2πWa, sin 2πWa): random features, then one hidden layer.
+
+    W and W' are drawn once and stay; their entries are normal, those of angles are −1, 0 or 1, so that with integer
+    frequencies the kernel is smooth on the circle.
+
+    Args:
+        features: D, the number of rows of W and of W'.
+
+    >>> net = FourierFeatures(3, 8, relative=(2,), absolute=(2,))
+    >>> net([torch.zeros(5, 2)], [None]).shape
+    torch.Size([5, 8, 3])
+    """
+
+    angle_unit = 2 * math.pi
+    filter_waves: Tensor
+    domain_waves: Tensor
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        *,
+        relative: Sequence[int],
+        absolute: Sequence[int] = (),
+        angular: Sequence[bool] = (),
+        hidden: int = 32,
+        features: int = 16,
+    ) -> None:
+        super().__init__(in_channels, out_channels, relative=relative, absolute=absolute, hidden=hidden)
+        angles = [*angular, *[False] * (sum(self.relative) + sum(self.absolute) - len(angular))]
+        split = sum(self.relative)
+        self._angles = angles[:split], angles[split:]
+        self.register_buffer("filter_waves", _waves(features, angles[:split]))
+        self.register_buffer("domain_waves", _waves(features, angles[split:]))
+        inputs = 4 * features if self.absolute else 2 * features
+        self.first = nn.Linear(inputs, hidden)
+        self._reset_first()
+
+    @torch.no_grad()
+    def _reset_hidden(self) -> None:
+        for waves, angles in zip((self.filter_waves, self.domain_waves), self._angles, strict=True):
+            waves.copy_(_waves(len(waves), angles))
+        self._reset_first()
+
+    def _reset_first(self) -> None:
+        nn.init.normal_(self.first.weight)
+        nn.init.uniform_(self.first.bias, -math.pi, math.pi)
+
+    def table(self, relative: Parts, absolute: Parts) -> Tensor:
+        """The hidden units: phases of a and of b are computed apart and added."""
+        split = 2 * len(self.filter_waves)
+        # The constant unit comes out of the same sum: a row of zeros, whose cosine is 1.
+        weight = torch.cat([self.first.weight, self.first.weight.new_zeros(1, self.first.in_features)])
+        bias = torch.cat([self.first.bias, self.first.bias.new_zeros(1)])
+        phase = linear(_features(self.filter_waves, self.relative, relative), weight[:, :split], bias)
+        if self.absolute:
+            phase = phase + linear(_features(self.domain_waves, self.absolute, absolute), weight[:, split:])
+        return torch.cos(phase)
+
+
+def _waves(features: int, angles: Sequence[bool]) -> Tensor:
+    columns = [
+        torch.randint(-1, 2, (features,)).to(torch.get_default_dtype()) if angle else torch.randn(features)
+        for angle in angles
+    ]
+    return torch.stack(columns, 1) if columns else torch.zeros(features, 0)
+
+
+def _features(waves: Tensor, widths: Sequence[int], parts: Parts) -> Tensor:
+    phase = project(2 * math.pi * waves, widths, parts, waves.new_zeros(len(waves)))
+    return torch.cat([phase.cos(), phase.sin()], -1) / math.sqrt(len(waves))
+
+
+def project(weight: Tensor, widths: Sequence[int], parts: Parts, bias: Tensor) -> Tensor:
+    """``bias + weight @ (all parts)``, small parts first so that most of the work is done before they broadcast."""
+    ends = list(accumulate(widths))
+    columns = [weight[:, end - width : end] for end, width in zip(ends, widths, strict=True)]
+    terms = [linear(part, own) for own, part in zip(columns, parts, strict=True) if part is not None]
+    total = bias
+    for term in sorted(terms, key=lambda term: term.numel() if isinstance(term, Tensor) else math.inf):  # or a tracer's
+        total = total + term
+    return total
+
+
+KERNEL_NETS: Registry[type[KernelNet]] = Registry("kernel network")
+"""The two readings of the kernel: ``joint`` has the published sizes, ``fourier`` the published formulas."""
+
+KERNEL_NETS.add("joint", JointSine)
+KERNEL_NETS.add("fourier", FourierFeatures)

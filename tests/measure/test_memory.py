@@ -27,12 +27,12 @@ from intertwine.measure import (
     match_networks,
     repair,
     shift_consistency,
-    variance_collapse,
 )
 from intertwine.measure._batches import Fitting, is_memory
 from intertwine.measure.graph._permute import full_state
 from intertwine.measure.matching import _match
 from intertwine.measure.matching._match import correlate
+from intertwine.measure.surgery import variance_collapse
 from intertwine.measure.surgery._barrier import interpolation_curve
 from intertwine.measure.surgery._merge import reset_batch_norms
 from intertwine.measure.surgery._repair import channel_statistics

@@ -11,7 +11,9 @@ from torch import nn
 
 from intertwine.errors import InputError
 from intertwine.groups import Cyclic
-from intertwine.measure import Symmetry, channel_graph, parse_symmetry, stride_artifacts, transform_network
+from intertwine.measure import Symmetry, channel_graph, parse_symmetry
+from intertwine.measure.graph import transform_network
+from intertwine.measure.surgery import stride_artifacts
 from intertwine.models import LeNet5, multilayer_perceptron, plain_cnn
 from tests.measure import nets
 

@@ -7,7 +7,7 @@ import torch
 
 from intertwine.errors import InputError
 from intertwine.groups import Cyclic, direct_product, parse_finite
-from intertwine.measure import capsule_correlation, capsule_equivariance_error, traversal_error
+from intertwine.measure.metrics import capsule_correlation, capsule_equivariance_error, traversal_error
 from intertwine.measure.metrics._capsules import capsule_equivariance_error_by_pairs, observed_roll
 
 GROUPS = ["C3 x C5", "S3", "D4", "C2 x C2 x C3"]

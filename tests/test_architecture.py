@@ -56,6 +56,7 @@ INSIDE: dict[str, tuple[str, ...]] = {
     "groups": (TOP, "special", "finite", "lie", "names"),
     "measure": (TOP, "metrics", "graph", "matching", "surgery", "load", "audits"),
     "data": ("sources", TOP, "readers", "named", "catalog"),
+    "train": (TOP, "loading", "records", "loop"),
     "experiments": ("lab", "classics", "lrlc", "soft", "relu", "tvae", "theory", "demo"),
     "report": (TOP, "draw", "experiment", "audit", "explore", "demo"),
 }

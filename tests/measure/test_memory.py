@@ -95,7 +95,7 @@ def test_measures_of_single_images(name):
     # A layer sees the images of all four turns together.
     small = net(8 if name == "layer_errors" else 3)
     wanted = MEASURES[name](net())
-    with pytest.warns(RuntimeWarning, match=r"\d+ images do not fit into memory at once; going on with \d"):
+    with pytest.warns(RuntimeWarning, match=r"\d+ images do not fit into memory at once; continuing with \d"):
         found = MEASURES[name](small)
     torch.testing.assert_close(found, wanted, atol=1e-12, rtol=0)
     assert len(found.flatten()) == len(wanted.flatten()), "every image once"

@@ -186,7 +186,7 @@ class TestOutputs:
             Symmetry("D4", output=Grid2d("C4").field("trivial"))
         with pytest.raises(InputError, match=r"2 channels, size, size\); got shape \(5, 1, 8, 8\)"):
             equivariance_error(nn.Identity(), images(), D4, output="irrep1")
-        with pytest.raises(InputError, match="invariant outputs, or images of scalars"):
+        with pytest.raises(InputError, match="invariant outputs, or scalar images"):
             match(nn.Conv2d(1, 2, 3), images(), Symmetry("D4", output="irrep1"))
 
 

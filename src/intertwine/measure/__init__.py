@@ -1,11 +1,11 @@
 """How symmetric is a network? Metrics, audits and surgery for any ``torch.nn.Module``.
 
-The files at the top say what a symmetry, an estimate and a batch of images are. The sub-packages build on them, in this
-order; each one imports only those before it.
+The files at the top define symmetries, estimates and batches of images. The sub-packages build on them, in this order;
+each one imports only those before it. ``metrics``, ``graph`` and ``surgery`` have public names beyond those shown here.
 
     metrics   errors of outputs, layers and capsules
-    graph     which channels belong together; networks permuted, flipped and rotated
-    matching  which channel corresponds to which
+    graph     which channels belong together; networks with permuted, flipped and rotated filters
+    matching  which channels correspond to each other
     surgery   merge, repair, barrier, symmetrize, tune
     load      networks and weights from files
     audits    all measurements of one network, and the files they write

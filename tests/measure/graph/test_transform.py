@@ -80,7 +80,7 @@ def test_rows_and_columns_of_different_numbers():
 
 
 def test_what_cannot_be_followed_is_refused():
-    with pytest.raises(InputError, match="filters over an axis that is not known"):
+    with pytest.raises(InputError, match="filters along an axis that is not known"):
         transform_network(nets.Odd(kind="cumsum"), "hflip", 1, input_shape=(3, 8, 8))
     shift = Symmetry.from_maps(Cyclic(5), [lambda x, k=k: x.roll(k, 3) for k in range(5)], name="shift")
     with pytest.raises(InputError, match="element 1 of shift"):

@@ -146,7 +146,7 @@ def audit(
         data: images, or images and labels, in any of the forms of :func:`invariance_error`.
         symmetry: one or several names, spaces with their groups, field types or symmetries.
         output: the type of the output where it moves otherwise than as scalars, as for :func:`equivariance_error`.
-        max_images: the largest number of images to use.
+        max_images: the maximum number of images to use.
         batch_size: images at a time; it halves itself when memory runs out.
         budget: seconds. One batch is timed, and fewer images are taken where the time would not do; what does not fit
             even then is left out, the least telling first, and named.

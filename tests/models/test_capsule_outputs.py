@@ -15,7 +15,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from intertwine.measure import capsule_correlation, capsule_equivariance_error, capsule_null, traversal_error
+from intertwine.measure.metrics import capsule_correlation, capsule_equivariance_error, capsule_null, traversal_error
 from intertwine.measure.metrics._capsules import observed_roll
 from intertwine.models import VAE, BubbleVAE, NotCyclicWarning, TopographicVAE
 from intertwine.topographic import TorusTopology, Window, sample_topographic, shifting, stationary

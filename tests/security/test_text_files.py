@@ -12,7 +12,7 @@ from intertwine.errors import InputError, IntertwineError, StorageError, shorten
 from intertwine.experiments import parse_parameter
 from intertwine.measure import read_audit
 from intertwine.train import RunRecord, TrainConfig, read_metrics, read_records
-from intertwine.train._checkpoint import CheckpointFolder, CheckpointWarning
+from intertwine.train.records._checkpoint import CheckpointFolder, CheckpointWarning
 
 DEEP = "[" * 100_000
 LONG = "9" * 5000

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from intertwine.errors import InputError
-from intertwine.measure import capsule_correlation, capsule_equivariance_error, capsule_null
+from intertwine.measure.metrics import capsule_correlation, capsule_equivariance_error, capsule_null
 from intertwine.measure.metrics._capsules import capsule_equivariance_error_by_pairs, observed_roll
 from intertwine.topographic import sample_topographic, shifting, stationary
 

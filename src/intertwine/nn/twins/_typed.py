@@ -14,7 +14,8 @@ from torch import nn as torch_nn
 from ..._checked import checked
 from ...errors import InputError
 from ...groups import Representation, direct_sum
-from ...measure import ChannelGraph, OrbitAverage, Symmetrized, Symmetry, channel_graph, permute, tie
+from ...measure import ChannelGraph, Symmetrized, Symmetry, channel_graph, permute, tie
+from ...measure.surgery import OrbitAverage
 from ...spaces import Grid2d
 from ..networks._sequential import Sequential
 from ._dataflow import Weights

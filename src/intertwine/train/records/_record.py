@@ -13,14 +13,14 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field, ValidationError
 
-from .. import __version__
-from .._checked import checked
-from .._files import replace_file
-from .._untrusted import LONGEST_JSON, read_bounded
-from .._warn import warn_caller
-from ..errors import InputError, StorageError
-from ._content import content_hash
-from ._validated import ValidatedModel
+from ... import __version__
+from ..._checked import checked
+from ..._files import replace_file
+from ..._untrusted import LONGEST_JSON, read_bounded
+from ..._warn import warn_caller
+from ...errors import InputError, StorageError
+from .._content import content_hash
+from .._validated import ValidatedModel
 
 RECORD_FILE = "record.json"
 

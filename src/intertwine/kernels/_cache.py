@@ -62,7 +62,7 @@ def cached(
     return found
 
 
-def forget() -> None:
+def clear_cache() -> None:
     """Empty the memory; files stay."""
     with _lock:
         _memory.clear()

@@ -93,7 +93,7 @@ def test_forged_numbers_are_caught(folder):
     path = files(folder)[0]
     path.write_bytes(save({k: torch.randn_like(v) for k, v in load(path.read_bytes()).items()}))
     _cache.clear_cache()
-    with pytest.raises(NumericalError, match="the kernel cache holds foreign data"):
+    with pytest.raises(NumericalError, match="the kernel cache holds bad data"):
         solve(space.field(h.irreps[2]), space.field(h.irreps[2]))
 
 

@@ -284,11 +284,13 @@ class TestErrors:
             solve(field("scalar"), field("scalar"))
 
     def test_bad_band_limit(self):
-        with pytest.raises(InputError, match=r"band_limit to be a whole number; got 2\.5"):
+        with pytest.raises(InputError, match=r"band_limit to be a whole number, .*; got 2\.5"):
             solve(field("scalar"), field("scalar"), band_limit=2.5)
 
     def test_empty(self):
-        with pytest.raises(EmptyKernelSpaceError, match=r"none: up to degree 0 fields of spin m.*band_limit=1 or more"):
+        with pytest.raises(
+            EmptyKernelSpaceError, match=r"none: fields of spin m.*the band limit is 0.*band_limit=1 or more"
+        ):
             solve(field("scalar"), field("vector"), band_limit=0)
         empty = solve(field("scalar"), field("vector"), band_limit=0, allow_empty=True)
         assert (empty.dim, empty.mackey_dim, empty.residual) == (0, 0, 0.0)
@@ -309,7 +311,7 @@ class TestErrors:
         kernels = basis(("vector", "scalar"))
         w, f = random(kernels.dim), random(2, *GRID.shape)
         with pytest.raises(
-            InputError, match=rf"expected {kernels.dim} weights, one for each basis kernel; got shape \(3"
+            InputError, match=rf"expected {kernels.dim} weights, one per basis kernel; got shape \(3"
         ):
             kernels.combine(random(3), rotations(1))
         with pytest.raises(InputError, match=r"SphereKernelBasis\.spectral: expected"):

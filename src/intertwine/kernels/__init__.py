@@ -1,4 +1,4 @@
-"""The linear spaces of equivariant kernels: solved once, checked against Mackey's formula, cached."""
+"""The linear spaces of equivariant kernels, solved, checked against Mackey's formula and cached."""
 
 from ._angular import angular_solutions as angular_solutions
 from ._basis import KernelBasis as KernelBasis

@@ -43,6 +43,9 @@ def tensor_of(*ranks: int) -> Where:
 Positive = Annotated[int, Where("1 or more", lambda n: n >= 1)]
 """A number of channels, classes or images."""
 
+NonNegative = Annotated[int, Where("0 or more", lambda n: n >= 0)]
+"""A degree or a band limit."""
+
 Floats = Annotated[torch.Tensor, Where("floating point numbers", lambda x: x.is_floating_point())]
 """Images, sequences and other network inputs."""
 

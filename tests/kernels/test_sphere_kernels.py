@@ -77,7 +77,7 @@ def turns(n, seed=0):
 
 
 def band_limited(name, *batch, grid=GRID, degree=L):
-    transform = SpinTransform(grid, TYPES[name], degree)
+    transform = SpinTransform(grid, TYPES[name], band_limit=degree)
     return transform.synthesis(random(*batch, TYPES[name].dim, transform.size, seed=3))
 
 
@@ -310,14 +310,12 @@ class TestErrors:
     def test_arguments_of_the_map(self):
         kernels = basis(("vector", "scalar"))
         w, f = random(kernels.dim), random(2, *GRID.shape)
-        with pytest.raises(
-            InputError, match=rf"expected {kernels.dim} weights, one per basis kernel; got shape \(3"
-        ):
+        with pytest.raises(InputError, match=rf"expected {kernels.dim} weights, one per basis kernel; got shape \(3"):
             kernels.combine(random(3), rotations(1))
         with pytest.raises(InputError, match=r"SphereKernelBasis\.spectral: expected"):
             kernels.apply(random(3), f, GRID)
         with pytest.raises(
-            InputError, match="exact to the band limit 4 of the kernels; got the equiangular grid of band"
+            InputError, match="exact up to the band limit 4 of the kernels; got the equiangular grid with band"
         ):
             kernels.apply(w, f, SPHERE.grid("equiangular", band_limit=3))
         for method in (kernels.apply, kernels.correlate):

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from .._checked import checked, describe
 from ..errors import InputError, TypeMismatchError
-from ..spaces import FieldType, HomogeneousSpace, require_common_group
+from ..spaces import FieldType, HomogeneousSpace
 from ._orbit_kernels import OrbitKernels
 from ._orbits import OrbitProblem
 
@@ -136,5 +136,5 @@ def finite_spaces(in_type: FieldType, out_type: FieldType) -> tuple[HomogeneousS
             got=f"{in_type} and {out_type}",
             fix="Build both types on HomogeneousSpace(G, H), or both on one grid or sphere.",
         )
-    require_common_group(space1, space2, caller="kernels.solve")
+    space1.require_same_group(space2, caller="kernels.solve")
     return space1, space2

@@ -9,12 +9,12 @@ from math import pi
 import torch
 from torch import Tensor
 
-from .._checked import checked
+from .._checked import NonNegative, checked
 from .._devices import OnCPU
 from .._numerics import require_memory
 from ..errors import InputError, TypeMismatchError
 from ..groups import SO2, SO3, Representation, direct_sum, wigner_ds
-from ..spaces import FieldType, Sphere, SphereGrid, SpinTransform, require_band_limit, spin_decomposition
+from ..spaces import FieldType, Sphere, SphereGrid, SpinTransform, spin_decomposition
 from ._checks import require_dim, require_residual, require_some
 
 _CHUNK = 2**21  # maximum number of entries in a temporary tensor of `correlate`
@@ -58,10 +58,12 @@ class SphereKernelBasis(OnCPU):
     """
 
     @checked
-    def __init__(self, in_type: FieldType, out_type: FieldType, band_limit: int, *, allow_empty: bool = False) -> None:
+    def __init__(
+        self, in_type: FieldType, out_type: FieldType, band_limit: NonNegative, *, allow_empty: bool = False
+    ) -> None:
         _require_spheres(in_type, out_type)
         self.in_type, self.out_type = in_type, out_type
-        self.band_limit = require_band_limit(band_limit, caller="kernels.solve")
+        self.band_limit = band_limit
         self._in, self._out = spin_decomposition(in_type.rho), spin_decomposition(out_type.rho)
         self._check_dims()
         self.index = torch.cat([self._entries(l) for l in range(self.band_limit + 1)])
@@ -187,8 +189,8 @@ class SphereKernelBasis(OnCPU):
     def apply(self, weights: Tensor, f: Tensor, grid: SphereGrid) -> Tensor:
         """The map on samples, ``(..., d1, n_beta, n_alpha)`` to ``(..., d2, n_beta, n_alpha)``, via the spectrum."""
         self._require_grid(grid, "apply")
-        into = SpinTransform(grid, self.in_type.rho, self.band_limit)
-        out = SpinTransform(grid, self.out_type.rho, self.band_limit)
+        into = SpinTransform(grid, self.in_type.rho, band_limit=self.band_limit)
+        out = SpinTransform(grid, self.out_type.rho, band_limit=self.band_limit)
         return out.synthesis(self.apply_spectral(weights, into.analysis(f)))
 
     def apply_spectral(self, weights: Tensor, c: Tensor) -> Tensor:

@@ -20,7 +20,7 @@ GRIDS = [SPHERE.grid("gauss-legendre", band_limit=5), SPHERE.grid("equiangular",
 
 
 def fields(field_type, grid, band_limit=None, seed=0):
-    transform = SpinTransform(grid, field_type.rho, band_limit)
+    transform = SpinTransform(grid, field_type.rho, band_limit=band_limit)
     noise = torch.Generator().manual_seed(seed)
     c = torch.randn(2, field_type.dim, transform.size, dtype=torch.float64, generator=noise)
     return transform.synthesis(c * transform.exists)
@@ -153,7 +153,7 @@ def test_errors():
         SphereConv(SCALAR, Grid2d(Dihedral(4)).field(Dihedral(4).trivial), grid)
     with pytest.raises(InputError, match="the 6 rings of 11 points"):
         SphereConv(SCALAR, SCALAR, grid)(torch.zeros(1, 1, 11, 6))
-    with pytest.raises(InputError, match="a band limit of at most 5"):
+    with pytest.raises(InputError, match="a band limit of 0 to 5"):
         SphereConv(SCALAR, SCALAR, grid, band_limit=6)
     with pytest.raises(InputError, match="anchors from 1 to 6"):
         SphereConv(SCALAR, SCALAR, grid, anchors=7)

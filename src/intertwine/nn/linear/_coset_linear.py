@@ -15,7 +15,7 @@ from ..._devices import without_autocast
 from ..._kept import Kept
 from ...errors import EmptyKernelSpaceError, InputError, TypeMismatchError
 from ...groups import Dihedral, Symmetric
-from ...spaces import FieldType, HomogeneousSpace, require_common_group
+from ...spaces import FieldType, HomogeneousSpace
 from .._export import filled
 from .._layer import Exact, Layer, register_layer
 from ..basis._invariants import Invariants
@@ -159,5 +159,5 @@ def _points(in_type: FieldType, out_type: FieldType) -> tuple[int, int]:
             got=f"{in_type} and {out_type}",
             fix="Use Conv2d, Conv3d or SphereConv on grids and on the sphere.",
         )
-    require_common_group(space1, space2, caller="CosetLinear")
+    space1.require_same_group(space2, caller="CosetLinear")
     return space2.points, space1.points

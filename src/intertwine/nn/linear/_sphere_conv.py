@@ -14,7 +14,7 @@ from ..._devices import on_cpu
 from ...errors import EmptyKernelSpaceError, InputError, TypeMismatchError
 from ...groups import SO2, Representation
 from ...kernels import SphereKernelBasis
-from ...spaces import FieldType, Sphere, SphereGrid, SpinTables, require_band_limit, spin_decomposition, spin_tables
+from ...spaces import FieldType, Sphere, SphereGrid, SpinTables, spin_decomposition, spin_tables
 from .._layer import Exact, Layer, register_layer
 from .._traced import TracedLayer
 from ..basis._invariants import Invariants
@@ -287,10 +287,10 @@ def _band_limit(value: int | None, *grids: SphereGrid) -> int:
     most = min(grid.band_limit for grid in grids)
     if value is None:
         return most
-    if require_band_limit(value, caller="SphereConv") > most:
+    if not 0 <= value <= most:
         raise InputError(
             "SphereConv",
-            expected=f"a band limit of at most {most}, to which both grids are exact",
+            expected=f"a band limit of 0 to {most}, up to which both grids are exact",
             got=str(value),
             fix="Use finer grids or kernels of lower degree.",
         )

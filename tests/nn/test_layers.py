@@ -157,7 +157,7 @@ class TestPools:
                     assert assert_equivariant(layer, size=size) < 1e-12
 
     def test_what_is_refused_is_really_broken(self):
-        layer = MaxPool2d(REGULAR, 3, 2, 1, allow_asymmetric=True)
+        layer = MaxPool2d(REGULAR, 3, stride=2, padding=1, allow_asymmetric=True)
         with pytest.raises(AssertionError, match="does not commute"):
             assert_equivariant(layer, size=8)
 

@@ -96,12 +96,12 @@ class Window:
     def of(
         cls,
         kernel_size: int | Sequence[int],
+        *,
         stride: int | Sequence[int] = 1,
         padding: int | Sequence[int] = 0,
         dilation: int | Sequence[int] = 1,
-        *,
-        dimension: int = 2,
         padding_mode: PaddingMode = "zeros",
+        dimension: int = 2,
         caller: str = "Window",
     ) -> Window:
         """From the arguments of a convolution: one number for all axes, or one for each."""
@@ -208,7 +208,7 @@ class Window:
             return x
         return pad(x, self._around, mode="constant" if self.padding_mode == "zeros" else self.padding_mode)
 
-    def convolve(self, x: Tensor, filters: Tensor, bias: Tensor | None = None, groups: int = 1) -> Tensor:
+    def convolve(self, x: Tensor, filters: Tensor, bias: Tensor | None = None, *, groups: int = 1) -> Tensor:
         """The convolution with filters ``(out, in / groups, *kernel_size)``."""
         convolve = _CONVOLVE[len(self.kernel_size)]
         if self._torch_pads:

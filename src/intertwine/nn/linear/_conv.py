@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -47,21 +47,28 @@ class Conv(FilterLayer):
         in_type: FieldType,
         out_type: FieldType,
         kernel_size: int | Sequence[int],
+        *,
         stride: int | Sequence[int] = 1,
         padding: int | Sequence[int] | Literal["same"] = 0,
-        padding_mode: PaddingMode = "zeros",
         dilation: int | Sequence[int] = 1,
         groups: int = 1,
         bias: bool = True,
-        *,
+        padding_mode: PaddingMode = "zeros",
         gain: float = 1.0,
         allow_asymmetric: bool = False,
     ) -> None:
         caller = type(self).__name__
         space = require_grid(caller, in_type, out_type, dimension=self.dimension)
         bare = 0 if isinstance(padding, str) else padding
-        options: dict[str, Any] = {"dimension": self.dimension, "padding_mode": padding_mode, "caller": caller}
-        window = Window.of(kernel_size, stride, bare, dilation, **options)
+        window = Window.of(
+            kernel_size,
+            stride=stride,
+            padding=bare,
+            dilation=dilation,
+            padding_mode=padding_mode,
+            dimension=self.dimension,
+            caller=caller,
+        )
         window = _same(caller, window) if padding == "same" else window
         if not allow_asymmetric:
             require_even_hand(caller, space, window)
@@ -78,7 +85,7 @@ class Conv(FilterLayer):
         if self.point is not None and self.point.pays(x):
             return self.point(x, *self.point.kept(list(self.weights), self.bias, self.invariants))
         filters, bias = self.filter_and_bias()
-        return self.window.convolve(x, filters, bias, self.groups)
+        return self.window.convolve(x, filters, bias, groups=self.groups)
 
     def output_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
         """Sizes of the output; an error where the stride would break the symmetry."""

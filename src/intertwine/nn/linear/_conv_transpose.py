@@ -39,19 +39,19 @@ class ConvTranspose(FilterLayer):
         in_type: FieldType,
         out_type: FieldType,
         kernel_size: int | Sequence[int],
+        *,
         stride: int | Sequence[int] = 1,
         padding: int | Sequence[int] = 0,
         output_padding: int | Sequence[int] = 0,
+        dilation: int | Sequence[int] = 1,
         groups: int = 1,
         bias: bool = True,
-        dilation: int | Sequence[int] = 1,
-        *,
         gain: float = 1.0,
         allow_asymmetric: bool = False,
     ) -> None:
         caller, n = type(self).__name__, self.dimension
         space = require_grid(caller, in_type, out_type, dimension=n)
-        window = Window.of(kernel_size, stride, padding, dilation, dimension=n, caller=caller)
+        window = Window.of(kernel_size, stride=stride, padding=padding, dilation=dilation, dimension=n, caller=caller)
         added = per_axis(output_padding, n, caller=caller, what="output_padding", least=0)
         _require_less_than_a_step(caller, added, window)
         if not allow_asymmetric:

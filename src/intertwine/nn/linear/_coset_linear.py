@@ -52,7 +52,7 @@ class CosetLinear(Layer):
     needs_space = True
 
     @checked
-    def __init__(self, in_type: FieldType, out_type: FieldType, bias: bool = True, *, gain: float = 1.0) -> None:
+    def __init__(self, in_type: FieldType, out_type: FieldType, *, bias: bool = True, gain: float = 1.0) -> None:
         self._points = _points(in_type, out_type)
         super().__init__(in_type, out_type, Exact())
         self.gain = gain

@@ -49,7 +49,7 @@ class Linear(FilterLayer):
     needs_space = False
 
     @checked
-    def __init__(self, in_type: FieldType, out_type: FieldType, bias: bool = True, *, gain: float = 1.0) -> None:
+    def __init__(self, in_type: FieldType, out_type: FieldType, *, bias: bool = True, gain: float = 1.0) -> None:
         space = require_grid("Linear", in_type, out_type)
         claim, sizes = pointwise_claim(space), (1,) * space.dimension
         super().__init__(in_type, out_type, claim, kernel_size=sizes, groups=1, bias=bias, gain=gain)

@@ -63,8 +63,8 @@ class SphereConv(TracedLayer):
         in_type: FieldType,
         out_type: FieldType,
         in_grid: SphereGrid,
-        out_grid: SphereGrid | None = None,
         *,
+        out_grid: SphereGrid | None = None,
         band_limit: int | None = None,
         anchors: int | None = None,
         bias: bool = True,
@@ -90,8 +90,8 @@ class SphereConv(TracedLayer):
         scalars, vectors = sphere.field(2 * H.trivial), sphere.field(2 * H.irrep(1))
         mixed = sphere.field(H.irrep(1) + H.trivial + H.irrep(2) + H.trivial + H.irrep(1))
         yield cls(scalars, scalars, grid)
-        yield cls(scalars, vectors, grid, fine, band_limit=4)
-        yield cls(vectors, vectors, fine, grid, anchors=3)
+        yield cls(scalars, vectors, grid, out_grid=fine, band_limit=4)
+        yield cls(vectors, vectors, fine, out_grid=grid, anchors=3)
         yield cls(mixed, mixed, fine)
 
     def reset_parameters(self) -> None:

@@ -35,9 +35,9 @@ class ConvNeXtBlock(Layer):
     Args:
         in_type: fields on a ``Grid2d`` whose channels are permuted (trivial, regular, quotient).
         kernel_size: of the depthwise convolution; odd, so that the size is kept.
-        expansion: how many times wider the middle is.
-        layer_scale: the first value of all γ; None to do without.
         padding_mode: ``zeros``, ``reflect``, ``replicate`` or ``circular``.
+        expansion: how many times wider the middle is.
+        layer_scale: the initial value of all γ; None for a block without γ.
 
     References:
         Liu, Mao, Wu, Feichtenhofer, Darrell & Xie, "A ConvNet for the 2020s", CVPR 2022.
@@ -54,21 +54,18 @@ class ConvNeXtBlock(Layer):
     def __init__(
         self,
         in_type: FieldType,
-        *,
         kernel_size: int = 7,
+        *,
+        padding_mode: PaddingMode = "zeros",
         expansion: int = 4,
         layer_scale: float | None = 1e-6,
-        padding_mode: PaddingMode = "zeros",
     ) -> None:
         caller = "ConvNeXtBlock"
         require_channels(caller, in_type)
-        if not isinstance(expansion, int) or expansion < 1:
-            raise InputError(
-                caller,
-                expected="a whole number of at least 1 as expansion",
-                got=repr(expansion),
-                fix="The usual one is 4.",
-            )
+        if kernel_size % 2 == 0:
+            raise InputError(caller, expected="an odd kernel, which keeps the size", got=f"kernel_size={kernel_size}")
+        if expansion < 1:
+            raise InputError(caller, expected="expansion of at least 1", got=str(expansion))
         depthwise = DepthwiseConv2d(in_type, kernel_size, padding="same", padding_mode=padding_mode)
         super().__init__(in_type, in_type, depthwise.claim)
         # Copies of a field side by side, so that the middle is sorted by kind if the input is.
@@ -90,9 +87,9 @@ class ConvNeXtBlock(Layer):
     @classmethod
     def examples(cls) -> Iterator[Layer]:
         C4, D4, C8 = Cyclic(4), Dihedral(4), Cyclic(8)
-        yield cls(Grid2d(C4).field(2 * C4.regular), kernel_size=3, expansion=2, layer_scale=0.5)
+        yield cls(Grid2d(C4).field(2 * C4.regular), 3, expansion=2, layer_scale=0.5)
         mixed = D4.regular + D4.trivial + D4.quotient(D4.subgroup([4]))
-        yield cls(Grid2d(D4).field(mixed), kernel_size=5, layer_scale=None, padding_mode="circular")
+        yield cls(Grid2d(D4).field(mixed), 5, padding_mode="circular", layer_scale=None)
         yield cls(Grid2d(C8).field(C8.regular), expansion=1, layer_scale=1.0)
 
     def forward(self, x: Tensor) -> Tensor:

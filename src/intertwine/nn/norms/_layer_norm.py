@@ -129,7 +129,7 @@ class LayerNorm(_Affine):
 
 @register_layer
 class GroupNorm(_Affine):
-    """γ (f - μe)/σ + β with one μ and one σ for each sample and each of ``groups`` sets of neighboring fields.
+    """γ (f - μe)/σ + β with one μ and one σ for each sample and each of ``num_groups`` sets of neighboring fields.
 
     As :class:`LayerNorm`, with means over space and over the channels of the fields of a group. On trivial fields it is
     ``torch.nn.GroupNorm``.
@@ -139,7 +139,7 @@ class GroupNorm(_Affine):
 
     Args:
         in_type: fields of an orthogonal representation; not on the sphere, where samples stand for unequal areas.
-        groups: into how many groups of equally many fields to divide.
+        num_groups: the number of groups; it divides the number of fields.
         eps: added to σ².
         affine: whether γ and β are learned.
 
@@ -151,7 +151,7 @@ class GroupNorm(_Affine):
     needs_space = True
 
     @checked
-    def __init__(self, in_type: FieldType, groups: int, *, eps: float = 1e-5, affine: bool = True) -> None:
+    def __init__(self, in_type: FieldType, num_groups: int, *, eps: float = 1e-5, affine: bool = True) -> None:
         caller, count = type(self).__name__, len(in_type.rho.atoms)
         if isinstance(in_type.space, Sphere):
             raise TypeMismatchError(
@@ -160,16 +160,16 @@ class GroupNorm(_Affine):
                 got=str(in_type),
                 fix="Use LayerNorm, which normalizes each place by itself.",
             )
-        if not isinstance(groups, int) or groups < 1 or count % groups:
+        if num_groups < 1 or count % num_groups:
             raise InputError(
                 caller,
-                expected=f"a number of groups that divides the {count} fields of {in_type.rho.name}",
-                got=repr(groups),
+                expected=f"num_groups to be a divisor of the {count} fields of {in_type.rho.name}",
+                got=str(num_groups),
                 fix=f"For example {next(n for n in range(min(count, 8), 0, -1) if count % n == 0)}.",
             )
         super().__init__(in_type, eps=eps, affine=affine)
-        self.groups = groups
-        tables, self._plain = _group_tables(in_type.rho, groups)
+        self.num_groups = num_groups
+        tables, self._plain = _group_tables(in_type.rho, num_groups)
         for name, value in tables.items():
             self.fields.register_table(name, value)
 
@@ -185,7 +185,7 @@ class GroupNorm(_Affine):
         """The map without checks."""
         weight, bias = self.per_channel()
         if self._plain:
-            return group_norm(x, self.groups, weight, bias, self.eps)
+            return group_norm(x, self.num_groups, weight, bias, self.eps)
         y = x.flatten(2)
         mean = self._sum(y.mean(2) * self.fields.get_buffer("along"))  # (batch, d)
         y = y - (mean * self.center)[:, :, None]
@@ -198,11 +198,11 @@ class GroupNorm(_Affine):
     def _sum(self, v: Tensor) -> Tensor:
         """The sum over each group, ``(batch, d)`` to ``(batch, d)``."""
         group_of = self.fields.get_buffer("group_of")
-        return v.new_zeros(v.shape[0], self.groups).index_add(1, group_of, v).index_select(1, group_of)
+        return v.new_zeros(v.shape[0], self.num_groups).index_add(1, group_of, v).index_select(1, group_of)
 
     def extra_repr(self) -> str:
         """The type and the groups."""
-        return f"{self.in_type.rho}, groups={self.groups}"
+        return f"{self.in_type.rho}, num_groups={self.num_groups}"
 
 
 @register_layer

@@ -41,9 +41,9 @@ class _BlurPool(Layer):
         self,
         in_type: FieldType,
         kernel_size: int = 4,
+        *,
         stride: int = 2,
         padding: int | None = None,
-        *,
         padding_mode: PaddingMode = "zeros",
         allow_asymmetric: bool = False,
     ) -> None:
@@ -52,8 +52,14 @@ class _BlurPool(Layer):
         if kernel_size < 2:
             raise InputError(caller, expected="kernel_size of at least 2", got=str(kernel_size))
         margin = (kernel_size - 1) // 2 if padding is None else padding
-        options: dict[str, Any] = {"dimension": self.dimension, "padding_mode": padding_mode, "caller": caller}
-        window = Window.of(kernel_size, stride, margin, **options)
+        window = Window.of(
+            kernel_size,
+            stride=stride,
+            padding=margin,
+            padding_mode=padding_mode,
+            dimension=self.dimension,
+            caller=caller,
+        )
         if getattr(space, "lattice", "square") != "square":
             raise InputError(
                 caller,
@@ -74,7 +80,7 @@ class _BlurPool(Layer):
         self.check_input(x)
         self.output_sizes(x.shape[2:])
         kernel = self.blur.get_buffer("kernel").expand(x.shape[1], 1, *self.window.kernel_size)
-        return self.window.convolve(x, kernel, None, x.shape[1])
+        return self.window.convolve(x, kernel, groups=x.shape[1])
 
     def output_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
         """Sizes of the output; an error where the windows would not lie symmetric."""

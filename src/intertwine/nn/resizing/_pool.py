@@ -139,16 +139,16 @@ class _WindowPool(Layer):
         self,
         in_type: FieldType,
         kernel_size: int | Sequence[int],
+        *,
         stride: int | Sequence[int] | None = None,
         padding: int | Sequence[int] = 0,
-        *,
         allow_asymmetric: bool = False,
     ) -> None:
         caller, n = type(self).__name__, self.dimension
         self._require_type(in_type)
         space = require_grid(caller, in_type, dimension=n)
         step = kernel_size if stride is None else stride
-        window = Window.of(kernel_size, step, padding, dimension=n, caller=caller)
+        window = Window.of(kernel_size, stride=step, padding=padding, dimension=n, caller=caller)
         claim: Claim = pointwise_claim(space)
         if allow_asymmetric:
             claim = Approximate("sizes and strides that break the symmetry are allowed", bound=float("inf"))

@@ -406,7 +406,7 @@ def _pool(translator: Translator, node: Node, value: Value) -> tuple[list[Layer]
         raise _NoCounterpartError("a pooling with options that no layer has")
     kind = MaxPool2d if largest else AvgPool2d
     loose = module_of(node) in translator.asymmetric
-    return [kind(value.field, kernel, stride, padding, allow_asymmetric=loose)], value
+    return [kind(value.field, kernel, stride=stride, padding=padding, allow_asymmetric=loose)], value
 
 
 @_rule("adaptive_avg_pool2d")

@@ -27,6 +27,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
         "_digest",
         "_files",
         "_kept",
+        "_cost_rules",
         "_devices",
         "_torchvision",
         "_untrusted",

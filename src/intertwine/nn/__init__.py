@@ -16,6 +16,7 @@ layers.
     twins      typed networks from symmetrized plain ones
 """
 
+from .._cost_rules import cost_rules as cost_rules
 from ._export import to_plain as to_plain
 from ._layer import LAYERS as LAYERS
 from ._layer import Approximate as Approximate

@@ -12,11 +12,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
+from ..._cost_rules import batched_product_pays, linear_pays
+
 Mix = Callable[[Tensor, Tensor], Tensor]
 """M and x, ``(..., j, samples)``, to Σ_j M[i, j] x[..., j, s]."""
-
-FEW = 16
-"""Samples below which a product for each of the batch is too small to be fast."""
 
 
 def mix(matrix: Tensor, x: Tensor) -> Tensor:
@@ -27,9 +26,9 @@ def mix(matrix: Tensor, x: Tensor) -> Tensor:
 def mixing(x: Tensor) -> Mix:
     """The fastest way for inputs ``(batch, channels, *space)``."""
     samples = x.shape[2:].numel()
-    if samples == 1:
+    if linear_pays(samples):
         return _on_values
-    return mix if samples < FEW else _on_samples
+    return _on_samples if batched_product_pays(samples) else mix
 
 
 def _on_values(matrix: Tensor, x: Tensor) -> Tensor:

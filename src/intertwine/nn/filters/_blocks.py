@@ -22,6 +22,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
+from ..._cost_rules import columns_at_once, flat_table_pays, product_first_pays
 from ..._devices import on_cpu
 from ...groups import FiniteGroup, Representation
 from ...kernels import solve
@@ -30,14 +31,12 @@ from ..basis._tables import TableModule
 from ._natural import Response, natural_correlation, natural_response
 from ._spread import spread
 
-FLAT_TABLE = 1 << 20
-"""The largest number of entries of a filter that is spread by one table of 4 bytes for each."""
-
-PRODUCT_FIRST = 1 << 17
-"""The largest number of entries of a regular filter for which one product before the spreading is faster."""
-
 DENSE_TABLE = 1 << 12
-"""The largest number of entries of a dense basis that may be larger than the filter made from it."""
+"""The size up to which a dense basis may be larger than the filter made from it.
+
+Not a cost rule, although it started as one: beyond it a block is made from harmonics, and its weights are coordinates
+in another basis of the same kernels. Changing it would change what the weights in saved checkpoints mean.
+"""
 
 
 @dataclass(frozen=True)
@@ -209,7 +208,7 @@ class Block(FilterBlock):
         """Number the weights, or the products of weights and functions, and spread the numbers the slow way."""
         pairs, index = self.copies[0] * self.copies[1], table.tensors["index"]
         functions, taps = (1, 1) if self.way == "gather" else table.tensors["basis"].shape[1:]
-        if self.way == "regular" and 1 < pairs <= PRODUCT_FIRST // (len(index) * taps):
+        if self.way == "regular" and pairs > 1 and product_first_pays(pairs * len(index) * taps):
             # Each weight meets all turns of its functions at once, and the products find their places.
             basis = table.tensors["basis"].transpose(0, 1).flatten(1)
             self.register_table("basis", basis.contiguous())
@@ -221,11 +220,11 @@ class Block(FilterBlock):
             return
         if self.way == "regular":
             # A product with few columns is slow; several h1 at once, on the diagonal of a larger basis, have more.
-            self._at_once = next(r for r in (4, 3, 2, 1) if self.d1 % r == 0 and (r == 1 or r * taps <= 40))
+            self._at_once = columns_at_once(self.d1, taps)
             diagonal = [torch.block_diag(*[turned] * self._at_once) for turned in table.tensors["basis"]]
             self.register_table("basis", torch.stack(diagonal))
         index = (index[:, None] * functions + torch.arange(functions, device="cpu")).view(self.d2, -1)
-        if pairs * index.numel() <= FLAT_TABLE or pairs < 2:
+        if pairs < 2 or flat_table_pays(pairs * index.numel()):  # of one pair, both tables have the same size
             self._flat = True
             numbers = torch.arange(pairs * table.weights, device="cpu").view(*self.copies, -1)
             self.register_table("flat", spread(numbers, index).flatten().to(torch.int32))

@@ -15,13 +15,6 @@ from torch import Tensor
 
 from ..basis._tables import TableModule
 
-SMALLEST_FILTER = 50_000
-GAIN = 3.0
-"""The filter is faster below this number of entries, or if the paths save less than this factor of multiplications.
-
-Fitted to training steps of SO(3) fields of degree 0 and 1 with 8 to 32 copies, on one CPU.
-"""
-
 
 @dataclass(frozen=True)
 class Path:

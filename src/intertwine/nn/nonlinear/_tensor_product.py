@@ -12,6 +12,7 @@ from torch import Tensor
 from torch import nn as torch_nn
 
 from ..._checked import checked
+from ..._cost_rules import cost_rules_enabled, paths_pay
 from ..._devices import autocast_rounds, on_cpu, without_autocast
 from ..._kept import Kept
 from ...errors import EmptyKernelSpaceError, TypeMismatchError
@@ -23,7 +24,7 @@ from ..basis._hom import hom_basis, symmetric_square
 from ..basis._mix import Mix, mix, mixing
 from ..basis._summands import join, summands
 from ..basis._tables import TableModule
-from ._path_by_path import GAIN, SMALLEST_FILTER, Path, PathProduct
+from ._path_by_path import Path, PathProduct
 
 
 @dataclass(frozen=True)
@@ -143,7 +144,7 @@ class _Paths(TableModule):
             if p.factors is not None and len(maps[c])
         }
         entries = d2 * sum(p.left.numel() for p, _ in pairs)
-        if entries >= SMALLEST_FILTER and entries > GAIN * sum(path.cost for path in paths.values()):
+        if paths_pay(entries, sum(path.cost for path in paths.values())):
             self.paths = torch_nn.ModuleDict({name: PathProduct(path) for name, path in paths.items()})
 
     @property
@@ -295,7 +296,7 @@ class TensorProduct(Layer):
 
     def forward(self, x: Tensor) -> Tensor:
         self.check_input(x)
-        if x.ndim == 2 and self.paths.paths and not autocast_rounds(x):
+        if x.ndim == 2 and self.paths.paths and cost_rules_enabled() and not autocast_rounds(x):
             return self.paths.by_path(x, list(self.weights))
         filter, _ = self.expand() if self.training else self._cache.get(self.expand, list(self.weights))
         return _quadratic(x, self.paths.get_buffer("left"), self.paths.get_buffer("right"), filter, mixing(x))

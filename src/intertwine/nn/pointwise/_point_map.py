@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Self
 import torch
 from torch import Tensor
 
+from ..._cost_rules import irreducible_basis_pays, layout_cost
 from ..._devices import on_cpu
 from ..._kept import Kept
 from ...spaces import FieldType
@@ -21,14 +22,6 @@ from ._block_product import BlockDiagonal, DiagonalBlock
 from ._irreducible import IrreducibleRows
 
 Expanded = tuple[Tensor, Tensor | None]
-
-TURN, MOVE, START = 56, 44, 10_000_000
-"""What the irreducible basis costs, in multiplications of a dense product that take the same time.
-
-Laying out a channel as rows costs about MOVE for each sample, and TURN if its basis is changed as well. START is what
-the many small calls cost, whatever the sizes; it decides on few samples only. The three are rounded fits to training
-steps and evaluations of 64 to 512 channels and 64 to 3136 samples on one core of one noisy machine: near the switch the
-two ways differ by a tenth or less. ``benchmarks/pointwise.py --force`` measures without this rule."""
 
 
 class _Pair(NamedTuple):
@@ -65,7 +58,7 @@ class PointMap(TableModule):
     def gain(self) -> int:
         """Multiplications that are saved for each sample, after what the basis costs."""
         shape = self.shape
-        moves = sum(side.dim * (MOVE if side.is_identity else TURN) for side in (self.incoming, self.outgoing))
+        moves = sum(layout_cost(side.dim, turned=not side.is_identity) for side in (self.incoming, self.outgoing))
         return shape.rows * shape.columns - shape.work - moves
 
     def pays(self, x: Tensor) -> bool:
@@ -77,10 +70,10 @@ class PointMap(TableModule):
         if x.device.type != "cpu" or torch.is_autocast_enabled("cpu"):
             return False
         if torch.compiler.is_compiling():
-            return self.gain > 0
+            return irreducible_basis_pays(self.gain, None)
         if x.ndim == 4 and not x.is_contiguous() and x.is_contiguous(memory_format=torch.channels_last):
             return False
-        return self.gain * (x.numel() // max(x.shape[1], 1)) > START
+        return irreducible_basis_pays(self.gain, x.numel() // max(x.shape[1], 1))
 
     @on_cpu
     def _fourier(self, in_type: FieldType, out_type: FieldType) -> tuple[tuple[_Pair, ...], dict[str, Tensor]]:
@@ -160,10 +153,11 @@ class PointMap(TableModule):
 
 def point_map(in_type: FieldType, out_type: FieldType) -> PointMap | None:
     """The map in the irreducible basis; None if that is more work than the dense product for any number of samples."""
-    if in_type.dim * out_type.dim <= MOVE * (in_type.dim + out_type.dim):  # not even if no product were left
+    best = in_type.dim * out_type.dim - layout_cost(in_type.dim + out_type.dim, turned=False)
+    if not irreducible_basis_pays(best, None):  # not even if no product were left: spare the decomposition
         return None
-    found = PointMap(in_type, out_type)
-    return found if found.gain > 0 else None
+    point = PointMap(in_type, out_type)
+    return point if irreducible_basis_pays(point.gain, None) else None
 
 
 @lru_cache(maxsize=512)

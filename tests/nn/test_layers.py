@@ -148,7 +148,7 @@ class TestPools:
     @pytest.mark.parametrize("pool", [AvgPool2d, MaxPool2d])
     def test_sizes_are_exact_or_refused(self, pool):
         for k, stride, padding in ((2, 2, 0), (3, 2, 1), (3, 2, 0), (2, 1, 0)):
-            layer = pool(REGULAR, k, stride, padding)
+            layer = pool(REGULAR, k, stride=stride, padding=padding)
             for size in range(6, 10):
                 if (size + 2 * padding - k) % stride:
                     with pytest.raises(InputError, match="would not commute with D4"):

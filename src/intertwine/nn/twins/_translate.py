@@ -13,7 +13,6 @@ from torch import nn as torch_nn
 
 from ...errors import InputError, IntertwineError
 from ...groups import Representation, direct_sum
-from ...measure import ChannelGraph
 from ...spaces import FieldType, Grid2d
 from .._layer import Approximate, Exact, Layer
 from ..linear._conv2d import Conv2d
@@ -32,6 +31,8 @@ from ._orbit_types import finite
 
 if TYPE_CHECKING:
     from torch.fx import Node
+
+    from ...measure import ChannelGraph
 
 Form = Literal["map", "flat", "vector"]
 """How our layers see a tensor: as ``(batch, d, h, w)``, as a map that the program has flattened, as ``(batch, d)``."""

@@ -68,6 +68,13 @@ def test_anything_but_a_field_type_is_answered_with_how_to_make_one(make, wrong)
         make(wrong)
 
 
+def test_layers_in_a_list() -> None:
+    with pytest.raises(InputError, match=r"Sequential\(\*layers\)"):
+        nn.Sequential([nn.ReLU(FIELD)])
+    with pytest.raises(InputError, match="Plain"):
+        nn.Sequential(nn.ReLU(FIELD), torch.nn.ReLU())
+
+
 def test_convolutions_of_torch_written_with_our_class() -> None:
     with pytest.raises(InputError, match="Conv2d: expected in_type to be a FieldType; got 3"):
         nn.Conv2d(3, 8, 3)

@@ -161,5 +161,5 @@ def test_errors():
         SphereConv(SCALAR, SCALAR, 5)
     with pytest.raises(EmptyKernelSpaceError, match="A field of spin m has degrees from m on"):
         SphereConv(SCALAR, VECTOR, grid, band_limit=0)
-    with pytest.raises(InputError, match="one grid for input and output"):
+    with pytest.raises(InputError, match="the same grid for input and output"):
         SphereConv(SCALAR, SCALAR, GRIDS[0], out_grid=GRIDS[1]).correlate(torch.zeros(1, 1, *grid.shape))

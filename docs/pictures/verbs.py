@@ -46,7 +46,7 @@ def relaxed() -> list[tuple[str, Tensor]]:
     found = []
     for softness in (0.0, 0.5, 2.0):
         torch.manual_seed(6)
-        layer = tw.relaxed.SoftConv2d(1, 1, kernel_size=7, softness=softness, frequency=1.5).double()
+        layer = tw.relaxed.SoftConv2d(1, 1, 7, softness=softness, frequency=1.5).double()
         x = torch.zeros(1, 1, 16, 16, dtype=torch.float64, requires_grad=True)
         y = layer(x)
         slopes = [torch.autograd.grad(y[0, 0, i, j], x, retain_graph=True)[0][0, 0] for i, j in PLACES]

@@ -36,7 +36,7 @@ def derive_seed(*parts: int | str) -> int:
 
 
 @checked
-def seed_all(seed: int, device: torch.device | None = None) -> None:
+def seed_all(seed: int, *, device: torch.device | None = None) -> None:
     """Seed the global generators of torch, numpy and Python, and the generator of ``device`` if it has one.
 
     :func:`fit` calls this before every step. Call it yourself before building a model to get the same initial weights

@@ -89,10 +89,10 @@ class Fetch:
         cpu = torch.device("cpu")
         with preserved_generators():
             if hasattr(dataset, "__getitems__"):
-                seed_all(derive_seed(self.seed, "batch", epoch, position), cpu)
+                seed_all(derive_seed(self.seed, "batch", epoch, position), device=cpu)
                 return self.collate(dataset.__getitems__(indices))
             samples = []
             for index in indices:
-                seed_all(derive_seed(self.seed, "sample", epoch, index), cpu)
+                seed_all(derive_seed(self.seed, "sample", epoch, index), device=cpu)
                 samples.append(dataset[index])
             return self.collate(samples)

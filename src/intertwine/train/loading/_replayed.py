@@ -32,10 +32,10 @@ class ReplayedLoader:
         if set_epoch is not None:
             set_epoch(epoch)
         cpu = torch.device("cpu")
-        seed_all(derive_seed(self.seed, "order", epoch), cpu)
+        seed_all(derive_seed(self.seed, "order", epoch), device=cpu)
         iterator = iter(self.iterable)
         for position in range(len(self)):
-            seed_all(derive_seed(self.seed, "batch", epoch, position), cpu)
+            seed_all(derive_seed(self.seed, "batch", epoch, position), device=cpu)
             batch = next(iterator)
             if position >= start:
                 yield batch

@@ -175,7 +175,7 @@ class Training:
 
     def _take_step(self, epoch: int, position: int, group: Sequence[Any]) -> float:
         config, runtime = self.config, self.runtime
-        seed_all(derive_seed(config.seed, "step", self.step, runtime.rank), runtime.device)
+        seed_all(derive_seed(config.seed, "step", self.step, runtime.rank), device=runtime.device)
         self._set_rates()
         self.optimizer.zero_grad()
         shares = [self.train_loader.share(position + number, batch) for number, batch in enumerate(group)]
@@ -250,7 +250,7 @@ class Training:
         return at_end or (self.step % self.steps_per_epoch == 0 and (self.epoch + 1) % self.config.validate_every == 0)
 
     def _validate(self, loader: Loader) -> None:
-        seed_all(derive_seed(self.config.seed, "validation", self.step), self.runtime.device)
+        seed_all(derive_seed(self.config.seed, "validation", self.step), device=self.runtime.device)
         self.runtime.share(self.model.buffers())
         training = [module for module in self.model.modules() if module.training]
         window = Window()

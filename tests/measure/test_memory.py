@@ -96,16 +96,16 @@ def test_measures_of_single_images(name):
     small = net(8 if name == "layer_errors" else 3)
     wanted = MEASURES[name](net())
     with pytest.warns(RuntimeWarning, match=r"\d+ images do not fit into memory at once; continuing with \d"):
-        found = MEASURES[name](small)
-    torch.testing.assert_close(found, wanted, atol=1e-12, rtol=0)
-    assert len(found.flatten()) == len(wanted.flatten()), "every image once"
+        result = MEASURES[name](small)
+    torch.testing.assert_close(result, wanted, atol=1e-12, rtol=0)
+    assert len(result.flatten()) == len(wanted.flatten()), "every image once"
     assert small[6].largest > 1
 
 
 @pytest.mark.parametrize("error", ERRORS)
 def test_what_counts_as_memory(error):
-    found = quietly(lambda: invariance_error(net(5, error=error), X).values)
-    torch.testing.assert_close(found, invariance_error(net(), X).values, atol=1e-12, rtol=0)
+    measured = quietly(lambda: invariance_error(net(5, error=error), X).values)
+    torch.testing.assert_close(measured, invariance_error(net(), X).values, atol=1e-12, rtol=0)
 
 
 def test_other_errors_are_not_memory():
@@ -125,9 +125,9 @@ def test_later_batches_begin_with_the_size_that_fitted():
         return x
 
     fit = Fitting("here")
-    found = quietly(lambda: [fit(run, part) for part in X.split(7)])
+    measured = quietly(lambda: [fit(run, part) for part in X.split(7)])
     assert tried == [7, 3, 3, 1, 3, 2]
-    assert torch.equal(torch.cat([piece for pieces in found for piece in pieces]), X)
+    assert torch.equal(torch.cat([piece for pieces in measured for piece in pieces]), X)
 
 
 BOUNDED = {
@@ -150,10 +150,10 @@ def test_statistics_of_batches_are_those_of_whole_batches(name):
     """Halves have other means than the whole; the result must not show that the whole never was in memory."""
     x = X + torch.arange(12).double()[:, None, None, None]  # so that halves differ a lot
     wanted = BOUNDED[name](net, x)
-    found = quietly(lambda: BOUNDED[name](partial(net, 2), x))
-    assert list(found) == list(wanted)
+    measured = quietly(lambda: BOUNDED[name](partial(net, 2), x))
+    assert list(measured) == list(wanted)
     for key, value in wanted.items():
-        torch.testing.assert_close(found[key], value, atol=1e-11, rtol=1e-11)
+        torch.testing.assert_close(measured[key], value, atol=1e-11, rtol=1e-11)
     if name in ("batch norms", "repair"):  # halves taken for whole batches would have been noticed
         halves = {"batch norms": lambda: reset_batch_norms(net(norm=True), x, batch_size=2)}.get(
             name, lambda: repair(net(seed=2), [net(), net(seed=1)], x, batch_size=2)
@@ -171,8 +171,8 @@ def test_batch_norms_agree_with_those_of_torch():
     with torch.no_grad():
         for part in X.split(4):
             twin(part)
-    found = reset_batch_norms(model, X, batch_size=4)
-    for (name, value), wanted in zip(full_state(found).items(), full_state(twin).values(), strict=True):
+    reset = reset_batch_norms(model, X, batch_size=4)
+    for (name, value), wanted in zip(full_state(reset).items(), full_state(twin).values(), strict=True):
         torch.testing.assert_close(value, wanted, atol=1e-12, rtol=1e-12, msg=name)
 
 
@@ -181,10 +181,10 @@ def _scarce(most: int, after: int):
     whole = _match.lockstep
 
     def lockstep(graph, states, x, wanted):
-        for number, found in enumerate(whole(graph, states, x, wanted)):
+        for number, result in enumerate(whole(graph, states, x, wanted)):
             if len(x) > most and number == after:
                 raise torch.OutOfMemoryError("CUDA out of memory")
-            yield found
+            yield result
 
     return lockstep
 
@@ -196,9 +196,9 @@ def test_matching(monkeypatch, after):
     states = [full_state(model), full_state(net(seed=1))]
     wanted = correlate(graph, states, X.split(5))
     monkeypatch.setattr(_match, "lockstep", _scarce(2, after))
-    found = quietly(lambda: correlate(graph, states, X.split(5)))
+    measured = quietly(lambda: correlate(graph, states, X.split(5)))
     for name, tables in wanted.items():
-        for a, b in zip(tables[0], found[name][0], strict=True):
+        for a, b in zip(tables[0], measured[name][0], strict=True):
             torch.testing.assert_close(b, a, atol=1e-12, rtol=0)
     with pytest.warns(RuntimeWarning, match=r"match: \d+ images do not fit"):
         match(model, X, "hflip", graph=graph)
@@ -229,9 +229,9 @@ def test_one_image_that_does_not_fit(name):
 
 def test_a_whole_audit():
     wanted = audit(net(norm=True), (X, LABELS), "hflip")
-    found = quietly(lambda: audit(net(5, norm=True), (X, LABELS), "hflip"))
+    measured = quietly(lambda: audit(net(5, norm=True), (X, LABELS), "hflip"))
     kept = [r for r in wanted.readings if r.kind != "Door"]
-    for a, b in zip(kept, [r for r in found.readings if r.kind != "Door"], strict=True):
+    for a, b in zip(kept, [r for r in measured.readings if r.kind != "Door"], strict=True):
         assert (a.metric, a.layer, a.n) == (b.metric, b.layer, b.n)
         assert b.value == pytest.approx(a.value, abs=1e-9)
     with pytest.raises(SizeLimitError, match="audit: expected memory for one image"):
@@ -262,14 +262,14 @@ def test_a_process_that_may_not_have_more():
             norms = reset_batch_norms(model, x, batch_size=512)
             return [invariance_error(model, x, batch_size=size).values, matching.correlations[1]["0"].sort().values,
                     norms[1].running_mean, norms[1].running_var]
-        wanted = all_of_it(16)
+        expected = all_of_it(16)
         used = int(next(line for line in open("/proc/self/status") if line.startswith("VmSize")).split()[1]) * 1024
         resource.setrlimit(resource.RLIMIT_AS, (used + 200_000_000,) * 2)
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")
-            found = all_of_it(512)
+            halved = all_of_it(512)
         assert len({str(w.message).split(":")[0] for w in told}) == 3, told
-        for a, b in zip(wanted, found):
+        for a, b in zip(expected, halved):
             torch.testing.assert_close(a, b, atol=1e-5, rtol=1e-4)
         print("halved", len(told))
     """

@@ -93,9 +93,9 @@ class TestOneObject:
 
     def test_audit(self, net):
         x = images(size=7)
-        found = audit(net, x, [D4, "hflip"])
-        assert found.symmetries == ("Grid2d(D4)", "hflip")
-        assert found.reading("invariance_error", "Grid2d(D4)").value == invariance_error(net, x, "D4").mean
+        result = audit(net, x, [D4, "hflip"])
+        assert result.symmetries == ("Grid2d(D4)", "hflip")
+        assert result.reading("invariance_error", "Grid2d(D4)").value == invariance_error(net, x, "D4").mean
 
     def test_mirrors(self):
         x = images(size=6)
@@ -172,8 +172,8 @@ class TestOutputs:
             equivariance_error(speed, x, wind)
 
     def test_audit_with_an_output(self):
-        found = audit(Net(slope), images(size=7), D4, output="irrep1")
-        assert found.reading("equivariance_error").value < 1e-12
+        result = audit(Net(slope), images(size=7), D4, output="irrep1")
+        assert result.reading("equivariance_error").value < 1e-12
         assert audit(Net(slope), images(size=7), D4).reading("equivariance_error").value > 0.5
         vector = audit(Net(center_of_mass), images(size=7), "C4", output="irrep1")
         assert vector.reading("equivariance_error").value < 1e-12
@@ -207,8 +207,8 @@ class TestInputs:
         derivative = Net(lambda x: x.roll(-1, -1) - x.roll(1, -1))
         line = Grid1d("D1")
         assert equivariance_error(derivative, x, line, output=line.field(3 * line.action)).mean < 1e-12
-        found = audit(nn.Sequential(pooled, nn.Flatten()), x, line)
-        assert found.reading("invariance_error").value < 1e-12
+        result = audit(nn.Sequential(pooled, nn.Flatten()), x, line)
+        assert result.reading("invariance_error").value < 1e-12
         with pytest.raises(InputError, match="3 axes"):
             invariance_error(pooled, images(), Grid1d("D1"))
 
@@ -323,9 +323,9 @@ class TestResampled:
             for cut in (match, symmetrize):
                 with pytest.raises(InputError, match=message):
                     cut(net, images(), group)
-        found = audit(net, images(), "C8")
-        assert not [r for r in found.readings if r.metric == "matched_correlation"]
-        assert found.reading("invariance_error").floor is not None
+        result = audit(net, images(), "C8")
+        assert not [r for r in result.readings if r.metric == "matched_correlation"]
+        assert result.reading("invariance_error").floor is not None
 
 
 @pytest.mark.parametrize("name", ["D4", "C8", "SO(2)"])

@@ -38,12 +38,12 @@ def test_every_kind_of_tensor_comes_back(tmp_path: Path) -> None:
     }
     folder = CheckpointFolder(tmp_path, keep=1)
     folder.save(checkpoint(1, **tensors))
-    found = folder.latest()
-    assert found is not None
-    assert set(found.tensors["model"]) == set(tensors)
+    result = folder.latest()
+    assert result is not None
+    assert set(result.tensors["model"]) == set(tensors)
     for name, tensor in tensors.items():
-        assert torch.equal(found.tensors["model"][name], tensor), name
-        assert found.tensors["model"][name].dtype == tensor.dtype
+        assert torch.equal(result.tensors["model"][name], tensor), name
+        assert result.tensors["model"][name].dtype == tensor.dtype
 
 
 def test_the_last_ones_are_kept(tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_weights_are_read_by_step(tmp_path: Path, finished: Path) -> None:
     assert set(load_weights(finished)) == set(tiny.network().state_dict())
     assert not torch.equal(load_weights(finished)["0.weight"], load_weights(finished, ema=True)["0.weight"])
     assert not torch.equal(load_weights(finished)["0.weight"], load_weights(finished, step=10)["0.weight"])
-    with pytest.raises(StorageError, match=r"whole checkpoint of step 3; .* steps: 10, 12"):
+    with pytest.raises(StorageError, match=r"intact checkpoint of step 3; .* steps: 10, 12"):
         load_weights(finished, step=3)
     with pytest.raises(InputError, match="no checkpoint"):
         load_weights(tmp_path)
@@ -161,6 +161,6 @@ def test_reading_weights_changes_nothing(tmp_path: Path, finished: Path) -> None
     cut(folder / "checkpoints" / "step-00000012" / "model.safetensors")
     before = sorted(path.name for path in folder.rglob("*"))
     with pytest.warns(CheckpointWarning):
-        found = load_weights(folder)
-    assert torch.equal(found["0.weight"], load_weights(finished, step=10)["0.weight"])
+        weights = load_weights(folder)
+    assert torch.equal(weights["0.weight"], load_weights(finished, step=10)["0.weight"])
     assert sorted(path.name for path in folder.rglob("*")) == before

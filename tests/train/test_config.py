@@ -72,13 +72,13 @@ def test_it_is_frozen() -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({}, "epochs or max_steps: one of them must be given"),
+        ({}, "epochs or max_steps: one of them is required"),
         ({"epochs": 0}, "epochs: input should be greater than or equal to 1"),
         ({"epochs": 1, "learning_rate": 3}, "learning_rate: no such field"),
         ({"epochs": 1, "optimizer": "lion"}, "optimizer: input should be 'sgd', 'adam' or 'adamw'"),
         ({"epochs": 1, "lr": float("nan")}, "lr: input should be a finite number"),
         ({"epochs": 1, "schedule": "step"}, "milestones: the schedule step needs at least one"),
-        ({"epochs": 1, "milestones": (0.5, 0.2)}, "milestones: must rise, and lie between 0 and 1"),
+        ({"epochs": 1, "milestones": (0.5, 0.2)}, "milestones: must increase, and lie between 0 and 1"),
         ({"epochs": 1, "nesterov": True, "momentum": 0}, "nesterov: needs momentum > 0"),
         ({"epochs": 1, "lr": -1, "keep": 0}, "lr: input should be greater than 0; keep: "),
     ],

@@ -370,7 +370,7 @@ def test_a_used_folder_is_refused_without_resume(tmp_path: Path) -> None:
         ({"model": nn.ReLU()}, "a model with weights to train"),
         ({"devices": 2}, "2 processes, as TrainConfig.devices says"),
         ({"precision": "16-mixed"}, "an accelerator for the precision 16-mixed"),
-        ({"about": {"x": torch.zeros(1)}}, "plain JSON values"),
+        ({"about": {"x": torch.zeros(1)}}, "tensors or JSON values"),
     ],
 )
 def test_wrong_arguments_are_named(tmp_path: Path, arguments: dict[str, Any], message: str) -> None:
@@ -459,7 +459,7 @@ def test_importing_the_room_is_light() -> None:
 
 
 def test_metrics_need_something_to_be_computed_on(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="batches to compute the metrics on; got metrics x and no val_loader"):
+    with pytest.raises(InputError, match="a val_loader to compute the metrics on; got metrics x and no val_loader"):
         fit(linear(), squared, [1], small(), folder=tmp_path, metrics={"x": lambda model, batch: 0.0})
 
 
@@ -512,7 +512,7 @@ class TestWhatRan:
         self.run(tmp_path, loader)
         assert capsys.readouterr().err == ""
         self.run(tmp_path, loader)
-        assert capsys.readouterr().err == f"fit: {tmp_path} is finished, step 4: nothing was trained\n"
+        assert capsys.readouterr().err == f"fit: {tmp_path} is already finished at step 4\n"
 
     @pytest.mark.parametrize("kind", ["ours", "torch", "dataset", "list"])
     def test_other_data_are_noticed(self, tmp_path: Path, kind: str) -> None:

@@ -122,8 +122,8 @@ def wait_for_a_save(checkpoints: Path, draw: random.Random) -> None:
             return
 
 
-def differences(found: dict[str, object], expected: dict[str, object]) -> list[str]:
-    return [key for key in sorted({*found, *expected}) if found.get(key) != expected.get(key)]
+def differences(result: dict[str, object], expected: dict[str, object]) -> list[str]:
+    return [key for key in sorted({*result, *expected}) if result.get(key) != expected.get(key)]
 
 
 def check_chains(
@@ -164,5 +164,5 @@ def test_the_comparison_notices_a_difference(
 ) -> None:
     server.start(tmp_path, "seed=1")
     assert server.wait() == 0
-    found = differences(outcome(tmp_path), reference[0])
-    assert {"model.safetensors", "optimizer.safetensors", "ema.safetensors", "rows"} <= set(found)
+    difference = differences(outcome(tmp_path), reference[0])
+    assert {"model.safetensors", "optimizer.safetensors", "ema.safetensors", "rows"} <= set(difference)

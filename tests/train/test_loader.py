@@ -58,11 +58,11 @@ def test_workers_change_nothing(kind: str, workers: int) -> None:
 def test_the_randomness_of_a_sample_depends_on_seed_epoch_and_index_only(kind: str) -> None:
     def by_index(batch: int, shuffle: bool, epoch: int = 0, seed: int = 3) -> dict[int, list[float]]:
         loader = deterministic_loader(DATASETS[kind], batch, seed=seed, shuffle=shuffle)
-        found: dict[int, list[float]] = {}
+        result: dict[int, list[float]] = {}
         for indices, *numbers in loader.batches(epoch):
             for position, index in enumerate(indices.tolist()):
-                found[index] = [number for values in numbers for number in values[position].flatten().tolist()]
-        return found
+                result[index] = [number for values in numbers for number in values[position].flatten().tolist()]
+        return result
 
     assert by_index(4, True) == by_index(3, False)
     assert len(set(map(tuple, by_index(4, True).values()))) == 11

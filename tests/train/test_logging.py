@@ -38,7 +38,7 @@ def test_a_line_cut_off_by_a_kill_is_left_out(tmp_path: Path) -> None:
 
 def test_a_log_shorter_than_the_checkpoint_says_is_reported(tmp_path: Path) -> None:
     log = MetricsLog(tmp_path)
-    with pytest.warns(CheckpointWarning, match="10 bytes of rows before the checkpoint are gone"):
+    with pytest.warns(CheckpointWarning, match="10 bytes of rows before the checkpoint are lost"):
         log.open(10)
     log.close()
 

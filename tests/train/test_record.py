@@ -64,8 +64,8 @@ def test_a_record_that_is_not_there_is_an_error(tmp_path: Path) -> None:
 
 def test_the_commit_is_that_of_this_package_or_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     module._commit.cache_clear()
-    found = module._commit()
-    assert found is None or len(found.removesuffix("-dirty")) == 40
+    commit = module._commit()
+    assert commit is None or len(commit.removesuffix("-dirty")) == 40
 
     def no_git(*args: object, **options: object) -> None:
         raise FileNotFoundError

@@ -91,13 +91,13 @@ def outcome(folder: str | Path) -> dict[str, Any]:
     folder = Path(folder)
     newest = max((folder / "checkpoints").glob("step-*"))
     state = json.loads((newest / "state.json").read_bytes())
-    found: dict[str, Any] = {file.name: file.read_bytes() for file in newest.glob("*.safetensors")}
-    found["step"], found["state"] = newest.name, state["state"]
+    result: dict[str, Any] = {file.name: file.read_bytes() for file in newest.glob("*.safetensors")}
+    result["step"], result["state"] = newest.name, state["state"]
     for clock in ("seconds", "log_length"):  # the length depends on how many digits the seconds have
-        del found["state"][clock]
+        del result["state"][clock]
     rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_bytes().splitlines()]
-    found["rows"] = [{key: value for key, value in row.items() if key not in WALL_CLOCK} for row in rows]
-    return found
+    result["rows"] = [{key: value for key, value in row.items() if key not in WALL_CLOCK} for row in rows]
+    return result
 
 
 def _parse(words: list[str]) -> tuple[str, dict[str, Any]]:

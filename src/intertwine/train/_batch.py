@@ -1,4 +1,4 @@
-"""Batches are nested tuples, lists and dictionaries of tensors; these functions look inside."""
+"""Functions of batches, which are nested tuples, lists and dictionaries of tensors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 def map_tensors(batch: Any, function: Callable[[Tensor], Tensor]) -> Any:
-    """The same nested structure with ``function`` applied to every tensor; everything else is passed through."""
+    """Apply ``function`` to every tensor of a nested structure; everything else is passed through."""
     if isinstance(batch, Tensor):
         return function(batch)
     if isinstance(batch, Mapping):
@@ -32,5 +32,5 @@ def named_tensors(batch: Any, name: str = "") -> Iterator[tuple[str, Tensor]]:
 
 
 def batch_size(batch: Any) -> int:
-    """Length of the first tensor that has one, 1 if there is none."""
+    """The length of the first tensor that has one; 1 if there is none."""
     return next((len(tensor) for _, tensor in named_tensors(batch) if tensor.dim()), 1)

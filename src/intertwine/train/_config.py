@@ -13,7 +13,7 @@ from ._content import content_hash
 from ._validated import ValidatedModel
 
 CONFIG_VERSION = 1
-"""Raise it whenever the same fields mean another computation than before; the hash of every configuration changes."""
+"""Increment it when the same fields start to mean another computation; this changes the hash of every configuration."""
 
 WHERE_AND_HOW_OFTEN = frozenset(
     {
@@ -32,30 +32,30 @@ WHERE_AND_HOW_OFTEN = frozenset(
 )
 """Fields that say where a run computes and what it writes, not what it computes (up to rounding on other devices).
 
-They are left out of the hash, and may change between the parts of an interrupted run.
+They are not part of the hash, and may change between the parts of an interrupted run.
 """
 
 
 class TrainConfig(ValidatedModel):
-    """Everything :func:`fit` needs to know besides the model, the loss and the data.
+    """All settings of :func:`fit` except the model, the loss and the data.
 
-    A step uses ``accumulate`` batches and updates the weights once. The learning rate of step t = 0, 1, ... of T is
+    A step uses ``accumulate`` batches and updates the weights once. The learning rate in step t = 0, 1, ... of T is
 
         lr · min(1, (t + 1) / warmup_steps) · f((t − warmup_steps) / (T − warmup_steps))
 
     with f(s) = 1 for ``constant``; f = r + (1 − r)(1 + cos πs)/2 for ``cosine`` and r + (1 − r)(1 − s) for ``linear``,
-    r = ``final_lr``; and ``gamma`` to the number of ``milestones`` passed for ``step``, milestones being fractions of
-    the whole run.
+    r = ``final_lr``; and ``gamma`` to the power of the number of ``milestones`` passed for ``step``, where milestones
+    are fractions of the run.
 
     Args:
         epochs: passes over the data; the run ends at ``epochs`` or ``max_steps``, whichever comes first.
-        max_steps: steps in total.
-        batch_size: samples in a batch, all processes together; the loader is checked against it.
-        accumulate: batches whose gradients are averaged for one step.
-        workers: processes that load data, for those who build the loader from the configuration.
+        max_steps: the maximum number of steps.
+        batch_size: samples per batch over all processes; the loader must agree with it.
+        accumulate: batches per step; their gradients are averaged.
+        workers: processes that load data, if you build the loader from the configuration.
         optimizer: ``sgd``, ``adam`` or ``adamw``.
         lr: learning rate.
-        weight_decay: decay of weights, as in torch.
+        weight_decay: weight decay, as in torch.
         momentum: for ``sgd``.
         nesterov: for ``sgd``.
         beta1: for ``adam`` and ``adamw``.
@@ -65,24 +65,24 @@ class TrainConfig(ValidatedModel):
         warmup_steps: steps of linear warm-up.
         final_lr: where ``cosine`` and ``linear`` end, as a fraction of ``lr``.
         milestones: when ``step`` lowers the rate, as fractions of the run.
-        gamma: by how much ``step`` lowers it each time.
-        clip_norm: the norm that the gradient is clipped to, if any.
-        ema: decay of the moving average of the weights, if one is wanted; validation then uses it.
+        gamma: the factor by which ``step`` lowers the rate.
+        clip_norm: the maximum norm of the gradient, if any.
+        ema: the decay of the moving average of the weights; None for no average. Validation uses the average.
         compile: True for ``torch.compile``, or the name of its backend.
         precision: ``32`` leaves weights as they are, ``64`` makes weights and batches float64; ``bf16-mixed``,
             ``16-mixed``.
-        device: ``cpu``, ``cuda``, ``mps``, or ``auto`` for CUDA where there is some.
-        devices: number of processes, for a check; ``auto`` takes as many as torchrun started.
-        runtime: ``plain`` torch, ``fabric`` for Lightning Fabric, ``auto`` for Fabric only where it is needed.
-        strategy: ``ddp``, ``ddp_find_unused`` for networks that do not use all weights in a step, or ``auto``.
-        timeout: seconds after which a silent process counts as lost.
-        seed: determines all randomness.
-        deterministic: insist on deterministic algorithms.
+        device: ``cpu``, ``cuda``, ``mps``, or ``auto`` for CUDA if available.
+        devices: the expected number of processes; ``auto`` accepts as many as torchrun started.
+        runtime: ``plain`` torch, ``fabric`` for Lightning Fabric, ``auto`` for Fabric only if it is needed.
+        strategy: ``ddp``, ``ddp_find_unused`` for networks that do not use all weights in every step, or ``auto``.
+        timeout: seconds after which an unresponsive process counts as lost.
+        seed: the seed of all randomness.
+        deterministic: require deterministic algorithms.
         checkpoint_every: steps between checkpoints; None for one at the end only.
-        keep: how many checkpoints are kept.
+        keep: the number of checkpoints to keep.
         log_every: steps between lines in ``metrics.jsonl``.
         validate_every: epochs between validations; there is always one at the end.
-        tensorboard: write TensorBoard files too.
+        tensorboard: also write TensorBoard files.
 
     >>> config = TrainConfig(epochs=3, optimizer="sgd", lr=0.1, schedule="cosine")
     >>> TrainConfig.from_yaml(config.to_yaml()) == config
@@ -138,18 +138,18 @@ class TrainConfig(ValidatedModel):
     @model_validator(mode="after")
     def _fields_agree(self) -> TrainConfig:
         if self.epochs is None and self.max_steps is None:
-            raise ValueError("epochs or max_steps: one of them must be given")
+            raise ValueError("epochs or max_steps: one of them is required")
         if self.nesterov and not self.momentum:
             raise ValueError("nesterov: needs momentum > 0")
         if self.schedule == "step" and not self.milestones:
             raise ValueError("milestones: the schedule step needs at least one")
         if list(self.milestones) != sorted(self.milestones) or not all(0 < m < 1 for m in self.milestones):
-            raise ValueError("milestones: must rise, and lie between 0 and 1")
+            raise ValueError("milestones: must increase, and lie between 0 and 1")
         return self
 
     @property
     def hash(self) -> str:
-        """SHA-256 of the fields that decide what is computed: 64 hexadecimal digits, the same everywhere.
+        """SHA-256 of the fields that determine what is computed: 64 hexadecimal digits, the same on every machine.
 
         >>> a, b = TrainConfig(epochs=1), TrainConfig(epochs=1, workers=2)
         >>> a.hash == b.hash, a.hash == TrainConfig(epochs=2).hash
@@ -158,20 +158,20 @@ class TrainConfig(ValidatedModel):
         return content_hash({"version": CONFIG_VERSION, **self.what()})
 
     def what(self) -> dict[str, Any]:
-        """The fields that decide what is computed, as plain JSON values."""
+        """The fields that determine what is computed, as JSON values."""
         return {name: value for name, value in self.to_dict().items() if name not in WHERE_AND_HOW_OFTEN}
 
     def to_dict(self) -> dict[str, Any]:
-        """All fields as plain JSON values."""
+        """All fields as JSON values."""
         return self.model_dump(mode="json")
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> TrainConfig:
-        """The configuration with these fields, checked."""
+        """Make a configuration from its fields, which are validated."""
         return cls(**fields)
 
     def changed(self, **fields: Any) -> TrainConfig:
-        """This configuration with some fields changed, checked again.
+        """A copy of this configuration with some fields changed and validated.
 
         >>> TrainConfig(epochs=1).changed(lr=0.5).lr
         0.5
@@ -212,4 +212,4 @@ def _mapping(value: object) -> dict[str, Any]:
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
         return value
     got = f"a {type(value).__name__}"
-    raise InputError("TrainConfig", expected="a mapping of field names to values", got=got, fix="Write `lr: 0.1`.")
+    raise InputError("TrainConfig", expected="a mapping of field names to values, such as `lr: 0.1`", got=got)

@@ -1,4 +1,4 @@
-"""Values as JSON: compared, hashed, flattened."""
+"""Hash, normalize and flatten JSON values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..errors import InputError
 
 @checked
 def content_hash(value: object) -> str:
-    """SHA-256 of a JSON value, whatever the order of its keys: 64 hexadecimal digits.
+    """SHA-256 of a JSON value, independent of the order of its keys: 64 hexadecimal digits.
 
     >>> content_hash({"a": 1, "b": 2}) == content_hash({"b": 2, "a": 1})
     True
@@ -26,20 +26,20 @@ def content_hash(value: object) -> str:
 
 
 def plain(value: Any) -> Any:
-    """The value as it comes back from a JSON file."""
+    """The value after a round trip through JSON."""
     try:
         return json.loads(json.dumps(value))
     except (TypeError, ValueError) as error:
         raise InputError(
             "fit",
-            expected="extra state of modules, and `about`, made of tensors or plain JSON values",
+            expected="`about`, and the extra state of modules, as tensors or JSON values",
             got=str(error),
-            fix="Nothing is pickled. Turn it into numbers, strings, lists and dictionaries.",
+            fix="Checkpoints are not pickled. Convert it to numbers, strings, lists and dictionaries.",
         ) from None
 
 
 def flat(name: str, value: Any) -> dict[str, Any]:
-    """Nested dictionaries as one, with dotted names.
+    """Flatten nested dictionaries into one with dotted names.
 
     >>> flat("about", {"model": {"width": 3}})
     {'about.model.width': 3}

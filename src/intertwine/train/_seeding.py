@@ -1,8 +1,8 @@
-"""Seeds as pure functions of what they are for.
+"""Seeds as pure functions of their purpose.
 
-Nothing here carries a random state from one step to the next: the generators are reseeded for every training step,
-every epoch's order and every sample, from the run's seed and the name of the thing. A resumed run therefore needs no
-saved random state, and another number of loader workers or processes changes no sample.
+No random state is carried from one step to the next: the generators are reseeded for every training step, the order of
+every epoch and every sample, from the seed of the run and the name of the purpose. So a resumed run needs no saved
+random state, and the number of loader workers or processes does not change any sample.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from .._checked import checked
 
 
 def derive_seed(*parts: int | str) -> int:
-    """A 63-bit seed from a run's seed and the name of what it is for.
+    """A 63-bit seed derived from the seed of a run and the name of its purpose.
 
-    The same parts give the same seed on every platform; different parts give unrelated ones.
+    The same parts give the same seed on every platform; different parts give unrelated seeds.
 
     Args:
         parts: integers and strings, as in ``derive_seed(seed, "order", epoch)``.
@@ -36,15 +36,15 @@ def derive_seed(*parts: int | str) -> int:
 
 
 @checked
-def seed_all(seed: int, device: torch.device | None = None) -> None:
-    """Seed the global generators of torch, numpy and Python, and that of ``device`` if it has one.
+def seed_all(seed: int, *, device: torch.device | None = None) -> None:
+    """Seed the global generators of torch, numpy and Python, and the generator of ``device`` if it has one.
 
-    :func:`fit` calls this before every step. Call it yourself before building a model, so that its first weights are
-    the same each time.
+    :func:`fit` calls this before every step. Call it yourself before building a model to get the same initial weights
+    every time.
 
     Args:
         seed: any integer from 0 to 2⁶³ − 1.
-        device: an accelerator whose generator is seeded too; None seeds every one that torch knows of.
+        device: an accelerator whose generator is seeded too; None seeds all that torch knows of.
 
     >>> seed_all(0); a = torch.rand(3)
     >>> seed_all(0); torch.equal(a, torch.rand(3))
@@ -54,7 +54,7 @@ def seed_all(seed: int, device: torch.device | None = None) -> None:
 
     if device is None:
         torch.manual_seed(seed)
-    else:  # torch.manual_seed would ask every backend; that is slow enough to be seen in a training step
+    else:  # torch.manual_seed goes through every backend, which is slow enough to matter in every training step
         torch.default_generator.manual_seed(seed)
         if device.type == "cuda":
             torch.cuda.manual_seed_all(seed)
@@ -66,7 +66,7 @@ def seed_all(seed: int, device: torch.device | None = None) -> None:
 
 @contextmanager
 def preserved_generators() -> Iterator[None]:
-    """Put the global generators of torch (CPU), numpy and Python back as they were."""
+    """Restore the global generators of torch (CPU), numpy and Python after the block."""
     import numpy as np
 
     states = torch.get_rng_state(), random.getstate(), np.random.get_state()
@@ -79,9 +79,9 @@ def preserved_generators() -> Iterator[None]:
 
 
 @contextmanager
-def deterministic_algorithms(wanted: bool) -> Iterator[None]:
-    """Within the block, torch takes deterministic algorithms, or raises an error for an operation that has none."""
-    if not wanted:
+def deterministic_algorithms(enabled: bool) -> Iterator[None]:
+    """Within the block, torch uses deterministic algorithms, or raises an error for an operation without one."""
+    if not enabled:
         yield
         return
     if torch.cuda.is_available():

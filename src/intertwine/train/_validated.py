@@ -1,4 +1,4 @@
-"""Pydantic models whose complaints are errors of this package."""
+"""Pydantic models whose validation errors are errors of this package."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from ..errors import InputError
 
 
 class ValidatedModel(BaseModel):
-    """Fields that don't fit are named in one :class:`InputError`."""
+    """A pydantic model that reports all invalid fields in one :class:`InputError`."""
 
-    if not TYPE_CHECKING:  # type checkers keep the signature that the fields give
+    if not TYPE_CHECKING:  # type checkers see the signature that pydantic derives from the fields
 
         def __init__(self, **data: Any) -> None:
             try:
@@ -22,7 +22,7 @@ class ValidatedModel(BaseModel):
 
 
 def _named(caller: str, error: ValidationError) -> InputError:
-    problems, given = [], []
+    problems, inputs = [], []
     for item in error.errors(include_url=False):
         name = ".".join(str(part) for part in item["loc"] if part != "constrained-str")
         message = item["msg"].removeprefix("Value error, ")
@@ -30,5 +30,5 @@ def _named(caller: str, error: ValidationError) -> InputError:
             message = "no such field"
         problems.append(f"{name}: {message[0].lower()}{message[1:]}" if name else message)
         if name:
-            given.append(repr(item["input"]))
-    return InputError(caller, expected="; ".join(problems), got=", ".join(given) or "fields that do not fit together")
+            inputs.append(repr(item["input"]))
+    return InputError(caller, expected="; ".join(problems), got=", ".join(inputs) or "fields that do not fit together")

@@ -44,10 +44,10 @@ def invertible(n, seed):
 @pytest.mark.parametrize("n", [1, 2, 5])
 def test_lemma_2_2(n):
     m, p, scales = scaled_permutation(n, n)
-    found = relu_commutes(m, m)
-    assert found
-    assert torch.equal(found.permutation, p)
-    torch.testing.assert_close(found.scales, scales)
+    verdict = relu_commutes(m, m)
+    assert verdict
+    assert torch.equal(verdict.permutation, p)
+    torch.testing.assert_close(verdict.scales, scales)
     x = torch.randn(1000, n, dtype=torch.float64)
     torch.testing.assert_close(torch.relu(x @ m.T), torch.relu(x) @ m.T)
     others = [(m, 2 * m), (-m, -m)]
@@ -56,9 +56,9 @@ def test_lemma_2_2(n):
         bent[0] += 0.1
         others += [(bent, bent), (invertible(n, 3), invertible(n, 3))]
     for a, b in others:
-        found = relu_commutes(a, b)
-        assert not found
-        assert (torch.relu(a @ found.witness) - b @ torch.relu(found.witness)).abs().max() > 1e-9
+        verdict = relu_commutes(a, b)
+        assert not verdict
+        assert (torch.relu(a @ verdict.witness) - b @ torch.relu(verdict.witness)).abs().max() > 1e-9
     with pytest.raises(InputError, match="a singular one"):
         relu_commutes(torch.zeros(2, 2), torch.zeros(2, 2))
 
@@ -69,8 +69,8 @@ def test_representations_that_commute_with_relu_are_permutations_in_disguise():
     turn = torch.eye(3, dtype=torch.float64)[[2, 0, 1]]
     powers = torch.stack([torch.linalg.matrix_power(turn, k) for k in range(3)])
     rho = powers * c[None, :, None] / c[None, None, :]
-    found, scales = to_permutations(rho)
-    torch.testing.assert_close(found, powers)
+    result, scales = to_permutations(rho)
+    torch.testing.assert_close(result, powers)
     torch.testing.assert_close(scales / scales[0], c / c[0])
     for a in range(3):
         for b in range(3):
@@ -94,9 +94,9 @@ def test_proposition_2_3_in_both_directions():
         torch.testing.assert_close(f(rho0 @ x), rho2 @ f(x))
     torch.testing.assert_close(hidden_action(w1, rho0), m)
     wrong = rho2 + 0.01 * torch.eye(n)
-    found = two_layer_equivariance(w1, w2, rho0, wrong)
-    assert not found
-    assert (f(rho0 @ found.witness) - wrong @ f(found.witness)).abs().max() > 1e-9
+    verdict = two_layer_equivariance(w1, w2, rho0, wrong)
+    assert not verdict
+    assert (f(rho0 @ verdict.witness) - wrong @ f(verdict.witness)).abs().max() > 1e-9
 
 
 def test_proposition_b_1():
@@ -108,12 +108,12 @@ def test_proposition_b_1():
     for order, holds in (([1, 2, 0, 4, 3], True), ([0, 1, 2, 3, 4], True), ([3, 1, 2, 0, 4], False)):
         p = torch.eye(n, dtype=torch.float64)[order]
         rho0 = torch.linalg.inv(rows) @ p @ rows
-        found = scalar_invariance(w1, signs * sizes, rho0)
-        assert bool(found) == holds
-        x = torch.randn(200, n, dtype=torch.float64) if holds else found.witness[None]
+        verdict = scalar_invariance(w1, signs * sizes, rho0)
+        assert bool(verdict) == holds
+        x = torch.randn(200, n, dtype=torch.float64) if holds else verdict.witness[None]
         difference = (torch.relu(x @ rho0.T @ w1.T) - torch.relu(x @ w1.T)) @ (signs * sizes)
         assert (difference.abs().max() < 1e-10) == holds
-    with pytest.raises(InputError, match="not zero"):
+    with pytest.raises(InputError, match="nonzero weights"):
         scalar_invariance(w1, torch.zeros(n), torch.eye(n))
 
 
@@ -144,9 +144,9 @@ def test_proposition_d_1(w1, w2):
 def test_networks_that_are_not_swap_invariant():
     for w1, w2 in (([[1.0, 2.0], [2.0, 1.0]], [1.0, -1.0]), ([[1.0, 0.0], [0.0, 2.0]], [1.0, 1.0])):
         w1, w2 = torch.tensor(w1, dtype=torch.float64), torch.tensor(w2, dtype=torch.float64)
-        found = swap_invariant(w1, w2)
-        assert not found
-        x = found.witness
+        verdict = swap_invariant(w1, w2)
+        assert not verdict
+        x = verdict.witness
         assert (torch.relu(w1 @ x) @ w2 - torch.relu(w1 @ SWAP @ x) @ w2).abs() > 1e-6
         with pytest.raises(InputError, match="invariant to the swap"):
             layerwise_swap_net(w1, w2)
@@ -171,9 +171,9 @@ def test_lemma_e_1():
     nothing = torch.zeros(3, dtype=torch.float64)
     assert affine_relu_witness(m, m, nothing, nothing)
     for a, b in ((torch.tensor([0.1, 0.0, 0.0]), nothing), (nothing, torch.tensor([0.0, -0.2, 0.0]))):
-        found = affine_relu_witness(m, m, a, b)
-        assert not found
-        x = found.witness
+        verdict = affine_relu_witness(m, m, a, b)
+        assert not verdict
+        x = verdict.witness
         assert (torch.relu(m @ x + a.double()) - m @ torch.relu(x) - b.double()).abs().max() > 1e-9
     assert not affine_relu_witness(m, 2 * m, nothing, nothing)
 
@@ -203,7 +203,7 @@ def test_lemma_d_3(group):
     """Against all permutations of the values, tried one by one."""
     action = actions(group, [[], [1]])
     n = action.shape[1]
-    generator, found = torch.Generator().manual_seed(0), set()
+    generator, result = torch.Generator().manual_seed(0), set()
     bijection = torch.randperm(n, generator=generator)
     pushed = pushed_action(bijection, action)
     for g in range(group.order):
@@ -220,7 +220,7 @@ def test_lemma_d_3(group):
             for g in range(group.order)
         ]
         assert bool(pushed) == all(possible)
-        found.add(bool(pushed))
+        result.add(bool(pushed))
         if pushed:
             assert torch.equal(pushed.action[:, place], place[action])
             for a in range(group.order):
@@ -231,10 +231,10 @@ def test_lemma_d_3(group):
             g, x, y = pushed.witness
             assert f[x] == f[y]
             assert f[action[g, x]] != f[action[g, y]]
-    assert found == {True, False}
+    assert result == {True, False}
     with pytest.raises(InputError, match="a permutation of"):
         pushed_action(torch.zeros(3), torch.zeros(2, 3, dtype=torch.long))
-    with pytest.raises(InputError, match="a product that is none of them"):
+    with pytest.raises(InputError, match="a product that is not in the table"):
         pushed_action(torch.zeros(3), torch.tensor([[0, 1, 2], [1, 2, 0]]))
 
 
@@ -272,7 +272,7 @@ def test_proposition_d_4():
     assert torch.equal(action1, action0)
     wrong = whole.clone()
     wrong[0] = (wrong[0] + 1) % action2.shape[1]
-    with pytest.raises(InputError, match="equivariant as a whole; got another value at point"):
+    with pytest.raises(InputError, match="composition is equivariant; got another value at point"):
         layerwise_quotient(torch.arange(n), wrong, action0, action2)
 
 

@@ -37,17 +37,17 @@ def net() -> Net:
 
 
 def test_all_steps(net):
-    found = audit(net, (X, LABELS), ["c4", "hflip"])
-    metrics = {reading.metric for reading in found.readings}
+    result = audit(net, (X, LABELS), ["c4", "hflip"])
+    metrics = {reading.metric for reading in result.readings}
     assert {"invariance_error", "agreement", "accuracy", "transformed_accuracy", "lie_derivative"} <= metrics
-    assert found.reading("invariance_error", "c4").value == invariance_error(net, X, "c4").mean
+    assert result.reading("invariance_error", "c4").value == invariance_error(net, X, "c4").mean
     hits = (net(X).argmax(1) == LABELS).double().mean()
-    assert found.reading("accuracy").value == pytest.approx(float(hits))
-    layers = {reading.layer for reading in found.readings if reading.layer}
+    assert result.reading("accuracy").value == pytest.approx(float(hits))
+    layers = {reading.layer for reading in result.readings if reading.layer}
     assert {"conv", "act", "mean", "head"} <= layers
-    assert found.images == 12
+    assert result.images == 12
     with pytest.raises(InputError, match="a metric that was measured"):
-        found.reading("barrier_of_sound")
+        result.reading("barrier_of_sound")
 
 
 def test_without_labels_there_are_no_accuracies(net):
@@ -57,20 +57,20 @@ def test_without_labels_there_are_no_accuracies(net):
 
 
 def test_images_as_outputs():
-    found = audit(nn.Conv2d(3, 2, 3, padding=1), X, "d4")
-    metrics = {reading.metric for reading in found.readings}
+    result = audit(nn.Conv2d(3, 2, 3, padding=1), X, "d4")
+    metrics = {reading.metric for reading in result.readings}
     assert "equivariance_error" in metrics
     assert not metrics & {"invariance_error", "agreement", "accuracy", "shift_consistency"}
 
 
 def test_print_shows_a_table_and_repr_is_short(net):
-    found = audit(net, (X, LABELS), ["c4", "hflip"], name="net", data_name="noise")
-    assert repr(found) == f"Audit(net on noise: 12 images, c4, hflip, {len(found.readings)} readings)"
-    lines = str(found).splitlines()
+    result = audit(net, (X, LABELS), ["c4", "hflip"], name="net", data_name="noise")
+    assert repr(result) == f"Audit(net on noise: 12 images, c4, hflip, {len(result.readings)} readings)"
+    lines = str(result).splitlines()
     assert lines[0] == "net on noise: 12 images"
     assert lines[1].split() == ["measure", "of", "value", "95", "%", "interval", "floor", "n", "better"]
     assert max(len(line) for line in lines) <= 140
-    error = found.reading("invariance_error", "hflip")
+    error = result.reading("invariance_error", "hflip")
     (row,) = (line for line in lines if line.startswith("invariance error") and " hflip " in line)
     assert float(row.split()[3]) == pytest.approx(error.value, rel=0.01)
 
@@ -109,24 +109,24 @@ class TestBudget:
     def test_fewer_images_then_fewer_steps(self, net, monkeypatch):
         clock = iter(range(100_000))
         monkeypatch.setattr("time.monotonic", lambda: next(clock) * 1.0)
-        found = audit(net, (X, LABELS), "hflip", budget=6.0)  # one second a call of the clock: 12 images a second
-        assert found.images < 12
-        assert found.left_out
-        assert found.reading("invariance_error").n == found.images, "the most telling step is always done"
+        result = audit(net, (X, LABELS), "hflip", budget=6.0)  # one second a call of the clock: 12 images a second
+        assert result.images < 12
+        assert result.left_out
+        assert result.reading("invariance_error").n == result.images, "the most telling step is always done"
 
     def test_enough_time(self, net):
-        found = audit(net, (X, LABELS), "hflip", budget=600.0)
-        assert found.images == 12
-        assert found.left_out == []
+        result = audit(net, (X, LABELS), "hflip", budget=600.0)
+        assert result.images == 12
+        assert result.left_out == []
 
 
 class TestGates:
     def test_both_directions(self, net):
-        found = audit(net, (X, LABELS), "hflip")
-        error, share = found.reading("invariance_error").value, found.reading("agreement").value
-        judged = found.judge([Gate("invariance_error", error), Gate("invariance_error", error / 2)])
+        result = audit(net, (X, LABELS), "hflip")
+        error, share = result.reading("invariance_error").value, result.reading("agreement").value
+        judged = result.judge([Gate("invariance_error", error), Gate("invariance_error", error / 2)])
         assert [kept for _, _, kept in judged] == [True, False]
-        judged = found.judge([Gate("agreement", share), Gate("agreement", share + 0.1)])
+        judged = result.judge([Gate("agreement", share), Gate("agreement", share + 0.1)])
         assert [kept for _, _, kept in judged] == [True, False]
 
     def test_names(self):
@@ -142,16 +142,16 @@ class TestGates:
 
 class TestFiles:
     def test_written_and_read(self, net, tmp_path):
-        found = audit(net, (X, LABELS), "hflip", name="net", data_name="noise")
-        found.save(tmp_path, gates=[Gate("invariance_error", 0.0), Gate("agreement", 0.0)])
+        result = audit(net, (X, LABELS), "hflip", name="net", data_name="noise")
+        result.save(tmp_path, gates=[Gate("invariance_error", 0.0), Gate("agreement", 0.0)])
         content = read_audit(tmp_path)
         assert content["schema"] == 1
-        assert len(content["readings"]) == len(found.readings)
+        assert len(content["readings"]) == len(result.readings)
         assert [gate["kept"] for gate in content["gates"]] == [False, True]
         with open(tmp_path / "audit.csv", newline="") as file:
             rows = list(csv.DictReader(file))
-        assert len(rows) == len(found.readings)
-        assert float(rows[0]["value"]) == found.readings[0].value
+        assert len(rows) == len(result.readings)
+        assert float(rows[0]["value"]) == result.readings[0].value
         suite = ElementTree.parse(tmp_path / "audit.xml").getroot()
         assert (suite.get("tests"), suite.get("failures")) == ("2", "1")
         assert sum(case.find("failure") is not None for case in suite) == 1
@@ -188,6 +188,6 @@ def test_bad_input(net):
 
 def test_batch_norms_count_their_batches_in_a_number():
     """A buffer without axes is part of the digest of the weights."""
-    found = audit(nn.Sequential(nn.BatchNorm2d(3), nn.Flatten(), nn.Linear(243, 2)), X, "hflip")
-    assert found.weights
-    assert found.reading("invariance_error").n == 12
+    result = audit(nn.Sequential(nn.BatchNorm2d(3), nn.Flatten(), nn.Linear(243, 2)), X, "hflip")
+    assert result.weights
+    assert result.reading("invariance_error").n == 12

@@ -132,9 +132,9 @@ class TestExported:
 
     def test_the_same_network(self, exported):
         model, path = exported
-        found = load_network(str(path)).model.eval()
-        torch.testing.assert_close(found(X), model(X))
-        assert found(X.repeat(4, 1, 1, 1)).shape == (8, 5)
+        loaded = load_network(str(path)).model.eval()
+        torch.testing.assert_close(loaded(X), model(X))
+        assert loaded(X.repeat(4, 1, 1, 1)).shape == (8, 5)
         with pytest.raises(InputError, match="has its own weights"):
             load_network(str(path), weights=path)
 

@@ -28,24 +28,24 @@ def exported(tmp_path_factory):
 
 def test_the_same_answers(exported):
     model, path = exported
-    found = load_network(str(path)).model
-    torch.testing.assert_close(found(X), model(X), rtol=1e-5, atol=1e-6)
-    torch.testing.assert_close(found(X[:1]), model(X[:1]), rtol=1e-5, atol=1e-6)
-    assert invariance_error(found, X).mean == pytest.approx(invariance_error(model, X).mean, rel=1e-4)
+    loaded = load_network(str(path)).model
+    torch.testing.assert_close(loaded(X), model(X), rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(loaded(X[:1]), model(X[:1]), rtol=1e-5, atol=1e-6)
+    assert invariance_error(loaded, X).mean == pytest.approx(invariance_error(model, X).mean, rel=1e-4)
 
 
 def test_layers(exported):
     model, path = exported
     expected = {layer.kind: layer for layer in layer_errors(model, X, "hflip").layers}
-    found = {layer.kind: layer for layer in layer_errors(load_network(str(path)).model, X, "hflip").layers}
+    errors = {layer.kind: layer for layer in layer_errors(load_network(str(path)).model, X, "hflip").layers}
     for kind, name in (("Conv2d", "Conv"), ("ReLU", "Relu"), ("MaxPool2d", "MaxPool")):
-        assert found[name].equivariance.mean == pytest.approx(expected[kind].equivariance.mean, rel=1e-4)
+        assert errors[name].equivariance.mean == pytest.approx(expected[kind].equivariance.mean, rel=1e-4)
 
 
 def test_audit(exported):
-    found = audit(load_network(str(exported[1])).model, X, "hflip")
-    assert found.reading("invariance_error").n == 4
-    assert any("central difference" in note.text for note in found.notes), "no derivatives, and it says so"
+    result = audit(load_network(str(exported[1])).model, X, "hflip")
+    assert result.reading("invariance_error").n == 4
+    assert any("central difference" in note.text for note in result.notes), "no derivatives, and it says so"
 
 
 def test_bad_input(exported, tmp_path):

@@ -54,8 +54,8 @@ def test_the_best_involution_on_larger_graphs():
         for i, j in itertools.combinations(range(40), 2):
             graph.add_edge(i, j, weight=float(2 * s[i, j] - s[i, i] - s[j, j]))
         value = float(s.trace()) + sum(graph[i][j]["weight"] for i, j in networkx.max_weight_matching(graph))
-        found = best_involution(s)
-        assert float(s[torch.arange(40), found].sum()) == pytest.approx(value, abs=1e-9)
+        matching = best_involution(s)
+        assert float(s[torch.arange(40), matching].sum()) == pytest.approx(value, abs=1e-9)
         lengths = cycle_lengths(best_permutation(s))
         broken += bool(((lengths % 2 == 1) & (lengths > 1)).any())
     assert broken, "some of these must be hard"
@@ -120,9 +120,9 @@ def test_a_planted_representation_is_found(group, orbits):
     for g in range(1, group.order):
         scores[g] = 0.2 * torch.rand(n, n, generator=noise, dtype=torch.float64)
         scores[g][torch.arange(n), truth[g]] = 1.0
-    found = best_representation(group, scores)
+    matching = best_representation(group, scores)
     for g in range(group.order):
-        assert torch.equal(found[g], truth[g]), g
+        assert torch.equal(matching[g], truth[g]), g
 
 
 @pytest.mark.parametrize("group", [Cyclic(2), Cyclic(3), Cyclic(4), Cyclic(6), Dihedral(3), Dihedral(4)])
@@ -184,8 +184,8 @@ def test_the_best_orbits_against_all_actions(group, n, share):
         table = torch.rand(group.order, n, n, dtype=torch.float64, generator=generator)
         table[0] = 0
         values = torch.gather(table.expand(len(images), -1, -1, -1), 3, images[..., None]).sum((1, 2, 3))
-        found = best_orbits(group, {g: table[g].numpy() for g in range(1, group.order)})
-        own = sum(float(table[g][torch.arange(n), torch.from_numpy(found[g])].sum()) for g in range(1, group.order))
+        result = best_orbits(group, {g: table[g].numpy() for g in range(1, group.order)})
+        own = sum(float(table[g][torch.arange(n), torch.from_numpy(result[g])].sum()) for g in range(1, group.order))
         assert own <= float(values.max()) + 1e-9
         reached.append(own / float(values.max()))
     assert sum(reached) / len(reached) >= share - 1e-12
@@ -206,7 +206,7 @@ def test_one_pass_gives_the_correlations_of_all_data():
     x = torch.randn(23, 3, 9, 9)
     states = [full_state(a), full_state(b)]
     with torch.no_grad():
-        found = correlate(graph, states, x.split(5))
+        correlations = correlate(graph, states, x.split(5))
         exact = [{n: v.double() if v.is_floating_point() else v for n, v in s.items()} for s in states]
         sites = {s[0].node: (name, s[0]) for name, s in chosen_sites(graph).items()}
         for node, values in lockstep(graph, exact, x.double(), set(sites)):
@@ -216,7 +216,7 @@ def test_one_pass_gives_the_correlations_of_all_data():
             rows = torch.cat([samples(v, site).reshape(site.size, -1) for v in values])
             n = site.size
             wanted = torch.corrcoef(rows)[:n, n:].nan_to_num(0)
-            k, dead, other = found[name][0]
+            k, dead, other = correlations[name][0]
             assert torch.equal(dead, rows[:n].var(1) == 0)
             live = ~dead[:, None] & ~other[None]
             torch.testing.assert_close(k[live], wanted[live], atol=2e-5, rtol=0)
@@ -266,14 +266,14 @@ def test_a_permuted_copy_is_recognized(make, method):
     truth = random_permutations(graph, seed=3)
     other = permute(model, truth, graph=graph)
     x = torch.randn(40, *((3, 9, 9) if isinstance(model, nets.Residual) else (3, 8, 8)))
-    _, found = match_networks(model, other, x, method=method, graph=graph)
-    back = permute(other, found, graph=graph)
+    _, permutations = match_networks(model, other, x, method=method, graph=graph)
+    back = permute(other, permutations, graph=graph)
     if method == "weight":  # coordinate descent may stop early on several layers; the first layers decide the rest
-        agree = sum(int((truth[n][p] == torch.arange(len(p))).sum()) for n, p in found.items())
-        assert agree / sum(len(p) for p in found.values()) > 0.5
+        agree = sum(int((truth[n][p] == torch.arange(len(p))).sum()) for n, p in permutations.items())
+        assert agree / sum(len(p) for p in permutations.values()) > 0.5
         return
     graph2, dead = graph, 0
-    for name, p in found.items():
+    for name, p in permutations.items():
         hit = truth[name][p] == torch.arange(len(p))
         dead += int((~hit).sum())
     assert dead <= 2, "only channels that are dead on these data may be mistaken"
@@ -285,8 +285,8 @@ def test_one_hidden_layer_is_matched_by_weights_in_one_step():
     model = nn.Sequential(nn.Linear(6, 30), nn.ReLU(), nn.Linear(30, 4))
     graph = channel_graph(model, (6,))
     truth = random_permutations(graph, seed=1)
-    _, found = match_networks(model, permute(model, truth, graph=graph), None, method="weight", input_shape=(6,))
-    assert torch.equal(truth["0"][found["0"]], torch.arange(30))
+    _, permutations = match_networks(model, permute(model, truth, graph=graph), None, method="weight", input_shape=(6,))
+    assert torch.equal(truth["0"][permutations["0"]], torch.arange(30))
 
 
 def symmetric_vgg(symmetry, fields=3, seed=0):
@@ -315,13 +315,13 @@ def test_the_symmetry_of_an_equivariant_network_is_found(name):
     x = torch.randn(60, 3, 8, 8)
     x = torch.cat([symmetry.apply(g, x) for g in range(symmetry.order)])  # so that an orbit is dead as a whole
     torch.testing.assert_close(model(symmetry.apply(1, x)), model(x), atol=1e-5, rtol=1e-4)
-    found = match(model, x, symmetry, graph=graph)
+    matching = match(model, x, symmetry, graph=graph)
     for g in range(1, symmetry.order):
         for group in graph.groups:
-            live = ~found.dead[group.name]
-            assert torch.equal(found.permutations[g][group.name][live], truth[g][group.name][live])
-            assert found.correlations[g][group.name][live].min() > 0.999
-    assert set(found.order_histogram(1)["0"]) <= {1, len(truth) if name != "d4" else 4}
+            live = ~matching.dead[group.name]
+            assert torch.equal(matching.permutations[g][group.name][live], truth[g][group.name][live])
+            assert matching.correlations[g][group.name][live].min() > 0.999
+    assert set(matching.order_histogram(1)["0"]) <= {1, len(truth) if name != "d4" else 4}
 
 
 def test_other_methods_and_bad_input():
@@ -353,6 +353,6 @@ def test_a_channel_may_live_while_its_partner_is_dead():
     ramp = torch.tensor([0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 0.0])
     x = (1 + 0.2 * torch.rand(30, 1, 8, 1)) * ramp
     for constrained in (True, False):
-        found = match(model, x, "hflip", constrained=constrained)
-        assert found.dead["0"].tolist() == [True, False, False, True, False]
-        assert found.permutations[1]["0"].tolist() == [2, 4, 0, 3, 1]
+        matching = match(model, x, "hflip", constrained=constrained)
+        assert matching.dead["0"].tolist() == [True, False, False, True, False]
+        assert matching.permutations[1]["0"].tolist() == [2, 4, 0, 3, 1]

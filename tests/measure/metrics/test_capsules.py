@@ -53,8 +53,8 @@ class TestCorrelation:
 
     def test_noise_is_at_chance(self):
         factor = factors(600, 15)
-        found = capsule_correlation(noise(600, 15), factor)
-        assert 0.05 < found < 0.3, "one frame in fifteen is compared with itself, and ties take the smallest vote"
+        correlation = capsule_correlation(noise(600, 15), factor)
+        assert 0.05 < correlation < 0.3, "one frame in fifteen is compared with itself, and ties take the smallest vote"
         assert abs(capsule_correlation(noise(600, 15), factor, variant="circular")) < 0.3
         alone = capsule_correlation(noise(600, 15), factor, variant="disjoint", shared=lambda a, b: a == b)
         assert abs(alone) < 0.12, "without that frame nothing is left"

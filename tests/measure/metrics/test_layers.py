@@ -100,12 +100,12 @@ def test_tokens_are_taken_as_a_grid():
             front = torch.zeros_like(tokens[:, :1])
             return self.norm(torch.cat([front, tokens], 1)).mean(1)
 
-    found = {layer.name: layer for layer in layer_errors(Tokens().double(), X, "d4").layers}
-    assert found["embed"].equivariance.mean < 1e-12
-    assert found["norm"].equivariance.mean < 1e-12
-    assert found["norm"].invariance.mean > 0.01
-    assert found["mean"].equivariance is None
-    assert found["mean"].invariance.mean < 1e-12
+    errors = {layer.name: layer for layer in layer_errors(Tokens().double(), X, "d4").layers}
+    assert errors["embed"].equivariance.mean < 1e-12
+    assert errors["norm"].equivariance.mean < 1e-12
+    assert errors["norm"].invariance.mean > 0.01
+    assert errors["mean"].equivariance is None
+    assert errors["mean"].invariance.mean < 1e-12
 
 
 def test_what_cannot_be_compared_is_named():
@@ -118,10 +118,10 @@ def test_what_cannot_be_compared_is_named():
             self.flat(x)
             return x.mean((2, 3))
 
-    found = layer_errors(Mixed(), X)
-    assert [name for name, _ in found.skipped] == ["flat"]
-    assert "no batch of" in found.skipped[0][1]
-    assert [layer.name for layer in found.layers] == ["mean"]
+    errors = layer_errors(Mixed(), X)
+    assert [name for name, _ in errors.skipped] == ["flat"]
+    assert "no batch of" in errors.skipped[0][1]
+    assert [layer.name for layer in errors.layers] == ["mean"]
 
 
 def test_turns_want_square_images():
@@ -143,11 +143,11 @@ def test_an_exported_program_has_the_layers_of_its_network(tmp_path):
     x = torch.rand(6, 3, 8, 8)
     batch = torch.export.Dim("batch", min=1, max=64)
     torch.export.save(torch.export.export(model, (x,), dynamic_shapes=({0: batch},)), tmp_path / "net.pt2")
-    found = layer_errors(load_exported(tmp_path / "net.pt2"), x, "c4")
+    errors = layer_errors(load_exported(tmp_path / "net.pt2"), x, "c4")
     wanted = layer_errors(model, x, "c4")
-    assert [f.name for f in found.layers] == [f"program.{w.name}" for w in wanted.layers]
-    assert "program.0.add" in [f.name for f in found.layers]
-    for f, w in zip(found.layers, wanted.layers, strict=True):
+    assert [f.name for f in errors.layers] == [f"program.{w.name}" for w in wanted.layers]
+    assert "program.0.add" in [f.name for f in errors.layers]
+    for f, w in zip(errors.layers, wanted.layers, strict=True):
         assert (f.kind, f.shape) == (w.kind, w.shape)
         torch.testing.assert_close(f.invariance.values, w.invariance.values, atol=1e-6, rtol=1e-5)
 
@@ -166,5 +166,5 @@ def test_maps_that_rearrange_colors_leave_feature_maps_where_they_are():
         tw.groups.Cyclic(2), [lambda x: x, lambda x: torch.einsum("ij,njhw->nihw", weights.to(x), x)], name="odd"
     )
     assert layer_errors(model, x, odd).layers[0].equivariance is None, "no motion of the plane"
-    found = tw.measure.audit(model, (x, torch.arange(5) % 4), group)
-    assert found.reading("symmetrized_invariance_error").value < 1e-5
+    result = tw.measure.audit(model, (x, torch.arange(5) % 4), group)
+    assert result.reading("symmetrized_invariance_error").value < 1e-5

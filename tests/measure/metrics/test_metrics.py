@@ -101,7 +101,7 @@ class TestCalibration:
 class TestInvarianceError:
     def test_against_a_loop(self):
         net = broken()
-        found = invariance_error(net, X, "c4", batch_size=4)
+        estimate = invariance_error(net, X, "c4", batch_size=4)
         expected = []
         for x in X:
             a = net(x[None])[0]
@@ -110,10 +110,10 @@ class TestInvarianceError:
                 b = net(x[None].rot90(k, (2, 3)))[0]
                 errors.append((a - b).norm() / (0.5 * a.norm() + 0.5 * b.norm()))
             expected.append(torch.stack(errors).mean())
-        torch.testing.assert_close(found.values, torch.stack(expected).detach(), rtol=1e-12, atol=0)
-        assert found.n == 6
-        assert found.floor is None
-        assert 0 < found.mean < 2
+        torch.testing.assert_close(estimate.values, torch.stack(expected).detach(), rtol=1e-12, atol=0)
+        assert estimate.n == 6
+        assert estimate.floor is None
+        assert 0 < estimate.mean < 2
 
     def test_zero_over_zero(self):
         zero = torch.zeros(2, 3)
@@ -176,8 +176,8 @@ class TestInvarianceError:
                 return x.flatten(1)
 
         with pytest.warns(RuntimeWarning, match="do not fit into memory"):
-            found = invariance_error(Small(), X)
-        torch.testing.assert_close(found.values, invariance_error(nn.Flatten(), X).values)
+            estimate = invariance_error(Small(), X)
+        torch.testing.assert_close(estimate.values, invariance_error(nn.Flatten(), X).values)
 
 
 class TestLoss:
@@ -237,11 +237,11 @@ class TestLieDerivative:
     @pytest.mark.parametrize("flow", ["translation_x", "translation_y", "rotation", "scale", "shear_x", "hue"])
     def test_against_differences(self, flow):
         net = broken()
-        found = lie_derivative(net, X, flow)
+        estimate = lie_derivative(net, X, flow)
         step = 1e-6
         forth, back = flow_step(flow, step)(X), flow_step(flow, -step)(X)
         slope = (net(forth).softmax(1) - net(back).softmax(1)) / (2 * step)
-        torch.testing.assert_close(found.values, slope.abs().mean(1).detach(), rtol=1e-3, atol=1e-6)
+        torch.testing.assert_close(estimate.values, slope.abs().mean(1).detach(), rtol=1e-3, atol=1e-6)
 
     def test_images_move_back(self):
         """The identity commutes with every motion; squaring does too; a fixed pattern does not."""
@@ -285,10 +285,10 @@ class TestLieDerivative:
                 return nn.functional.grid_sample(x, grid, align_corners=False).flatten(1)
 
         with pytest.warns(RuntimeWarning, match="central difference"):
-            found = lie_derivative(Sampler(), X, "rotation", output="scores")
+            estimate = lie_derivative(Sampler(), X, "rotation", output="scores")
         with warnings.catch_warnings(action="ignore"):
             exact = lie_derivative(nn.Flatten(), X, "rotation", output="scores")
-        torch.testing.assert_close(found.values, exact.values, rtol=1e-6, atol=1e-8)
+        torch.testing.assert_close(estimate.values, exact.values, rtol=1e-6, atol=1e-8)
 
     def test_bad_input(self):
         with pytest.raises(InputError, match="translation_x"):

@@ -45,8 +45,8 @@ def test_a_network_merged_with_a_permuted_copy_of_itself(norm):
     assert accuracy(other, test) == 1.0
     score = lambda m: accuracy(m, test)  # noqa: E731
     assert barrier(model, other, score).absolute > 0.05, "unmatched, the average is another network"
-    _, found = match_networks(model, other, test[0], graph=graph)
-    back = permute(other, found, graph=graph)
+    _, permutations = match_networks(model, other, test[0], graph=graph)
+    back = permute(other, permutations, graph=graph)
     matched = barrier(model, back, score)
     assert (matched.first, matched.second, matched.merged) == (1.0, 1.0, 1.0)
     assert matched.relative == 0.0
@@ -75,14 +75,14 @@ def test_batch_norms_measured_anew():
         if isinstance(m, nn.BatchNorm2d):
             m.running_mean.fill_(7), m.running_var.fill_(9)
     x = torch.randn(60, 3, 8, 8)
-    found = reset_batch_norms(model, x, batch_size=20)
-    assert not any(m.training for m in found.modules())
+    reset = reset_batch_norms(model, x, batch_size=20)
+    assert not any(m.training for m in reset.modules())
     assert model[1].running_mean[0] == 7, "the network itself is left alone"
     y = model[0](x)
-    torch.testing.assert_close(found[1].running_mean, y.mean((0, 2, 3)), atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(reset[1].running_mean, y.mean((0, 2, 3)), atol=1e-5, rtol=1e-4)
     wanted = torch.stack([part.var((0, 2, 3)) for part in y.split(20)]).mean(0)
-    torch.testing.assert_close(found[1].running_var, wanted, atol=1e-5, rtol=1e-4)
-    assert found[1].momentum == 0.1
+    torch.testing.assert_close(reset[1].running_var, wanted, atol=1e-5, rtol=1e-4)
+    assert reset[1].momentum == 0.1
     plain = nets.vgg()
     assert torch.equal(reset_batch_norms(plain, x)[0].weight, plain[0].weight)
 
@@ -95,12 +95,12 @@ def test_repair_gives_the_statistics_of_the_ends():
     assert names == ["0", "3"]
     fixed = repair(middle, [a, b], x, batch_size=100)
     goal = [channel_statistics(m, x, names, batch_size=100) for m in (a, b)]
-    found = channel_statistics(fixed, x, names, batch_size=100)
+    statistics = channel_statistics(fixed, x, names, batch_size=100)
     before = channel_statistics(middle, x, names, batch_size=100)
     for name in names:
         for k in (0, 1):
             mean = (goal[0][name][k] + goal[1][name][k]) / 2
-            torch.testing.assert_close(found[name][k], mean, atol=2e-3, rtol=2e-3)
+            torch.testing.assert_close(statistics[name][k], mean, atol=2e-3, rtol=2e-3)
         assert not torch.allclose(before[name][1], mean, atol=2e-3, rtol=2e-3)
     assert [type(m) for m in fixed] == [type(m) for m in middle]
     ratios = variance_collapse(middle, [a, b], x)
@@ -154,10 +154,10 @@ def test_an_equivariant_network_has_no_barrier(name):
     symmetry = parse_symmetry(name)
     model, _, _ = symmetric_vgg(symmetry)
     test = labeled(model)
-    found = gcnn_barrier(model, test[0], symmetry, test)
-    assert found.untouched.absolute == pytest.approx(0, abs=0.011)
-    assert found.repaired.absolute == pytest.approx(0, abs=0.02)
-    assert found.reset is None
+    barriers = gcnn_barrier(model, test[0], symmetry, test)
+    assert barriers.untouched.absolute == pytest.approx(0, abs=0.011)
+    assert barriers.repaired.absolute == pytest.approx(0, abs=0.02)
+    assert barriers.reset is None
     matching = match(model, torch.cat([symmetry.apply(g, test[0]) for g in range(symmetry.order)]), symmetry)
     residuals = kernel_residuals(model, matching)
     assert max(residuals.values()) < 1e-4
@@ -168,10 +168,10 @@ def test_an_equivariant_network_has_no_barrier(name):
 def test_a_network_without_symmetry_has_one():
     model = nets.vgg(norm=True).eval()
     test = labeled(model)
-    found = gcnn_barrier(model, test[0], "hflip", test)
-    assert found.untouched.absolute > 0.05
-    assert found.reset is not None
-    assert found.plain.first == 1.0
-    residuals = kernel_residuals(model, found.matching)
+    barriers = gcnn_barrier(model, test[0], "hflip", test)
+    assert barriers.untouched.absolute > 0.05
+    assert barriers.reset is not None
+    assert barriers.plain.first == 1.0
+    residuals = kernel_residuals(model, barriers.matching)
     assert set(residuals) == {"0.weight", "4.weight", "9.weight"}
     assert min(residuals.values()) > 0.1

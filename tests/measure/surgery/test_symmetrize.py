@@ -65,23 +65,23 @@ def test_exactly_equivariant_in_float32(symmetry, name):
     symmetry = parse_symmetry(symmetry)
     model = make().eval()
     x = torch.randn(40, *shape)
-    found = symmetrize(model, x, symmetry)
-    assert not found.strides
-    before, after = error(model, symmetry, x), error(found.model, symmetry, x)
+    symmetrized = symmetrize(model, x, symmetry)
+    assert not symmetrized.strides
+    before, after = error(model, symmetry, x), error(symmetrized.model, symmetry, x)
     assert before > 1e-3
     assert after <= 1e-5
-    assert torch.isfinite(found.model(x)).all()
+    assert torch.isfinite(symmetrized.model(x)).all()
     total = sum(p.numel() for p in model.parameters())
-    assert total / symmetry.order <= found.free_parameters < total
+    assert total / symmetry.order <= symmetrized.free_parameters < total
 
 
 def test_it_is_the_orthogonal_projection():
     """Projecting twice changes nothing, and the difference is orthogonal to the result."""
     symmetry, model, shape = parse_symmetry("c4"), nets.vgg().double(), (3, 8, 8)
-    found = match(model, torch.randn(40, *shape, dtype=torch.float64), symmetry)
+    matching = match(model, torch.randn(40, *shape, dtype=torch.float64), symmetry)
     before = full_state(model)
-    once = averaged_state(found.graph, before, symmetry, found.permutations, shape)
-    twice = averaged_state(found.graph, once, symmetry, found.permutations, shape)
+    once = averaged_state(matching.graph, before, symmetry, matching.permutations, shape)
+    twice = averaged_state(matching.graph, once, symmetry, matching.permutations, shape)
     inner = 0.0
     for name, value in once.items():
         torch.testing.assert_close(twice[name], value, atol=1e-14, rtol=0)
@@ -93,11 +93,11 @@ def test_a_symmetric_network_is_its_own_nearest():
     symmetry = parse_symmetry("hflip")
     model, graph, _ = symmetric_vgg(symmetry)
     x = torch.randn(60, 3, 8, 8)
-    found = symmetrize(model, torch.cat([x, x.flip(3)]), symmetry, repair=False)
-    live = {n: v for n, v in found.distance.items() if n == "0.weight"}
+    symmetrized = symmetrize(model, torch.cat([x, x.flip(3)]), symmetry, repair=False)
+    live = {n: v for n, v in symmetrized.distance.items() if n == "0.weight"}
     assert max(live.values()) < 1e-5
-    torch.testing.assert_close(found.model(x), model(x), atol=1e-5, rtol=1e-4)
-    assert found.fields["0"].get(2, 0) >= 2
+    torch.testing.assert_close(symmetrized.model(x), model(x), atol=1e-5, rtol=1e-4)
+    assert symmetrized.fields["0"].get(2, 0) >= 2
     assert graph.groups[0].name == "0"
 
 
@@ -105,10 +105,10 @@ def test_even_sizes_and_strides():
     symmetry, shape = parse_symmetry("hflip"), (3, 8, 8)
     model = nets.Residual(option_a=False).eval()
     x = torch.randn(40, *shape)
-    found = symmetrize(model, x, symmetry)
-    assert {a.layer for a in found.strides.artifacts} == {"b1", "down"}
-    assert found.strides.better in ((7, 7), (9, 9))
-    assert error(found.model, symmetry, x) > 1e-4
+    symmetrized = symmetrize(model, x, symmetry)
+    assert {a.layer for a in symmetrized.strides.artifacts} == {"b1", "down"}
+    assert symmetrized.strides.better in ((7, 7), (9, 9))
+    assert error(symmetrized.model, symmetry, x) > 1e-4
     for name in ("hflip", "d4"):
         exact = symmetrize(model, x, name, stencils=True)
         assert error(exact.model, parse_symmetry(name), x) <= 1e-5
@@ -133,10 +133,10 @@ def test_stencils_change_nothing_where_strides_fit():
 def test_stored_by_its_free_numbers_it_trains_and_stays_equivariant(name):
     symmetry, model = parse_symmetry(name), nets.vgg(8)
     x, y = torch.randn(40, 3, 8, 8), torch.randint(5, (40,))
-    found = symmetrize(model, x, symmetry)
-    twin = tie(found.model, found.matching)
-    assert sum(p.numel() for p in twin.parameters()) == found.free_parameters
-    torch.testing.assert_close(twin(x), found.model(x), atol=1e-6, rtol=1e-5)
+    symmetrized = symmetrize(model, x, symmetry)
+    twin = tie(symmetrized.model, symmetrized.matching)
+    assert sum(p.numel() for p in twin.parameters()) == symmetrized.free_parameters
+    torch.testing.assert_close(twin(x), symmetrized.model(x), atol=1e-6, rtol=1e-5)
     optimizer = torch.optim.SGD(twin.parameters(), lr=0.1)
     losses = []
     for _ in range(10):
@@ -146,8 +146,8 @@ def test_stored_by_its_free_numbers_it_trains_and_stays_equivariant(name):
         optimizer.step()
     assert losses[-1] < losses[0]
     assert error(twin, symmetry, x) <= 1e-5
-    assert not torch.allclose(twin(x), found.model(x), atol=1e-3)
-    projected = tie(model, found.matching)
+    assert not torch.allclose(twin(x), symmetrized.model(x), atol=1e-3)
+    projected = tie(model, symmetrized.matching)
     assert error(projected, symmetry, x) <= 1e-5
     for plain in ("0", "3", "7"):
         parametrize.remove_parametrizations(twin.get_submodule(plain), "weight")
@@ -177,13 +177,13 @@ def test_colors_that_change_places(name):
     torch.manual_seed(0)
     symmetry = colors(name)
     model, x = nets.vgg(12).eval(), torch.randn(60, 3, 8, 8)
-    found = symmetrize(model, x, symmetry)
+    symmetrized = symmetrize(model, x, symmetry)
     assert error(model, symmetry, x) > 1e-2
-    assert error(found.model, symmetry, x) <= 1e-5
-    assert max(size for sizes in found.fields.values() for size in sizes) >= 3, "not only fixed channels"
-    again = symmetrize(found.model, torch.cat([symmetry.apply(g, x) for g in range(symmetry.order)]), symmetry)
+    assert error(symmetrized.model, symmetry, x) <= 1e-5
+    assert max(size for sizes in symmetrized.fields.values() for size in sizes) >= 3, "not only fixed channels"
+    again = symmetrize(symmetrized.model, torch.cat([symmetry.apply(g, x) for g in range(symmetry.order)]), symmetry)
     assert max(again.distance.values()) < 1e-4, "a symmetric network is found to be one"
-    better = tune(found, (x, torch.arange(60) % 5), lr=1e-2)
+    better = tune(symmetrized, (x, torch.arange(60) % 5), lr=1e-2)
     assert error(better.model, symmetry, x) <= 1e-5
 
 
@@ -216,11 +216,11 @@ def shuffled_gcnn(width, seed=0):
 def test_the_partners_of_a_gcnn_are_recovered(constrained):
     model, graph, truth = shuffled_gcnn(0.25)
     x = torch.randn(60, 3, 32, 32).cumsum(2).cumsum(3) / 16
-    found = match(model, x, "hflip", graph=graph, constrained=constrained, check=False)
+    matching = match(model, x, "hflip", graph=graph, constrained=constrained, check=False)
     hit = count = 0
     for name, partner in truth.items():
-        live = ~found.dead[name] & ~found.dead[name][partner]
-        hit += int((found.permutations[1][name] == partner)[live].sum())
+        live = ~matching.dead[name] & ~matching.dead[name][partner]
+        hit += int((matching.permutations[1][name] == partner)[live].sum())
         count += int(live.sum())
     assert count > 400
     assert hit / count >= 0.99
@@ -252,13 +252,13 @@ def test_networks_from_elsewhere(name, size):
             m.weight.data *= 10
     x = torch.randn(24, 3, size, size)
     symmetry = parse_symmetry("hflip")
-    found = symmetrize(model, x, symmetry)
-    assert not found.strides
+    symmetrized = symmetrize(model, x, symmetry)
+    assert not symmetrized.strides
     assert error(model, symmetry, x[:8]) > 1e-4
-    exact = copy.deepcopy(found.model).double()
+    exact = copy.deepcopy(symmetrized.model).double()
     assert error(exact, symmetry, x[:8].double()) <= 1e-12
     with torch.no_grad():
         y = exact(x[:8].double())
-        rounding = float((found.model(x[:8]) - y).norm() / y.norm())
+        rounding = float((symmetrized.model(x[:8]) - y).norm() / y.norm())
     assert rounding < 3e-5
-    assert error(found.model, symmetry, x[:8]) <= max(1e-5, 2 * rounding)
+    assert error(symmetrized.model, symmetry, x[:8]) <= max(1e-5, 2 * rounding)

@@ -31,19 +31,24 @@ def without_biases() -> nn.Module:
 )
 def test_it_learns_and_stays_invariant(make, symmetry):
     torch.manual_seed(0)
-    found = symmetrize(make(), X, symmetry)
-    kept = copy.deepcopy(found.model)
+    symmetrized = symmetrize(make(), X, symmetry)
+    kept = copy.deepcopy(symmetrized.model)
     losses = []
     labels = LABELS % (3 if make is nets.Dense else 5)
     better = tune(
-        found, (X, labels), epochs=6, lr=1e-2, batch_size=20, progress=lambda seen, value: losses.append((seen, value))
+        symmetrized,
+        (X, labels),
+        epochs=6,
+        lr=1e-2,
+        batch_size=20,
+        progress=lambda seen, value: losses.append((seen, value)),
     )
     assert [seen for seen, _ in losses] == list(range(20, 241, 20))
     assert losses[-1][1] < losses[0][1]
     assert invariance_error(better.model, X, symmetry).mean <= 1e-5
     assert not torch.allclose(better.model(X), kept(X), atol=1e-3)
     assert list(better.model.state_dict()) == list(kept.state_dict()), "plain parameters again"
-    for a, b in zip(found.model.state_dict().values(), kept.state_dict().values(), strict=True):
+    for a, b in zip(symmetrized.model.state_dict().values(), kept.state_dict().values(), strict=True):
         assert torch.equal(a, b), "what was given is left as it is"
     assert not any(m.training for m in better.model.modules())
 
@@ -60,18 +65,18 @@ def test_the_same_training_without_ties_leaves_the_symmetry():
 
 
 def test_it_repeats_by_seed_and_leaves_the_random_state_alone():
-    found = symmetrize(nets.vgg(), X, "hflip")
+    symmetrized = symmetrize(nets.vgg(), X, "hflip")
     state = torch.get_rng_state()
-    first, again, other = (tune(found, (X, LABELS), batch_size=8, seed=s).model(X) for s in (1, 1, 2))
+    first, again, other = (tune(symmetrized, (X, LABELS), batch_size=8, seed=s).model(X) for s in (1, 1, 2))
     assert torch.equal(torch.get_rng_state(), state)
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
     loader = [(X[:20], LABELS[:20]), (X[20:], LABELS[20:])]
-    assert torch.equal(tune(found, loader, seed=1).model(X), tune(found, loader, seed=5).model(X))
+    assert torch.equal(tune(symmetrized, loader, seed=1).model(X), tune(symmetrized, loader, seed=5).model(X))
 
 
 def test_bad_input():
-    found = symmetrize(nets.vgg(), X, "hflip")
+    symmetrized = symmetrize(nets.vgg(), X, "hflip")
     for data, options, message in (
         (X, {}, "images only"),
         ((X, LABELS + 1), {}, "labels from 0 to 4, one per output of the network; got labels from 1 to 5"),
@@ -79,15 +84,15 @@ def test_bad_input():
         ((X, LABELS), {"lr": -1.0}, "lr > 0"),
     ):
         with pytest.raises(InputError, match=message):
-            tune(found, data, **options)
+            tune(symmetrized, data, **options)
     with pytest.raises(NonFiniteError, match="Try a smaller lr"):
-        tune(found, (X, LABELS), epochs=20, lr=1e30)
+        tune(symmetrized, (X, LABELS), epochs=20, lr=1e30)
 
     def short(out, labels):
         raise torch.OutOfMemoryError("CUDA out of memory")
 
     with pytest.raises(SizeLimitError, match="Use a smaller batch size"):
-        tune(found, (X, LABELS), loss=short)
+        tune(symmetrized, (X, LABELS), loss=short)
     strided = nn.Sequential(nn.Conv2d(3, 4, 3, 2, 1), nn.ReLU(), nn.Flatten(), nn.Linear(64, 5))
     averaged = symmetrize(strided, X, "hflip", stencils=True)
     with pytest.raises(InputError, match="Tune first"):
@@ -110,7 +115,9 @@ def test_what_averaging_costs_is_won_back():
             nn.functional.cross_entropy(model(x[part]), labels[part]).backward()
             optimizer.step()
     test = data.test.as_tensors()
-    found = symmetrize(model, x, "hflip")
-    scores = [accuracy(m, test) for m in (model, found.model, tune(found, (x, labels), epochs=4, lr=1e-2).model)]
+    symmetrized = symmetrize(model, x, "hflip")
+    scores = [
+        accuracy(m, test) for m in (model, symmetrized.model, tune(symmetrized, (x, labels), epochs=4, lr=1e-2).model)
+    ]
     assert scores[2] > scores[1] + 0.1
     assert scores[2] > 0.8 * scores[0]

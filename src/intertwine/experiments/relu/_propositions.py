@@ -1,7 +1,7 @@
 """What commutes with ReLU, and what follows for networks: the propositions of Bökman & Kahl (2023) as checks.
 
-Statements hold for all inputs; a check either shows the structure that makes them true or gives an input ("witness")
-that violates them. All matrices are float64 tensors.
+The statements are about all inputs. A check either returns the structure that makes a statement true, or an input (a
+"witness") that violates it. All matrices are float64 tensors.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SWAP = torch.tensor([[0.0, 1.0], [1.0, 0.0]], dtype=torch.float64)
 @checked
 @dataclass(frozen=True)
 class Verdict:
-    """Whether a statement holds, and an input at which it fails if it does not."""
+    """Whether a statement holds, and otherwise an input at which it fails."""
 
     holds: bool
     witness: Tensor | None = None
@@ -72,7 +72,11 @@ def relu_commutes(a: Tensor, b: Tensor) -> ScaledPermutation:
 def affine_relu_witness(a: Tensor, b: Tensor, shift: Tensor, offset: Tensor) -> Verdict:
     """Lemma E.1: ReLU(Ax + a) = B ReLU(x) + b for all x, with A, B invertible, forces a = b = 0 (and A = B = PD).
 
-    The witnesses of the lemma are 0, ±A⁻¹a and −2A⁻¹a; those of Lemma 2.2 and multiples of them decide the rest.
+    The witnesses of the lemma are 0, ±A⁻¹a and −2A⁻¹a; those of Lemma 2.2 and their multiples decide the rest.
+
+    >>> identity, zero = torch.eye(2), torch.zeros(2)
+    >>> [bool(affine_relu_witness(identity, identity, zero, offset)) for offset in (zero, zero + 1)]
+    [True, False]
     """
     a, b = _matrix(a, "affine_relu_witness"), _matrix(b, "affine_relu_witness")
     _require_invertible(a, "affine_relu_witness")
@@ -150,7 +154,7 @@ def scalar_invariance(w1: Tensor, w2: Tensor, rho0: Tensor) -> Verdict:
     _require_invertible(w1, "scalar_invariance")
     if bool((w2 == 0).any()):
         raise InputError(
-            "scalar_invariance", expected="weights that are not zero", got=str(w2), fix="Drop these units."
+            "scalar_invariance", expected="nonzero weights w2", got=str(w2), fix="Remove units with weight 0."
         )
     rows, signs = w2.abs()[:, None] * w1, w2.sign()
     inner = rows @ rho0.double() @ torch.linalg.inv(rows)
@@ -173,7 +177,12 @@ def scalar_invariance(w1: Tensor, w2: Tensor, rho0: Tensor) -> Verdict:
 
 @checked
 def hidden_action(w1: Tensor, rho0: Tensor) -> Tensor | None:
-    """A matrix ρ1 with ρ1 W1 = W1 ρ0, or None if there is none (Example 2.1: W1 = (1 0) and the swap)."""
+    """A matrix ρ1 with ρ1 W1 = W1 ρ0, or None if there is none (Example 2.1: W1 = (1 0) and the swap).
+
+    >>> swap = torch.tensor([[0.0, 1.0], [1.0, 0.0]])
+    >>> hidden_action(torch.tensor([[1.0, 0.0]]), swap) is None
+    True
+    """
     w1 = w1.double()
     if w1.ndim != 2 or rho0.shape != (w1.shape[1],) * 2 or not bool(torch.isfinite(w1).all()):
         raise InputError(
@@ -188,10 +197,13 @@ def hidden_action(w1: Tensor, rho0: Tensor) -> Tensor | None:
 
 @checked
 def swap_invariant(w1: Tensor, w2: Tensor) -> Verdict:
-    """Whether f(x) = w2 ReLU(W1 x) on the plane is invariant to the exchange of its two inputs.
+    """Whether f(x) = w2 ReLU(W1 x) on the plane is invariant to swapping its two inputs.
 
-    The function is linear between the rays on which a unit or its mirror image switches, so these rays and one ray in
-    every sector between them decide.
+    The function is linear between the rays on which a unit or its mirror image switches, so it is enough to check these
+    rays and one ray in every sector between them.
+
+    >>> bool(swap_invariant(torch.tensor([[1.0, 1.0]]), torch.tensor([2.0])))
+    True
     """
     if w1.ndim != 2 or w1.shape[1] != 2 or w2.numel() != len(w1):
         raise InputError(
@@ -230,8 +242,7 @@ def layerwise_swap_net(w1: Tensor, w2: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         raise InputError(
             "layerwise_swap_net",
             expected="a network that is invariant to the swap",
-            got=f"another value at x = {invariant.witness} and at its swap",
-            fix="See swap_invariant.",
+            got=f"different values at x = {invariant.witness} and at its swap",
         )
     w1, w2 = w1.double(), w2.double().reshape(-1)
     rows = w2.abs()[:, None] * w1  # units with weight 0 become zero rows
@@ -242,16 +253,19 @@ def layerwise_swap_net(w1: Tensor, w2: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         return rows, signs, eye
     if (_SWAP @ rows @ _SWAP - rows).abs().max() <= scale and signs[0] == signs[1]:
         return rows, signs, _SWAP.clone()
-    # What is left is the zero function: units that cancel each other.
+    # The only remaining case is the zero function: units that cancel each other.
     return torch.zeros_like(rows), torch.ones(2, dtype=torch.float64), eye
 
 
 @checked
 def absolute_value_errors(x: Tensor) -> tuple[float, float, float]:
-    """Example C.1: mean L1 errors for the target |x| on symmetric samples, of three networks without biases.
+    """Example C.1: mean L1 errors of three networks without biases for the target |x| on symmetric samples.
 
-    Of the only layerwise equivariant network of widths 1-1-1 (it is 0), of W1 = W2 = 1 (half the error), and of the
+    The networks are the only layerwise equivariant one of widths 1-1-1 (it is 0), W1 = W2 = 1 (half the error), and the
     layerwise equivariant one with two hidden units, W1 = (1, −1)ᵀ, W2 = (1, 1), which is exact.
+
+    >>> absolute_value_errors(torch.tensor([-1.0, 1.0]))
+    (1.0, 0.5, 0.0)
     """
     x = x.double()
     target = x.abs()
@@ -261,11 +275,11 @@ def absolute_value_errors(x: Tensor) -> tuple[float, float, float]:
 
 def _matrix(m: Tensor, caller: str) -> Tensor:
     if m.dim() != 2 or m.shape[0] != m.shape[1]:
-        raise InputError(caller, expected="a square matrix", got=str(tuple(m.shape)), fix="The lemma is about these.")
+        raise InputError(caller, expected="a square matrix", got=f"shape {tuple(m.shape)}")
     return m.double()
 
 
 def _require_invertible(m: Tensor, caller: str) -> None:
     values = torch.linalg.svdvals(m)
     if values[-1] <= 1e-12 * values[0]:
-        raise InputError(caller, expected="an invertible matrix", got="a singular one", fix="The lemma is about these.")
+        raise InputError(caller, expected="an invertible matrix", got="a singular one")

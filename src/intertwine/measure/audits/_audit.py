@@ -64,7 +64,7 @@ class Audit:
         return str(view("audit text")(self))
 
     @checked
-    def reading(self, metric: str, symmetry: str | None = None, layer: str = "") -> Reading:
+    def reading(self, metric: str, symmetry: str | None = None, *, layer: str = "") -> Reading:
         """The reading of a metric; the first one if no symmetry is named, of the whole network if no layer is."""
         matching = [
             r for r in self.readings if r.metric == metric and r.layer == layer and symmetry in (None, r.symmetry)

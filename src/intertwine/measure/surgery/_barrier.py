@@ -207,7 +207,7 @@ def gcnn_barrier(
 
 
 @checked
-def kernel_residuals(model: nn.Module, matching: Matching, element: int = 1) -> dict[str, float]:
+def kernel_residuals(model: nn.Module, matching: Matching, *, element: int = 1) -> dict[str, float]:
     """For each parameter with two or more axes, ‖ψ − P τ(ψ) P'ᵀ‖ / ‖ψ‖: 0 if the kernel constraint holds."""
     state = {n: v.double() if v.is_floating_point() else v for n, v in full_state(model).items()}
     with torch.no_grad():
@@ -221,7 +221,7 @@ def kernel_residuals(model: nn.Module, matching: Matching, element: int = 1) -> 
 
 
 @checked
-def filter_pairs(model: nn.Module, matching: Matching, parameter: str, element: int = 1) -> tuple[Tensor, Tensor]:
+def filter_pairs(model: nn.Module, matching: Matching, parameter: str, *, element: int = 1) -> tuple[Tensor, Tensor]:
     """The filters of a layer, and the moved and matched filters in the same slots; they are equal in a GCNN.
 
     Args:

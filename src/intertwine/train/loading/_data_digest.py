@@ -1,4 +1,4 @@
-"""A digest of what a loader loads, to notice that a run is continued with other data."""
+"""A digest of the data of a loader, to detect that a run is continued with other data."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from .._batch import named_tensors
 from .._seeding import preserved_generators
 from ._loader import DeterministicLoader, Loader
 
-_WHOLE = 2**28
-"""Bytes of tensors in memory up to which all of them are read. Of other data only the first batch is."""
+_MAX_BYTES = 2**28
+"""The maximum size of tensors in memory that are digested completely. Of other data only the first batch is."""
 
 
 def data_digest(loader: Loader) -> str:
-    """16 hexadecimal digits that change with the data: all of it if it is a set of tensors, else its first batch.
+    """16 hexadecimal digits that change with the data: all of it if it is a tensor dataset, else its first batch.
 
     >>> from intertwine.train import deterministic_loader
     >>> first, second = (deterministic_loader(range(n, n + 8), 4, seed=0) for n in (0, 1))
@@ -27,9 +27,9 @@ def data_digest(loader: Loader) -> str:
     """
     dataset = getattr(loader, "dataset", None)
     tensors = dataset.tensors if type(dataset) is TensorDataset else ()
-    whole = 0 < sum(tensor.nbytes for tensor in tensors) <= _WHOLE
+    complete = 0 < sum(tensor.nbytes for tensor in tensors) <= _MAX_BYTES
     digest = hashlib.blake2b(str(len(loader)).encode(), digest_size=8)
-    for name, tensor in named_tensors(tensors if whole else _first_batch(loader)):
+    for name, tensor in named_tensors(tensors if complete else _first_batch(loader)):
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
         digest.update(_bytes(tensor))
     return digest.hexdigest()
@@ -41,13 +41,14 @@ def _bytes(tensor: Tensor) -> bytes:
 
 
 def _first_batch(loader: Loader) -> Any:
-    """The first batch of the first epoch; the random numbers drawn for it are put back."""
+    """The first batch of the first epoch; the state of all generators is restored."""
     source = getattr(loader, "iterable", None)
     generators = [getattr(part, "generator", None) for part in (source, getattr(source, "sampler", None))]
     states = [(each, each.get_state()) for each in generators if isinstance(each, torch.Generator)]
     with preserved_generators():
-        own = isinstance(loader, DeterministicLoader)  # it can do without starting worker processes
-        batch = loader.first_batch() if own else next(iter(loader.batches(0)))  # type: ignore[attr-defined]
+        # A deterministic loader can load its first batch here, without starting worker processes.
+        here = isinstance(loader, DeterministicLoader)
+        batch = loader.first_batch() if here else next(iter(loader.batches(0)))  # type: ignore[attr-defined]
     for generator, state in states:
         generator.set_state(state)
     return batch

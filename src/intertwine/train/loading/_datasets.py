@@ -1,4 +1,4 @@
-"""Datasets whose randomness comes from a generator they are given, and batches fetched from any dataset."""
+"""Datasets that draw their randomness from a given generator, and reproducible batches from any dataset."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from .._seeding import derive_seed, preserved_generators, seed_all
 
 @runtime_checkable
 class SeededDataset(Protocol):
-    """A map-style dataset that takes the randomness of a sample from a generator it is given.
+    """A map-style dataset that draws the randomness of a sample from a given generator.
 
-    This is the protocol for augmentation: ``getitem_seeded(index, generator)`` draws from ``generator`` and from
-    nothing else. :class:`Augmented` makes one from a dataset and a transform.
+    This is the protocol for augmentation: ``getitem_seeded(index, generator)`` must draw from ``generator`` only.
+    :class:`Augmented` makes such a dataset from a dataset and a transform.
 
-    A dataset without this method may still be random: the global generators of torch, numpy and Python are then seeded
-    for each sample (some 30 µs), and put back after the batch. A dataset with ``__getitems__(indices)`` and without
-    ``getitem_seeded`` is asked for whole batches, with the global generators seeded once a batch.
+    A dataset without this method may also be random: the global generators of torch, numpy and Python are then seeded
+    for each sample (about 30 µs) and restored after the batch. A dataset with ``__getitems__(indices)`` but without
+    ``getitem_seeded`` loads complete batches, and the global generators are seeded once per batch.
     """
 
     def __len__(self) -> int:
-        """Number of samples."""
+        """The number of samples."""
         ...
 
     def getitem_seeded(self, index: int, generator: torch.Generator) -> Any:
-        """Sample ``index``, its randomness drawn from ``generator``."""
+        """Sample ``index``, with randomness drawn from ``generator``."""
         ...
 
 
@@ -37,8 +37,8 @@ class Augmented:
     """A dataset with a random transform, as a :class:`SeededDataset`.
 
     Args:
-        dataset: a map-style dataset without randomness of its own, or a :class:`SeededDataset`.
-        transform: ``transform(sample, generator)`` returns the changed sample.
+        dataset: a deterministic map-style dataset, or a :class:`SeededDataset`.
+        transform: ``transform(sample, generator)`` returns the transformed sample.
 
     >>> from intertwine.train import deterministic_loader
     >>> def jitter(x, generator):
@@ -68,7 +68,7 @@ Key = tuple[int, int, list[int]]
 
 
 class Fetch:
-    """Maps (epoch, position, indices) to a collated batch; this is what a loader's worker process holds."""
+    """Maps (epoch, position, indices) to a collated batch; this is what the worker processes of a loader hold."""
 
     def __init__(self, dataset: Any, seed: int, collate: Callable[[list[Any]], Any]) -> None:
         self.dataset, self.seed, self.collate = dataset, seed, collate
@@ -83,15 +83,16 @@ class Fetch:
                 generator.manual_seed(derive_seed(self.seed, "sample", epoch, index))
                 samples.append(dataset.getitem_seeded(index, generator))
             return self.collate(samples)
-        if type(dataset) is TensorDataset and self.collate is default_collate:  # nothing random, and a common case
+        # A fast path: indexing tensors by a list loads the batch at once, and there is no randomness to seed.
+        if type(dataset) is TensorDataset and self.collate is default_collate:
             return [tensor[indices] for tensor in dataset.tensors]
         cpu = torch.device("cpu")
         with preserved_generators():
             if hasattr(dataset, "__getitems__"):
-                seed_all(derive_seed(self.seed, "batch", epoch, position), cpu)
+                seed_all(derive_seed(self.seed, "batch", epoch, position), device=cpu)
                 return self.collate(dataset.__getitems__(indices))
             samples = []
             for index in indices:
-                seed_all(derive_seed(self.seed, "sample", epoch, index), cpu)
+                seed_all(derive_seed(self.seed, "sample", epoch, index), device=cpu)
                 samples.append(dataset[index])
             return self.collate(samples)

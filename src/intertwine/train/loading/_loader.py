@@ -1,4 +1,4 @@
-"""Batches whose order and randomness are pure functions of the seed.
+"""Loaders whose order and randomness are pure functions of the seed.
 
 ===========================  ====================================================================
 what                         is a function of
@@ -9,9 +9,9 @@ batch k of an epoch          the order, the batch size and k; batches before it 
 part of a batch on a rank    the batch, rank, number of ranks; together the parts are the batch
 ===========================  ====================================================================
 
-The number of loader workers occurs nowhere. (One thing is outside: torch splits a reduction over more than some 30 000
+The number of loader workers has no influence, with one exception: torch splits a reduction over more than about 30,000
 numbers among threads, and a worker has one thread. A transform that sums that many numbers may differ in the last bit
-between no workers and some.)
+with and without workers.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from ._datasets import Fetch, Key
 
 
 class Loader(Protocol):
-    """What :func:`fit` needs of a source of batches."""
+    """The protocol of a source of batches for :func:`fit`."""
 
     def __len__(self) -> int:
-        """Batches in an epoch, the same on every rank."""
+        """The number of batches per epoch, the same on every rank."""
         ...
 
     def batches(self, epoch: int, start: int = 0) -> Iterator[Any]:
@@ -43,18 +43,18 @@ class Loader(Protocol):
         ...
 
     def share(self, position: int, batch: Any) -> tuple[int, int]:
-        """How many samples of batch ``position`` are here, and how many it has on all ranks together."""
+        """The number of samples of batch ``position`` on this rank, and on all ranks together."""
         ...
 
     def shard(self, rank: int, world: int) -> Loader:
-        """The part of this loader that belongs to one of ``world`` processes."""
+        """The part of this loader for one of ``world`` processes."""
         ...
 
 
 @checked
 @dataclass(eq=False, kw_only=True)
 class DeterministicLoader:
-    """See :func:`deterministic_loader`, which makes one."""
+    """A loader made by :func:`deterministic_loader`, which explains the arguments."""
 
     dataset: Any
     batch_size: int
@@ -79,21 +79,21 @@ class DeterministicLoader:
             raise self._wrong("batch_size >= 1, workers >= 0 and 0 <= rank < world", got)
         if len(self) == 0:
             got = f"{self._samples} samples, batch_size={self.batch_size}, drop_last={self.drop_last}"
-            raise self._wrong("at least one batch in an epoch", got)
+            raise self._wrong("at least one batch per epoch", got)
         self._fetch = Fetch(self.dataset, self.seed, self.collate)
         self._pool: DataLoader[Any] | None = None
         self._keys: list[Key] = []
 
     @staticmethod
     def _wrong(expected: str, got: str) -> InputError:
-        return InputError("deterministic_loader", expected=expected, got=got, fix="Change that argument.")
+        return InputError("deterministic_loader", expected=expected, got=got)
 
     def __len__(self) -> int:
-        whole, rest = divmod(self._samples, self.batch_size)
-        return whole + (1 if rest and not self.drop_last else 0)
+        full_batches, rest = divmod(self._samples, self.batch_size)
+        return full_batches + (1 if rest and not self.drop_last else 0)
 
     def __iter__(self) -> Iterator[Any]:
-        """The batches of epoch 0, each time the same."""
+        """The batches of epoch 0, the same every time."""
         return self.batches(0)
 
     def __repr__(self) -> str:
@@ -101,7 +101,7 @@ class DeterministicLoader:
         return f"DeterministicLoader({self._samples} samples in {len(self)} batches of {self.batch_size}{part})"
 
     def order(self, epoch: int) -> Tensor:
-        """Indices of the samples in the order of an epoch, before they are cut into batches: int64, (samples,)."""
+        """The indices of the samples in the order of an epoch: int64, (samples,)."""
         if not self.shuffle:
             return torch.arange(self._samples)
         generator = torch.Generator().manual_seed(derive_seed(self.seed, "order", epoch))
@@ -121,7 +121,7 @@ class DeterministicLoader:
                 num_workers=self.workers,
                 collate_fn=_unchanged,
                 worker_init_fn=_leave_signals_to_the_parent,
-                generator=torch.Generator().manual_seed(0),  # else each epoch would draw from the global one
+                generator=torch.Generator().manual_seed(0),  # otherwise each epoch draws from the global generator
                 persistent_workers=True,
                 pin_memory=self.pin_memory,
             )
@@ -134,23 +134,23 @@ class DeterministicLoader:
             yield next(batches)
 
     def share(self, position: int, batch: Any = None) -> tuple[int, int]:
-        """Samples of batch ``position`` on this rank, and on all of them.
+        """The number of samples of batch ``position`` on this rank, and on all ranks together.
 
-        A rank that gets nothing of a short last batch is given one sample to compute on, and a share of 0.
+        A rank without samples of a short last batch gets one sample to compute on, and a share of 0.
         """
         total = min(self.batch_size, self._samples - position * self.batch_size)
         return len(range(self.rank, total, self.world)), total
 
     def shard(self, rank: int, world: int) -> DeterministicLoader:
-        """The same batches, of which this process takes every ``world``-th sample from ``rank`` on."""
+        """A loader of the same batches that takes every ``world``-th sample, starting from ``rank``."""
         if (rank, world) == (self.rank, self.world):
             return self
         if self.world != 1:
             raise InputError(
                 "deterministic_loader",
-                expected="a loader of whole batches, or of this rank",
+                expected="a loader of complete batches, or for this rank",
                 got=f"rank {self.rank} of {self.world} in a process that is rank {rank} of {world}",
-                fix="Leave out rank= and world=: fit shares the batches among its processes.",
+                fix="Leave out rank= and world=: fit splits the batches among its processes.",
             )
         return replace(self, rank=rank, world=world)
 
@@ -160,7 +160,7 @@ class DeterministicLoader:
 
     def close(self) -> None:
         """End the worker processes; they start again when needed."""
-        # Left to the garbage collector, they would be ended while the interpreter shuts down, with a trace.
+        # The garbage collector would end them during interpreter shutdown, with a traceback.
         iterator = getattr(self._pool, "_iterator", None)
         if iterator is not None:
             iterator._shutdown_workers()
@@ -176,7 +176,7 @@ class DeterministicLoader:
 
 
 class _Live:
-    """The keys the loader holds at the moment an iteration begins, so that worker processes outlive an epoch."""
+    """A sampler that reads the current keys of the loader, so that worker processes can outlive an epoch."""
 
     def __init__(self, loader: DeterministicLoader) -> None:
         self.loader = loader
@@ -193,7 +193,7 @@ def _unchanged(batch: Any) -> Any:
 
 
 def _leave_signals_to_the_parent(_: int) -> None:
-    # Ctrl-C reaches every process of the terminal. The parent still wants the batches of the step it is finishing.
+    # Ctrl-C reaches every process of the terminal, but the parent still needs the batches of its last step.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
@@ -216,13 +216,13 @@ def deterministic_loader(
 
     Args:
         dataset: any map-style dataset. For random augmentation see :class:`SeededDataset` and :class:`Augmented`.
-        batch_size: samples in a batch, all ranks together.
-        seed: determines the order and the randomness of samples.
-        shuffle: a new order each epoch; otherwise the order of the dataset.
+        batch_size: samples per batch on all ranks together.
+        seed: the seed of the order and of the randomness of samples.
+        shuffle: whether to use a new order in each epoch, or the order of the dataset.
         workers: processes that load ahead; the batches are the same for any number.
         drop_last: leave out a shorter last batch.
-        rank: which part of each batch to load; :func:`fit` sets this itself.
-        world: number of parts.
+        rank: which part of each batch to load; :func:`fit` sets it.
+        world: the number of parts.
         collate: makes a batch from a list of samples.
         pin_memory: put batches into page-locked memory, for faster copies to a GPU.
 

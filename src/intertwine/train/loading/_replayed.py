@@ -14,10 +14,10 @@ from ._loader import Loader
 
 
 class ReplayedLoader:
-    """Any sized iterable of batches, a torch ``DataLoader`` for example, as a :class:`Loader`.
+    """Any sized iterable of batches, such as a torch ``DataLoader``, as a :class:`Loader`.
 
-    The global generators are seeded before an epoch and before each batch, so that what they decide is a function of
-    (seed, epoch, position). To start in the middle, the batches before are loaded and thrown away.
+    The global generators are seeded before each epoch and each batch, so what they draw is a function of (seed, epoch,
+    position). To start in the middle of an epoch, earlier batches are loaded and discarded.
     """
 
     def __init__(self, iterable: Iterable[Any], seed: int) -> None:
@@ -32,20 +32,20 @@ class ReplayedLoader:
         if set_epoch is not None:
             set_epoch(epoch)
         cpu = torch.device("cpu")
-        seed_all(derive_seed(self.seed, "order", epoch), cpu)
+        seed_all(derive_seed(self.seed, "order", epoch), device=cpu)
         iterator = iter(self.iterable)
         for position in range(len(self)):
-            seed_all(derive_seed(self.seed, "batch", epoch, position), cpu)
+            seed_all(derive_seed(self.seed, "batch", epoch, position), device=cpu)
             batch = next(iterator)
             if position >= start:
                 yield batch
 
     def share(self, position: int, batch: Any) -> tuple[int, int]:
-        """The length of the batch, twice: it is whole."""
+        """The length of the batch, twice: this process has all of it."""
         return size_of(batch), size_of(batch)
 
     def shard(self, rank: int, world: int) -> ReplayedLoader:
-        """Only for one process."""
+        """This loader, if there is one process; otherwise an error."""
         if world == 1:
             return self
         raise InputError(
@@ -57,7 +57,7 @@ class ReplayedLoader:
 
 
 def as_loader(source: Any, seed: int, caller: str) -> Loader:
-    """The source itself if it knows the protocol, a :class:`ReplayedLoader` if it is any other sized iterable."""
+    """The source itself if it is a :class:`Loader`; a :class:`ReplayedLoader` for any other sized iterable."""
     if all(hasattr(source, name) for name in ("batches", "share", "shard", "__len__")):
         loader: Loader = source
     elif hasattr(source, "__iter__") and hasattr(source, "__len__"):

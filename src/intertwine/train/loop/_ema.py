@@ -17,8 +17,8 @@ class Ema:
     Floating-point buffers, such as the statistics of a batch norm, are averaged as well; integer ones are copied.
 
     Args:
-        model: whose ``state_dict`` is averaged.
-        decay: from 0 to 1.
+        model: the model; its ``state_dict`` is averaged.
+        decay: a number from 0 to 1.
 
     >>> layer = nn.Linear(1, 1, bias=False)
     >>> _ = nn.init.zeros_(layer.weight)
@@ -34,14 +34,14 @@ class Ema:
         self.decay = decay
         live = {name: value for name, value in model.state_dict().items() if isinstance(value, Tensor)}
         self.state = {name: value.detach().clone() for name, value in live.items()}
-        # state_dict gives views of the weights, which stay valid: training changes weights in place.
+        # state_dict returns views of the weights. They stay valid, because training changes weights in place.
         self._moving = [(self.state[n], v) for n, v in live.items() if v.is_floating_point() or v.is_complex()]
         self._copied = [(self.state[n], v) for n, v in live.items() if not (v.is_floating_point() or v.is_complex())]
 
     @torch.no_grad()
     def update(self) -> None:
-        """Take the present weights into the average."""
-        if self._moving:
+        """Add the current weights to the average."""
+        if self._moving:  # one call for all weights saves the overhead of a call per weight
             averages, weights = zip(*self._moving, strict=True)
             torch._foreach_lerp_(averages, weights, 1 - self.decay)
         for copy, value in self._copied:
@@ -55,9 +55,9 @@ class Ema:
 
     @contextmanager
     def applied(self) -> Iterator[None]:
-        """Within the block, the model computes with the average."""
+        """Within the block, the model uses the averaged weights."""
         pairs = (*self._moving, *self._copied)
-        kept = [value.clone() for _, value in pairs]
+        saved = [value.clone() for _, value in pairs]
         with torch.no_grad():
             for average, value in pairs:
                 value.copy_(average)
@@ -65,5 +65,5 @@ class Ema:
             yield
         finally:
             with torch.no_grad():
-                for before, (_, value) in zip(kept, pairs, strict=True):
+                for before, (_, value) in zip(saved, pairs, strict=True):
                     value.copy_(before)

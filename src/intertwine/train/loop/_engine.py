@@ -1,4 +1,4 @@
-"""``fit``: train a model and be able to stop at any moment."""
+"""``fit``: train a model in a way that can stop and continue at any moment."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ from ._training import Loss, Metric, Training
 @checked
 @dataclass(frozen=True)
 class FitResult:
-    """What :func:`fit` returns.
+    """The result of :func:`fit`.
 
     Args:
-        folder: where everything is.
-        step: steps done.
-        metrics: the last value of every number in ``metrics.jsonl``; None for one that is not finite.
-        record: the run's record, also in ``record.json``.
-        resumed_from: the step this call continued from; None if it began at the beginning.
+        folder: the folder of the run.
+        step: the number of finished steps.
+        metrics: the last value of every number in ``metrics.jsonl``; None if it is not finite.
+        record: the record of the run, also in ``record.json``.
+        resumed_from: the step that this call continued from; None if it started from the beginning.
         ema: the moving average of the weights, for ``model.load_state_dict``, if there is one.
     """
 
@@ -76,33 +76,33 @@ def fit(
     resume: bool = True,
     progress: bool | None = None,
 ) -> FitResult:
-    """Train a model: one loop, on one process or on many, that can be killed at any moment and continued.
+    """Train a model. The run uses one process or several, and can be killed at any moment and continued.
 
-    In the folder it writes ``metrics.jsonl``, ``record.json``, ``checkpoints/`` and, if asked for, ``tensorboard/``.
-    Called again with the same arguments it continues from the newest checkpoint that is whole; on a CPU the result is
-    the same bit for bit as if it had never stopped. A finished run is not run again. Under torchrun (see
-    docs/distributed.md) the processes share each batch, and process 0 writes.
+    It writes ``metrics.jsonl``, ``record.json``, ``checkpoints/`` and, optionally, ``tensorboard/`` to its folder.
+    Calling it again with the same arguments continues from the newest intact checkpoint; on a CPU the result is the
+    same bit for bit as without the interruption. A finished run is not repeated. Under torchrun (see
+    docs/distributed.md) the processes split each batch, and process 0 writes the files.
 
-    Ctrl-C and SIGTERM end the step, save, and raise ``KeyboardInterrupt`` or ``SystemExit``.
+    Ctrl-C and SIGTERM finish the step, save, and raise ``KeyboardInterrupt`` or ``SystemExit``.
 
     Args:
         model: any module; its weights are trained in place.
-        loss: ``loss(model, batch)`` returns a scalar, the mean over the batch, or a pair of that and a dictionary of
-            numbers to be logged.
-        train_loader: from :func:`deterministic_loader`; or any sized iterable of batches, such as a ``DataLoader``,
-            which is read from its beginning when a run is continued in the middle of an epoch.
-        config: everything else, see :class:`TrainConfig`.
-        folder: where the run is kept, one run a folder.
-        val_loader: batches to validate on, after epochs and at the end.
-        metrics: ``metric(model, batch)`` by name, each a mean over the batch; logged in validation as ``val_name``.
+        loss: ``loss(model, batch)`` returns a scalar, the mean over the batch, or a pair of it and a dictionary of
+            numbers to log.
+        train_loader: a loader from :func:`deterministic_loader`, or any sized iterable of batches, such as a
+            ``DataLoader``, which is read from its beginning if a run continues in the middle of an epoch.
+        config: all other settings.
+        folder: the folder of the run; each run needs its own.
+        val_loader: batches for validation, after epochs and at the end.
+        metrics: name → ``metric(model, batch)``, a mean over the batch; logged in validation as ``val_NAME``.
         extra_penalty: ``extra_penalty(model)`` is added to the loss of each step.
-        param_groups: groups of weights with settings of their own, as torch's optimizers take them; the schedule
-            multiplies the rate of each.
-        loggers: more receivers of the rows of metrics.
-        about: JSON values that say what the model and the data are; kept in the record and in checkpoints, and
-            compared when a run is continued.
+        param_groups: groups of weights with their own settings, in the format of torch's optimizers; the schedule
+            multiplies the learning rate of each.
+        loggers: additional receivers of the rows of metrics.
+        about: JSON values that describe the model and the data; stored in the record and in checkpoints, and compared
+            when a run continues.
         resume: False refuses a folder that has checkpoints.
-        progress: False for no bar; otherwise there is one on a terminal.
+        progress: False for no progress bar; otherwise there is one on a terminal.
 
     >>> import tempfile, torch
     >>> from intertwine.train import TrainConfig, deterministic_loader, seed_all
@@ -124,7 +124,7 @@ def fit(
     val = as_loader(val_loader, config.seed, "a val_loader") if val_loader is not None else None
     if metrics and val is None:
         got = f"metrics {', '.join(metrics)} and no val_loader"
-        raise InputError("fit", expected="batches to compute the metrics on", got=got, fix="Give a val_loader.")
+        raise InputError("fit", expected="a val_loader to compute the metrics on", got=got)
     about = plain(dict(about or {}))
     runtime = start_runtime(config)
     with ExitStack() as stack:
@@ -157,7 +157,7 @@ def fit(
                 _open_logs(training, closing)
                 keeper.begin(resumed=resumed_from is not None)
                 if training.step == training.total and runtime.rank == 0 and progress is not False:
-                    print(f"fit: {folder} is finished, step {training.step}: nothing was trained", file=sys.stderr)
+                    print(f"fit: {folder} is already finished at step {training.step}", file=sys.stderr)
                 training.prepare()
                 shown = progress if runtime.rank == 0 else False
                 bar = closing.enter_context(Progress(training.total, training.step, shown))
@@ -181,9 +181,9 @@ def fit(
 
 
 def _with_batch_size_of(loader: Any, config: TrainConfig) -> TrainConfig:
-    """The configuration with the batch size of the loader, so that records tell what ran; they must not contradict.
+    """The configuration with the batch size of the loader, so that the record is correct; a contradiction is an error.
 
-    A ``DataLoader`` may leave batches to a sampler. Of a list of batches the first one counts.
+    The batch size of a ``DataLoader`` may be that of its sampler, and that of a list is the size of its first batch.
     """
     size = getattr(loader, "batch_size", None) or getattr(getattr(loader, "batch_sampler", None), "batch_size", None)
     is_list = size is None and isinstance(loader, Sequence)
@@ -208,9 +208,9 @@ def _loggers(config: TrainConfig, folder: Path, loggers: Sequence[Logger], runti
 
 
 def _continue(training: Training, resume: bool) -> int | None:
-    """Take the newest whole checkpoint, if there is one. Process 0 reads it, all get it, or its error."""
+    """Restore the newest intact checkpoint, if there is one. Process 0 reads it and sends it, or its error, to all."""
     runtime, checkpoints = training.runtime, training.checkpoints
-    found: Any = None
+    checkpoint: Any = None
     if runtime.rank == 0:
         try:
             if not resume and checkpoints.steps():
@@ -218,21 +218,21 @@ def _continue(training: Training, resume: bool) -> int | None:
                     "fit",
                     expected="a folder without checkpoints, since resume=False",
                     got=f"{training.folder} with one of step {checkpoints.steps()[-1]}",
-                    fix="Remove the folder or choose another.",
+                    fix="Remove the folder, or use another one.",
                 )
             with storage_errors(checkpoints.path, expected="checkpoints that can be read", fix="Check the folder."):
                 checkpoints.clean()
-                found = checkpoints.latest(set_aside=True)
+                checkpoint = checkpoints.latest(set_aside=True)
         except IntertwineError as error:
             if runtime.world == 1:
                 raise
-            found = error
-    found = runtime.broadcast(found)
-    if isinstance(found, IntertwineError):
-        raise found
-    if found is None:
+            checkpoint = error
+    checkpoint = runtime.broadcast(checkpoint)
+    if isinstance(checkpoint, IntertwineError):
+        raise checkpoint
+    if checkpoint is None:
         return None
-    training.restore(found)
+    training.restore(checkpoint)
     return training.step
 
 
@@ -247,10 +247,10 @@ def _open_logs(training: Training, closing: ExitStack) -> None:
 
 
 def _lost(error: BaseException, training: Training, interrupts: Interrupts) -> BaseException | None:
-    """The error that says another process is gone, if that is what happened."""
+    """The error that says that another process is gone, if that is what happened."""
     if not isinstance(error, RuntimeError) or not training.runtime.is_lost(error):
         return None
-    if interrupts.caught == signal.SIGINT:  # the whole run was asked to stop, and process 0 has left
+    if interrupts.caught == signal.SIGINT:  # Ctrl-C reached all processes, and process 0 stopped first
         return interrupts.error()
     runtime = training.runtime
     steps = training.checkpoints.steps()
@@ -262,5 +262,5 @@ def _lost(error: BaseException, training: Training, interrupts: Interrupts) -> B
         got=f"a lost connection in process {runtime.rank} after step {training.step} ({reason})",
         fix=f"Run the same command again to {from_where}.",
     )
-    print(lost, file=sys.stderr, flush=True)  # now: torchrun may end this process before its trace is printed
+    print(lost, file=sys.stderr, flush=True)  # now, because torchrun may end this process before Python prints it
     return lost

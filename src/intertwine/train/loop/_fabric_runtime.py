@@ -54,7 +54,7 @@ class FabricRuntime:
                 "fit",
                 expected=f"{world} processes to meet within {config.timeout:g} s",
                 got=f"{str(error).splitlines()[0]} in process {os.environ['RANK']}",
-                fix="See that all of them were started, and that they reach MASTER_ADDR (docs/distributed.md).",
+                fix="Check that all of them were started, and that they can reach MASTER_ADDR (docs/distributed.md).",
             ) from error
         self.rank, self.world, self.device = self._fabric.global_rank, self._fabric.world_size, self._fabric.device
         self._cast = caster(self.device, config.precision)
@@ -71,30 +71,30 @@ class FabricRuntime:
         )
 
     def setup(self, model: nn.Module, optimizer: torch.optim.Optimizer) -> tuple[nn.Module, torch.optim.Optimizer]:
-        """Both wrapped by Fabric; with several processes, all get the weights of process 0."""
+        """Wrap both with Fabric; with several processes, all get the weights of process 0."""
         module, wrapped = self._fabric.setup(model, optimizer)
         return module, wrapped
 
     def to_device(self, batch: Any) -> Any:
-        """The batch on the device."""
+        """Move a batch to the device."""
         return map_tensors(batch, self._cast)
 
     def autocast(self) -> AbstractContextManager[object]:
-        """Fabric's context for the precision."""
+        """The context of Fabric for the precision."""
         return self._fabric.autocast()
 
     def accumulating(self, module: nn.Module, enabled: bool) -> AbstractContextManager[object]:
-        """Without the exchange of gradients while ``enabled``."""
+        """No exchange of gradients while ``enabled``."""
         if not enabled or self.world == 1:
             return nullcontext()
         return self._fabric.no_backward_sync(module)  # type: ignore[arg-type]
 
     def backward(self, loss: Tensor, module: nn.Module) -> None:
-        """Fabric's, which scales the loss if the precision wants it."""
+        """Call Fabric, which scales the loss if the precision needs it."""
         self._fabric.backward(loss, model=module)  # type: ignore[arg-type]
 
     def clip(self, module: nn.Module, optimizer: torch.optim.Optimizer, max_norm: float) -> Tensor:
-        """Fabric's, which first undoes the scaling."""
+        """Call Fabric, which first undoes the scaling."""
         norm = self._fabric.clip_gradients(module, optimizer, max_norm=max_norm, error_if_nonfinite=False)
         return norm if isinstance(norm, Tensor) else torch.tensor(float("nan"))
 
@@ -122,18 +122,18 @@ class FabricRuntime:
         return self._fabric.strategy.precision.state_dict()
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Put the scaling back."""
+        """Restore the scaling."""
         self._fabric.strategy.precision.load_state_dict(state)
 
     def is_lost(self, error: BaseException) -> bool:
-        """Whether the backend complains about a connection."""
+        """Whether the error is about a lost connection."""
         if self.world == 1:
             return False
         return isinstance(error, torch.distributed.DistError) or bool(_LOST.search(str(error)))
 
 
 def _processes_here(world: int) -> int:
-    # torchrun sets these; other starters of processes may only set RANK and WORLD_SIZE, for one machine
+    # torchrun sets these; other launchers may set only RANK and WORLD_SIZE, for one machine.
     here = int(os.environ.setdefault("LOCAL_WORLD_SIZE", str(world)))
     os.environ.setdefault("LOCAL_RANK", os.environ["RANK"])
     if world % here:

@@ -1,4 +1,4 @@
-"""Ctrl-C and termination, noticed at the end of a step."""
+"""Ctrl-C and SIGTERM, handled at the end of a step."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from typing import Any
 _ONE_PRESS = 1.0  # seconds: under torchrun one Ctrl-C arrives twice, from the terminal and from torchrun
 
 
-def _show_no_trace(of: KeyboardInterrupt) -> None:
-    """If nobody catches this one, the program ends without a trace: a line has said that the run was saved.
+def _hide_traceback(interrupt: KeyboardInterrupt) -> None:
+    """Print no traceback if this interrupt is not caught: a message has already said that the run was saved.
 
-    Not a class of its own: only for an uncaught ``KeyboardInterrupt`` itself does Python end as by the signal.
+    A subclass would not do: Python exits as if killed by the signal only for ``KeyboardInterrupt`` itself.
     """
     before = sys.excepthook
 
     def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        if error is not of:
+        if error is not interrupt:
             before(kind, error, trace)
 
     sys.excepthook = hook
 
 
 class Interrupts:
-    """Within the block, the first SIGINT or SIGTERM is only remembered; a second one, more than a
-    second later, ends the process at once.
+    """Within the block, the first SIGINT or SIGTERM is only recorded. A second one, more than a second later, ends the
+    process at once.
 
-    Python delivers signals to the main thread alone; a run in another thread keeps the handlers as they are.
+    Python delivers signals only to the main thread; a run in another thread leaves the handlers unchanged.
     """
 
     def __init__(self) -> None:
@@ -54,11 +54,11 @@ class Interrupts:
         if self.caught is not None:
             return
         self.caught, self._when = signal.Signals(number), now
-        if number == signal.SIGINT:  # not print: it may be what was interrupted
+        if number == signal.SIGINT:  # os.write, because the signal may have interrupted a print
             os.write(2, b"\nfinishing this step, then saving; Ctrl-C again stops at once\n")
 
     def restore(self) -> None:
-        """Put the handlers back."""
+        """Restore the previous handlers."""
         for number, handler in self._before.items():
             signal.signal(number, handler)
         self._before = {}
@@ -67,9 +67,9 @@ class Interrupts:
         self.restore()
 
     def error(self) -> BaseException:
-        """What to raise for the signal that was caught: programs expect to be ended by it."""
+        """The exception to raise for the signal that was caught, since callers expect the signal to end the program."""
         if self.caught == signal.SIGTERM:
             return SystemExit(128 + signal.SIGTERM)
         error = KeyboardInterrupt()
-        _show_no_trace(error)
+        _hide_traceback(error)
         return error

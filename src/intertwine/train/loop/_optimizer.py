@@ -1,4 +1,4 @@
-"""The optimizer that a configuration names, and its state as plain tensors and numbers."""
+"""The optimizer of a configuration, and its state as tensors and numbers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .._config import TrainConfig
 def make_optimizer(
     model: nn.Module, config: TrainConfig, param_groups: Iterable[Mapping[str, Any]] | None
 ) -> torch.optim.Optimizer:
-    """The optimizer over all weights that want a gradient, or over the given groups of them."""
+    """The optimizer of all weights that require a gradient, or of the given groups of weights."""
     groups: list[Any] = [dict(group) for group in param_groups] if param_groups is not None else []
     groups = groups or [parameter for parameter in model.parameters() if parameter.requires_grad]
     if not groups:
@@ -28,18 +28,18 @@ def make_optimizer(
     common: dict[str, Any] = {"lr": config.lr, "weight_decay": config.weight_decay}
     if config.optimizer == "sgd":
         return torch.optim.SGD(groups, momentum=config.momentum, nesterov=config.nesterov, **common)
-    # On a CPU torch's default goes through the weights many times; fused it is five times as fast. Elsewhere the
-    # default is fast, and the scaling of 16-mixed precision does not go with fused steps. SGD would gain little, and
-    # lose sparse gradients.
+    # On a CPU, torch's default makes many passes over the weights, and the fused version is five times as fast.
+    # Elsewhere the default is fast, and the scaling of 16-mixed precision does not work with fused steps. SGD would
+    # gain little and lose sparse gradients.
     fused = all(weight.device.type == "cpu" and weight.is_floating_point() for weight in model.parameters()) or None
     kind = torch.optim.Adam if config.optimizer == "adam" else torch.optim.AdamW
     return kind(groups, betas=(config.beta1, config.beta2), eps=config.eps, fused=fused, **common)
 
 
 def optimizer_state(optimizer: torch.optim.Optimizer) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """The state of each weight: tensors named ``index.name``, and the numbers among them.
+    """The state of each weight: its tensors, named ``index.name``, and its numbers.
 
-    The settings of the groups are not part of it: they come from the configuration, and the rates from the step.
+    The settings of the groups are not included: they come from the configuration, and the learning rates from the step.
     """
     tensors: dict[str, Tensor] = {}
     numbers: dict[str, Any] = {}
@@ -55,7 +55,7 @@ def optimizer_state(optimizer: torch.optim.Optimizer) -> tuple[dict[str, Tensor]
 def restore_optimizer(
     optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor], numbers: Mapping[str, Any]
 ) -> None:
-    """Put back what :func:`optimizer_state` returned."""
+    """Restore what :func:`optimizer_state` returned."""
     state: dict[int, dict[str, Any]] = {}
     for key, value in {**tensors, **numbers}.items():
         index, name = key.split(".", 1)

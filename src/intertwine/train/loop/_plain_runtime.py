@@ -34,51 +34,51 @@ class PlainRuntime:
         self.rank, self.world = 0, 1
         self.device = device_of(config)
         self._mixed = config.precision == "bf16-mixed"
-        self._stays = self.device.type == "cpu" and config.precision != "64"  # nothing to do for a batch
+        self._stays = self.device.type == "cpu" and config.precision != "64"  # batches need no conversion
         self._cast = caster(self.device, config.precision)
 
     def setup(self, model: nn.Module, optimizer: torch.optim.Optimizer) -> tuple[nn.Module, torch.optim.Optimizer]:
-        """Both as they are."""
+        """Return both unchanged."""
         return model, optimizer
 
     def to_device(self, batch: Any) -> Any:
-        """The batch on the device."""
+        """Move a batch to the device."""
         return batch if self._stays else map_tensors(batch, self._cast)
 
     def autocast(self) -> AbstractContextManager[object]:
-        """Mixed precision if asked for."""
+        """Mixed precision, if it is configured."""
         return torch.autocast(self.device.type, torch.bfloat16) if self._mixed else nullcontext()
 
     def accumulating(self, module: nn.Module, enabled: bool) -> AbstractContextManager[object]:
-        """Nothing special."""
+        """A context that does nothing."""
         return nullcontext()
 
     def backward(self, loss: Tensor, module: nn.Module) -> None:
-        """Autograd's."""
+        """Call autograd."""
         loss.backward()
 
     def clip(self, module: nn.Module, optimizer: torch.optim.Optimizer, max_norm: float) -> Tensor:
-        """Torch's."""
+        """Call torch's function."""
         return nn.utils.clip_grad_norm_(module.parameters(), max_norm)
 
     def total(self, values: Tensor) -> Tensor:
-        """The values themselves."""
+        """Return the values unchanged."""
         return values
 
     def broadcast(self, value: Any) -> Any:
-        """The value itself."""
+        """Return the value unchanged."""
         return value
 
     def share(self, tensors: Iterable[Tensor]) -> None:
-        """Nobody to share with."""
+        """Do nothing: there is one process."""
 
     def state(self) -> dict[str, Any]:
-        """None."""
+        """Nothing."""
         return {}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Nothing to put back."""
+        """Do nothing."""
 
     def is_lost(self, error: BaseException) -> bool:
-        """There is no other process."""
+        """Never: there is one process."""
         return False

@@ -1,4 +1,4 @@
-"""A bar with the time left, on a terminal."""
+"""A progress bar with the remaining time, on a terminal."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ _REFRESH_SECONDS = 0.5
 
 
 class Progress:
-    """Draws the bar at most twice a second, without a thread; silent unless on a terminal.
+    """Draws the bar at most twice per second, without a thread, and only on a terminal.
 
     Args:
-        total: number of steps.
-        done: steps already done when the run begins.
-        wanted: False never draws; None and True draw if standard error is a terminal.
+        total: the number of steps.
+        done: the number of steps that were finished before.
+        enabled: False never draws; None and True draw if standard error is a terminal.
     """
 
-    def __init__(self, total: int, done: int, wanted: bool | None) -> None:
+    def __init__(self, total: int, done: int, enabled: bool | None) -> None:
         self._bar: Any = None
         self._next = 0.0
-        self._total, self._done, self._wanted = total, done, wanted
+        self._total, self._done, self._enabled = total, done, enabled
 
     def __enter__(self) -> Progress:
-        if self._wanted is not False:
+        if self._enabled is not False:
             from rich.console import Console
 
             console = Console(stderr=True)
@@ -48,7 +48,7 @@ class Progress:
         self._bar.start()
 
     def update(self, step: int, epoch: int, loss: float) -> None:
-        """Say how far the run is."""
+        """Show the current step, epoch and loss."""
         if self._bar is None or ((now := time.monotonic()) < self._next and step < self._total):
             return
         self._next = now + _REFRESH_SECONDS

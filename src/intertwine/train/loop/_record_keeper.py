@@ -1,4 +1,4 @@
-"""Keeps the ``record.json`` of a run up to date, in process 0."""
+"""Keep the ``record.json`` of a run up to date, in process 0."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ._training import Training
 
 
 class RecordKeeper:
-    """Writes the record when the run begins and when it ends; before :meth:`begin`, the folder may be another run's."""
+    """Writes the record when the run begins and ends. Before :meth:`begin`, the folder may belong to another run."""
 
     def __init__(self, training: Training) -> None:
         self._training = training
@@ -23,7 +23,7 @@ class RecordKeeper:
         self._begun = self._finished_before = False
 
     def begin(self, *, resumed: bool) -> None:
-        """The run begins or goes on; the time it was first started is kept."""
+        """Record that the run begins or continues; the time of its first start is kept."""
         self._begun = True
         if resumed and self._path.exists():
             with suppress(StorageError):  # a damaged record is simply rewritten
@@ -35,14 +35,14 @@ class RecordKeeper:
         self._write(self._record)
 
     def finished(self) -> RunRecord:
-        """The run came to its end."""
+        """Record that the run is finished."""
         if not self._finished_before:
             self._record = self._ended("finished", None)
             self._write(self._record)
         return self._record
 
     def failed(self, error: BaseException) -> None:
-        """The run ended with an error, which stays the one to be seen even if the record cannot be written."""
+        """Record that the run ended with an error; failing to write the record must not hide that error."""
         if self._begun and not self._finished_before:
             stopped = isinstance(error, (KeyboardInterrupt, SystemExit))
             with suppress(IntertwineError):

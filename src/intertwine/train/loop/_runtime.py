@@ -1,4 +1,4 @@
-"""Where a run computes: the few things that differ between plain torch and Lightning Fabric."""
+"""The protocol of a runtime: what differs between plain torch and Lightning Fabric."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 
 class Runtime(Protocol):
-    """A place to compute: one process, or one of several that share a run.
+    """One process, or one of several processes of a run.
 
-    ``rank`` counts the processes from 0 to ``world`` − 1; ``device`` is where this one computes.
+    ``rank`` is the number of this process, from 0 to ``world`` − 1; ``device`` is where it computes.
     """
 
     rank: int
@@ -21,11 +21,11 @@ class Runtime(Protocol):
     device: torch.device
 
     def setup(self, model: nn.Module, optimizer: torch.optim.Optimizer) -> tuple[nn.Module, torch.optim.Optimizer]:
-        """What the loop calls instead of the model and the optimizer."""
+        """Wrap the model and the optimizer for the loop."""
         ...
 
     def to_device(self, batch: Any) -> Any:
-        """The batch on the device, in the precision of the weights."""
+        """Move a batch to the device, in the precision of the weights."""
         ...
 
     def autocast(self) -> AbstractContextManager[object]:
@@ -33,15 +33,15 @@ class Runtime(Protocol):
         ...
 
     def accumulating(self, module: nn.Module, enabled: bool) -> AbstractContextManager[object]:
-        """The context of a backward pass whose gradients need not be shared yet."""
+        """The context of a backward pass whose gradients need not be exchanged yet."""
         ...
 
     def backward(self, loss: Tensor, module: nn.Module) -> None:
-        """Add the gradient of the loss, averaged over the processes, to the weights' gradients."""
+        """Add the gradient of the loss, averaged over the processes, to the gradients of the weights."""
         ...
 
     def clip(self, module: nn.Module, optimizer: torch.optim.Optimizer, max_norm: float) -> Tensor:
-        """Clip the gradient to a norm; returns the norm it had."""
+        """Clip the gradient to a norm, and return the norm it had."""
         ...
 
     def total(self, values: Tensor) -> Tensor:
@@ -49,7 +49,7 @@ class Runtime(Protocol):
         ...
 
     def broadcast(self, value: Any) -> Any:
-        """The value that process 0 gives, in all of them."""
+        """Send the value of process 0 to all processes, and return it."""
         ...
 
     def share(self, tensors: Iterable[Tensor]) -> None:
@@ -57,11 +57,11 @@ class Runtime(Protocol):
         ...
 
     def state(self) -> dict[str, Any]:
-        """JSON values to be saved with a checkpoint."""
+        """JSON values to save with a checkpoint."""
         ...
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Put back what :meth:`state` returned."""
+        """Restore what :meth:`state` returned."""
         ...
 
     def is_lost(self, error: BaseException) -> bool:

@@ -10,12 +10,12 @@ from .._config import TrainConfig
 
 @checked
 def lr_factor(config: TrainConfig, step: int, total: int) -> float:
-    """What the learning rate is multiplied by in a step; the equation is in :class:`TrainConfig`.
+    """The factor of the learning rate in a step; :class:`TrainConfig` has the equation.
 
     Args:
-        config: its schedule, warmup_steps, final_lr, milestones and gamma.
-        step: the step to come, counted from 0.
-        total: number of steps of the whole run.
+        config: the configuration, with its schedule, warmup_steps, final_lr, milestones and gamma.
+        step: the step, counted from 0.
+        total: the number of steps of the run.
 
     >>> config = TrainConfig(max_steps=8, schedule="cosine", warmup_steps=4)
     >>> [round(lr_factor(config, step, 8), 3) for step in range(8)]

@@ -12,7 +12,7 @@ from ._runtime import Runtime
 
 
 def start_runtime(config: TrainConfig) -> Runtime:
-    """The runtime that a configuration asks for: Fabric if named, or if there are several processes to connect."""
+    """The runtime of a configuration: Fabric if it is named, or needed for several processes or 16-mixed precision."""
     world = _world(config)
     if config.precision == "16-mixed" and device_of(config).type == "cpu":
         raise InputError(
@@ -35,7 +35,7 @@ def start_runtime(config: TrainConfig) -> Runtime:
 
 
 def _world(config: TrainConfig) -> int:
-    """Number of processes that torchrun started, from the variables it sets; 1 without it."""
+    """The number of processes that torchrun started, from the variables it sets; 1 without torchrun."""
     under_torchrun = "RANK" in os.environ and "WORLD_SIZE" in os.environ
     world = int(os.environ["WORLD_SIZE"]) if under_torchrun else 1
     if config.devices not in ("auto", world):

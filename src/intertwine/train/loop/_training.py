@@ -1,7 +1,7 @@
-"""The loop: steps, rows of metrics, validation and checkpoints, each at its step.
+"""The training loop: steps, rows of metrics, validation and checkpoints.
 
-Everything that happens is a function of the number of steps done, so a checkpoint taken between two steps is enough to
-continue as if nothing had happened.
+Everything is a function of the number of finished steps, so a checkpoint between two steps is enough to continue as if
+nothing had happened.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from ._schedule import lr_factor
 from ._window import Window
 
 Loss = Callable[[nn.Module, Any], "Tensor | tuple[Tensor, Mapping[str, float | Tensor]]"]
-"""``loss(model, batch)``: a scalar to be minimized, the mean over the batch, maybe with numbers to be logged."""
+"""``loss(model, batch)``: a scalar to minimize, the mean over the batch, optionally with numbers to log."""
 
 Metric = Callable[[nn.Module, Any], "float | Tensor"]
 """``metric(model, batch)``: the mean over the batch."""
 
 
 class Training:
-    """The state of a run and what it does with it. :func:`fit` is the way in."""
+    """The state of a run, and its loop. Use :func:`fit`."""
 
     def __init__(
         self,
@@ -82,10 +82,10 @@ class Training:
         self.latest: dict[str, float | None] = {}
         self.seconds_before, self.clock = 0.0, time.monotonic()
 
-    # --- continue where it stopped -----------------------------------------------------------------------------------
+    # --- continue after an interruption ------------------------------------------------------------------------------
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        """Take the state of a checkpoint, after making sure that it belongs to this run."""
+        """Restore the state of a checkpoint, after checking that it belongs to this run."""
         state = checkpoint.state
         self._same_run(state)
         weights = {**checkpoint.tensors["model"], **state["extra"]}
@@ -131,26 +131,26 @@ class Training:
         if self.config.compile:
             backend = self.config.compile if isinstance(self.config.compile, str) else "inductor"
             compute = torch.compile(self.model, backend=backend)  # type: ignore[assignment]
-        # Validation needs no exchange of gradients, so it goes around the wrapper of a distributed run.
+        # Validation exchanges no gradients, so it bypasses the wrapper of a distributed run.
         self.evaluated = compute if self.runtime.world == 1 else self.model
         self.module, self.optimizer = self.runtime.setup(compute, self.plain_optimizer)
-        if not self.model.training:  # otherwise leave parts alone that somebody has put into evaluation mode
+        if not self.model.training:  # otherwise keep the mode of parts that the user put into evaluation mode
             self.model.train()
 
     @property
     def seconds(self) -> float:
-        """Seconds of training so far, in all parts of the run."""
+        """The seconds of training so far, over all parts of the run."""
         return self.seconds_before + time.monotonic() - self.clock
 
     @property
     def epoch(self) -> int:
-        """Epochs begun and finished, counted from 0: the epoch that the step before belongs to."""
+        """The epoch of the last finished step, counted from 0."""
         return max(0, self.step - 1) // self.steps_per_epoch
 
     # --- the loop ----------------------------------------------------------------------------------------------------
 
     def run(self, interrupts: Interrupts, progress: Progress) -> None:
-        """Train until the end, or until a signal."""
+        """Train until the end, or until a signal arrives."""
         config = self.config
         while self.step < self.total:
             epoch, done = divmod(self.step, self.steps_per_epoch)
@@ -170,12 +170,12 @@ class Training:
                     self.save()
                 if at_end:
                     return
-                if interrupts.caught and self.runtime.rank == 0:  # the others notice that process 0 is gone
+                if interrupts.caught and self.runtime.rank == 0:  # the other processes notice that process 0 is gone
                     self._stop(interrupts)
 
     def _take_step(self, epoch: int, position: int, group: Sequence[Any]) -> float:
         config, runtime = self.config, self.runtime
-        seed_all(derive_seed(config.seed, "step", self.step, runtime.rank), runtime.device)
+        seed_all(derive_seed(config.seed, "step", self.step, runtime.rank), device=runtime.device)
         self._set_rates()
         self.optimizer.zero_grad()
         shares = [self.train_loader.share(position + number, batch) for number, batch in enumerate(group)]
@@ -192,8 +192,8 @@ class Training:
                 shown = value.item()
                 if not math.isfinite(shown):
                     raise self._not_finite(shown, epoch, position + number, batch)
-                # Each process averages over its part of the batch, and the runtime averages over processes; this
-                # factor makes it the average over all samples even where the parts differ in size.
+                # Each process averages over its part of the batch, and the runtime averages over processes. This
+                # factor turns that into the average over all samples, even if the parts differ in size.
                 weight = here * runtime.world / samples
                 runtime.backward(value if weight == 1 else value * weight, self.module)
             self.window.add({"loss": shown, **{name: _number(value) for name, value in numbers.items()}}, here)
@@ -221,7 +221,7 @@ class Training:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(save(tensors, {key: str(fact) for key, fact in facts.items()}))
             where = f"The batch is in {path}."
-        except (OSError, KeyError, ValueError) as error:  # a type safetensors does not know, a full disk
+        except (OSError, KeyError, ValueError) as error:  # a dtype that safetensors does not support, a full disk
             where = f"The batch could not be saved ({error})."
         return NonFiniteError(
             "fit",
@@ -230,7 +230,7 @@ class Training:
             fix=f"{where} A lower lr, warm-up or clip_norm often helps.",
         )
 
-    # --- what is written ---------------------------------------------------------------------------------------------
+    # --- files -------------------------------------------------------------------------------------------------------
 
     def _write(self, split: str, numbers: Mapping[str, float]) -> None:
         if self.runtime.rank:
@@ -250,7 +250,7 @@ class Training:
         return at_end or (self.step % self.steps_per_epoch == 0 and (self.epoch + 1) % self.config.validate_every == 0)
 
     def _validate(self, loader: Loader) -> None:
-        seed_all(derive_seed(self.config.seed, "validation", self.step), self.runtime.device)
+        seed_all(derive_seed(self.config.seed, "validation", self.step), device=self.runtime.device)
         self.runtime.share(self.model.buffers())
         training = [module for module in self.model.modules() if module.training]
         window = Window()
@@ -279,7 +279,7 @@ class Training:
             window.add({f"val_{name}": _number(value) for name, value in numbers.items()}, here)
 
     def save(self) -> Path | None:
-        """Write a checkpoint of this moment, in process 0. Alone: no other process is needed for it."""
+        """Write a checkpoint, in process 0 alone: the other processes are not involved."""
         if self.runtime.rank:
             return None
         tensors, extra = _split(self.model.state_dict())
@@ -310,14 +310,14 @@ class Training:
         return self.saved[1]
 
     def _refuse_broken(self, tensors: Mapping[str, Tensor]) -> None:
-        # A checkpoint with a weight that is not a number would make the run impossible to continue.
+        # A run cannot continue from a checkpoint with NaN in its weights.
         for name, tensor in tensors.items():
             if tensor.is_floating_point() and not torch.isfinite(tensor).all():
                 raise NonFiniteError(
                     "fit",
                     expected="finite weights",
-                    got=f"{name} with values that are not, at step {self.step}",
-                    fix="The last checkpoint is from before. A lower lr, warm-up or clip_norm often helps.",
+                    got=f"{name} with NaN or infinity, at step {self.step}",
+                    fix="The last checkpoint is intact. A lower lr, warm-up or clip_norm often helps.",
                 )
 
     def _stop(self, interrupts: Interrupts) -> None:
@@ -332,7 +332,7 @@ class Training:
 
 
 def _grouped(batches: Iterable[Any], size: int) -> Iterator[Sequence[Any]]:
-    """Lists of ``size`` successive batches, the last one maybe shorter."""
+    """Lists of ``size`` consecutive batches; the last one may be shorter."""
     group: list[Any] = []
     for batch in batches:
         group.append(batch)
@@ -361,7 +361,7 @@ def _number(value: float | Tensor) -> float:
 
 
 def _split(state: Mapping[str, Any]) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Tensors, and the rest, which modules may add and which must be plain JSON values."""
+    """The tensors of a state dict, and the rest, which modules may add and which must be JSON values."""
     tensors = {name: value for name, value in state.items() if isinstance(value, Tensor)}
     rest = {name: value for name, value in state.items() if not isinstance(value, Tensor)}
     return tensors, plain(rest)

@@ -1,4 +1,4 @@
-"""Averages of the numbers of the steps since the last row of metrics."""
+"""Averages over the steps since the last row of metrics."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ._runtime import Runtime
 
 
 class Window:
-    """Sums of values, weighted by samples, of this process; :meth:`settle` brings those of all together in process 0.
+    """Sums of values, weighted by samples, in this process; :meth:`settle` collects those of all in process 0.
 
     >>> window = Window()
     >>> window.add({"loss": 1.0}, 2)
@@ -25,7 +25,7 @@ class Window:
         self.weight = 0
 
     def add(self, values: Mapping[str, float], weight: int) -> None:
-        """Take in the values of one batch."""
+        """Add the values of one batch."""
         for name, value in values.items():
             self.sums[name] = self.sums.get(name, 0.0) + value * weight
         self.weight += weight
@@ -45,15 +45,15 @@ class Window:
         return {name: value / max(1, self.weight) for name, value in self.sums.items()}
 
     def clear(self) -> None:
-        """Start over; the names stay, so that all processes keep the same ones."""
+        """Start over; the names are kept, so that all processes have the same names."""
         self.sums = dict.fromkeys(self.sums, 0.0)
         self.weight = 0
 
     def state(self) -> dict[str, Any]:
-        """JSON values from which :meth:`restore` continues."""
+        """JSON values for :meth:`restore`."""
         return {"sums": self.sums, "weight": self.weight}
 
     def restore(self, state: Mapping[str, Any], rank: int) -> None:
-        """Continue from a saved window; what was saved belongs to process 0."""
+        """Continue from a saved window; its sums belong to process 0."""
         self.sums = {name: value if rank == 0 else 0.0 for name, value in state["sums"].items()}
         self.weight = state["weight"] if rank == 0 else 0

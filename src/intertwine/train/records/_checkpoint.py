@@ -1,4 +1,4 @@
-"""Checkpoints that are whole or absent, checked by checksum when read, and not executable: no pickle anywhere.
+"""Checkpoints: written atomically, verified by checksums, and without pickle, so that reading runs no code.
 
     checkpoints/step-00000040/
         model.safetensors        the weights and buffers, under the names of state_dict
@@ -33,11 +33,11 @@ from .._content import content_hash
 
 SCHEMA = 1
 _NAME = re.compile(r"step-(\d{8,})")
-_COMPLEX = "complex:"  # safetensors knows no complex128; such a tensor is stored as pairs of reals under this prefix
+_COMPLEX = "complex:"  # safetensors has no complex128; complex tensors are stored as pairs of reals with this prefix
 
 
 class CheckpointWarning(UserWarning):
-    """A checkpoint or a log is damaged, and what was done about it."""
+    """A checkpoint or a log is damaged; the text says what was done about it."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,8 @@ class Checkpoint:
     """What a run needs to continue: groups of tensors and a JSON state.
 
     Args:
-        step: steps finished.
-        tensors: a file of tensors for each group, such as ``model``.
+        step: the number of finished steps.
+        tensors: groups of tensors, such as ``model``; each is one file.
         state: JSON values.
     """
 
@@ -56,15 +56,15 @@ class Checkpoint:
 
 
 class _DamageError(Exception):
-    """A file of a checkpoint is missing, cut off or changed."""
+    """A file of a checkpoint is missing, truncated or changed."""
 
 
 class CheckpointFolder:
     """The last checkpoints of a run.
 
     Args:
-        path: the folder they are in; made when the first one is saved.
-        keep: how many are kept.
+        path: their folder; created when the first one is saved.
+        keep: the number of checkpoints to keep.
 
     >>> import tempfile
     >>> folder = CheckpointFolder(Path(tempfile.mkdtemp()) / "checkpoints", keep=2)
@@ -80,18 +80,18 @@ class CheckpointFolder:
         self.path, self.keep = path, keep
 
     def steps(self) -> list[int]:
-        """Steps of the checkpoints that are there, whole or damaged, rising."""
+        """The steps of all checkpoints, intact or damaged, in increasing order."""
         if not self.path.is_dir():
             return []
-        found = (_NAME.fullmatch(entry.name) for entry in self.path.iterdir())
-        return sorted(int(match[1]) for match in found if match)
+        matches = (_NAME.fullmatch(entry.name) for entry in self.path.iterdir())
+        return sorted(int(match[1]) for match in matches if match)
 
     def path_of(self, step: int) -> Path:
-        """Where the checkpoint of a step is, or would be."""
+        """The path of the checkpoint of a step, whether it exists or not."""
         return self.path / f"step-{step:08d}"
 
     def save(self, checkpoint: Checkpoint) -> Path:
-        """Write a checkpoint, then remove those that are no longer kept. An error leaves the others as they were."""
+        """Write a checkpoint, then remove old ones. An error leaves the other checkpoints unchanged."""
         target = self.path_of(checkpoint.step)
         part = self.path / f"{PART}{target.name}-{os.getpid()}"
         try:
@@ -114,7 +114,7 @@ class CheckpointFolder:
         except OSError as error:
             shutil.rmtree(part, ignore_errors=True)
             before = [step for step in self.steps() if step != checkpoint.step]
-            kept = f"{self.path_of(before[-1])} is intact" if before else "There was none before it"
+            kept = f"{self.path_of(before[-1])} is intact" if before else "There is no earlier checkpoint"
             raise StorageError(
                 "fit",
                 expected=f"room to write the checkpoint of step {checkpoint.step}",
@@ -129,7 +129,7 @@ class CheckpointFolder:
         return target
 
     def latest(self, *, set_aside: bool = False) -> Checkpoint | None:
-        """The newest checkpoint that is whole. Damaged ones are named in a warning, and renamed if ``set_aside``."""
+        """The newest intact checkpoint. Damaged ones are reported in a warning, and renamed if ``set_aside``."""
         for step in reversed(self.steps()):
             path = self.path_of(step)
             try:
@@ -152,13 +152,13 @@ class CheckpointFolder:
             there = ", ".join(str(other) for other in self.steps()) or "none"
             raise StorageError(
                 "load_weights",
-                expected=f"a whole checkpoint of step {step}",
+                expected=f"an intact checkpoint of step {step}",
                 got=f"{self.path_of(step)}: {damage}",
-                fix=f"Checkpoints are there of the steps: {there}.",
+                fix=f"There are checkpoints of the steps: {there}.",
             ) from None
 
     def clean(self) -> None:
-        """Remove what a kill in the middle of writing left behind."""
+        """Remove what an interrupted write left behind."""
         for rest in self.path.glob(f"{PART}*"):
             shutil.rmtree(rest, ignore_errors=True)
 
@@ -179,7 +179,7 @@ class CheckpointFolder:
             tensors = {}
             for name, checksum in record["checksums"].items():
                 if Path(name).name != name:
-                    raise _DamageError(f"state.json names {name}, which is not beside it")
+                    raise _DamageError(f"state.json names {name}, which is not in its folder")
                 data = (path / name).read_bytes()
                 if hashlib.sha256(data).hexdigest() != checksum:
                     raise _DamageError(f"{name} does not match its checksum")
@@ -195,10 +195,10 @@ class CheckpointFolder:
 
 def _state(path: Path) -> dict[str, Any]:
     try:
-        found: dict[str, Any] = read_json(path)
+        state: dict[str, Any] = read_json(path)
     except InputError as error:
         raise _DamageError(f"{path.name} cannot be read ({error.got})") from None
-    return found
+    return state
 
 
 def _encode(tensors: Mapping[str, Tensor]) -> bytes:
@@ -211,7 +211,7 @@ def _encode(tensors: Mapping[str, Tensor]) -> bytes:
         if value.is_complex():
             name, value = _COMPLEX + name, torch.view_as_real(value)
         value = value.contiguous()
-        if value.untyped_storage().data_ptr() in seen:  # tied weights: safetensors wants each tensor to own its memory
+        if value.untyped_storage().data_ptr() in seen:  # tied weights: safetensors refuses tensors that share memory
             value = value.clone()
         seen.add(value.untyped_storage().data_ptr())
         stored[name] = value
@@ -221,13 +221,13 @@ def _encode(tensors: Mapping[str, Tensor]) -> bytes:
 def _decode(data: bytes) -> dict[str, Tensor]:
     from safetensors.torch import load
 
-    found: dict[str, Tensor] = {}
+    tensors: dict[str, Tensor] = {}
     for name, value in load(data).items():
-        value = value.clone()  # memory of its own, aligned like any other tensor's
+        value = value.clone()  # views into the file's bytes may be misaligned
         if name.startswith(_COMPLEX):
             name, value = name.removeprefix(_COMPLEX), torch.view_as_complex(value)
-        found[name] = value
-    return found
+        tensors[name] = value
+    return tensors
 
 
 @checked
@@ -235,18 +235,25 @@ def load_weights(folder: str | Path, *, step: int | None = None, ema: bool = Fal
     """The weights of a run, for ``model.load_state_dict``.
 
     Args:
-        folder: what was given to :func:`fit`.
-        step: which checkpoint; the newest one if None.
-        ema: the moving average instead of the weights themselves.
+        folder: the folder that was passed to :func:`fit`.
+        step: the step of the checkpoint; the newest one if None.
+        ema: whether to load the moving average instead of the weights.
+
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> checkpoint = Checkpoint(1, {"model": {"w": torch.ones(2)}}, {})
+    >>> _ = CheckpointFolder(folder / "checkpoints", keep=1).save(checkpoint)
+    >>> load_weights(folder)
+    {'w': tensor([1., 1.])}
     """
     checkpoints = CheckpointFolder(Path(folder) / "checkpoints", keep=1)
-    found = checkpoints.read(step) if step is not None else checkpoints.latest()
+    checkpoint = checkpoints.read(step) if step is not None else checkpoints.latest()
     group = "ema" if ema else "model"
-    if found is None or group not in found.tensors:
+    if checkpoint is None or group not in checkpoint.tensors:
         raise InputError(
             "load_weights",
             expected=f"a checkpoint with {'a moving average' if ema else 'weights'} in {folder}",
-            got="a checkpoint without one" if found is not None else "no checkpoint",
-            fix="Train with TrainConfig(ema=...)." if found is not None else "Give the folder that fit was given.",
+            got="a checkpoint without one" if checkpoint is not None else "no checkpoint",
+            fix="Train with TrainConfig(ema=...)." if checkpoint is not None else "Use the folder passed to fit.",
         )
-    return dict(found.tensors[group])
+    return dict(checkpoint.tensors[group])

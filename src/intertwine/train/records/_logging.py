@@ -1,4 +1,4 @@
-"""Where the numbers go: one line of JSON a log step, and TensorBoard for those who ask for it."""
+"""Logs of metrics: one line of JSON per log step, and optionally TensorBoard."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Logger(Protocol):
     """Receives the rows of ``metrics.jsonl``, in process 0 only. An exception it raises ends the run."""
 
     def rewind(self, step: int) -> None:
-        """The run begins at, or has gone back to, this step: rows after it come again."""
+        """The run starts at, or went back to, this step: rows after it will be written again."""
         ...
 
     def write(self, row: Row) -> None:
@@ -41,7 +41,7 @@ class Logger(Protocol):
 
 
 class MetricsLog:
-    """``metrics.jsonl``. A checkpoint remembers how long the file was; going back to it cuts off what came after."""
+    """``metrics.jsonl``. A checkpoint stores the length of the file; going back to it truncates the rows after it."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / METRICS_FILE
@@ -54,7 +54,7 @@ class MetricsLog:
             there = self._file.tell()
             if there < length:
                 warn_caller(
-                    f"{self.path}: {length - there} bytes of rows before the checkpoint are gone; going on without",
+                    f"{self.path}: {length - there} bytes of rows before the checkpoint are lost; continuing without",
                     CheckpointWarning,
                 )
             self._file.truncate(min(there, length))
@@ -69,7 +69,7 @@ class MetricsLog:
                 data = data[self._file.write(data) :]
 
     def sync(self) -> int:
-        """Wait until the disk has all rows; returns the length of the file."""
+        """Wait until all rows are on disk, and return the length of the file."""
         if self._file is None:
             return 0
         with self._errors():
@@ -87,7 +87,7 @@ class MetricsLog:
 
 
 class TensorBoardLog:
-    """TensorBoard event files. After a resume, TensorBoard itself hides the rows that come again."""
+    """TensorBoard event files. After a resume, TensorBoard hides the old versions of rows that are written again."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder / "tensorboard"
@@ -104,32 +104,35 @@ class TensorBoardLog:
         self._make = SummaryWriter
 
     def rewind(self, step: int) -> None:
-        """Begin a file whose steps after ``step`` replace those of earlier files."""
+        """Start a file whose steps after ``step`` replace those of earlier files."""
         self._writer = self._make(str(self._folder), purge_step=step + 1)
 
     def write(self, row: Row) -> None:
-        """One scalar for each number."""
+        """Write one scalar per number."""
         for name, value in row.items():
             if isinstance(value, (int, float)) and name not in ("step", "epoch"):
                 self._writer.add_scalar(f"{row['split']}/{name}", value, row["step"])
 
     def close(self) -> None:
-        """Write what is still held back."""
+        """Flush and close the file."""
         if self._writer is not None:
             self._writer.close()
 
 
 def finite(value: Any) -> Any:
-    """The value, or None for a float that JSON cannot hold."""
+    """The value, or None for NaN and infinity, which JSON does not have."""
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 @checked
 def read_metrics(folder: str | Path) -> list[dict[str, Any]]:
-    """The rows of a run's ``metrics.jsonl``; a line cut off by a kill is left out.
+    """The rows of a run's ``metrics.jsonl``; a line truncated by a kill is left out.
 
     Args:
-        folder: what was given to :func:`fit`.
+        folder: the folder that was passed to :func:`fit`.
+
+    >>> read_metrics("no/such/folder")
+    []
     """
     path = Path(folder) / METRICS_FILE
     rows = []

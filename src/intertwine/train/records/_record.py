@@ -1,4 +1,4 @@
-"""What a run was and what came out of it, in one JSON file that is written whole or not at all."""
+"""The record of a run: its configuration, environment and result, in one JSON file that is written atomically."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ Status = Literal["running", "finished", "interrupted", "failed"]
 
 
 class RecordWarning(UserWarning):
-    """A record is damaged and was left out."""
+    """A damaged record was left out."""
 
 
 class RunRecord(ValidatedModel):
-    """One run: its configuration, where and with what it ran, and its result.
+    """The configuration, environment and result of a run.
 
     Args:
         config: the configuration, as JSON values.
-        config_hash: SHA-256 of it; two runs with the same hash compute the same.
+        config_hash: its SHA-256; two runs with the same hash compute the same.
         seed: the seed of the run.
         status: ``running``, ``finished``, ``interrupted`` or ``failed``.
-        metrics: the last value of every metric; None stands for one that was not finite.
-        duration: seconds of training, all parts of an interrupted run together.
-        started: when the run was first started, ISO 8601, UTC.
-        error: the message it ended with, if it failed.
-        code: version of this package, and its commit if it runs from a checkout.
+        metrics: the last value of every metric; None if it was not finite.
+        duration: the seconds of training, over all parts of an interrupted run.
+        started: the time of the first start, ISO 8601, UTC.
+        error: the error message, if the run failed.
+        code: the version of this package, and its commit if it runs from a checkout.
         environment: Python, torch, platform, threads.
-        schema_version: raised when the meaning of a field changes.
+        schema_version: incremented when the meaning of a field changes.
 
     >>> import tempfile
     >>> record = RunRecord.start({"lr": 0.1}, seed=0).ended("finished", metrics={"accuracy": 0.9}, duration=1.5)
@@ -71,7 +71,7 @@ class RunRecord(ValidatedModel):
 
     @classmethod
     def start(cls, config: Mapping[str, Any], *, seed: int, config_hash: str | None = None) -> RunRecord:
-        """The record of a run that begins now, here. The hash is that of the whole configuration if none is given."""
+        """The record of a run that starts now on this machine; ``config_hash`` defaults to the hash of ``config``."""
         return cls(
             config=dict(config),
             config_hash=content_hash(dict(config)) if config_hash is None else config_hash,
@@ -90,13 +90,13 @@ class RunRecord(ValidatedModel):
         duration: float,
         error: str | None = None,
     ) -> RunRecord:
-        """This record with its result."""
+        """A copy of this record with the result of the run."""
         return self.model_copy(
             update={"status": status, "metrics": dict(metrics), "duration": duration, "error": error}
         )
 
     def write(self, path: str | Path) -> None:
-        """Write the record to a file, whole or not at all."""
+        """Write the record to a file, atomically."""
         path = Path(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         replace_file(path, (self.model_dump_json(indent=2) + "\n").encode())
@@ -113,7 +113,7 @@ class RunRecord(ValidatedModel):
                 "RunRecord",
                 expected=f"a record of schema 1 in {path}",
                 got=f"{where + ': ' if where else ''}{first['msg']}",
-                fix="Remove the file; the run can be done again.",
+                fix="Remove the file, and repeat the run.",
             ) from None
         except InputError as error:
             raise StorageError(
@@ -130,10 +130,10 @@ class RunRecord(ValidatedModel):
 
 @checked
 def read_records(folder: str | Path) -> list[RunRecord]:
-    """All records below a folder, by path. A damaged one is named in a warning and left out; the others are returned.
+    """All records below a folder, sorted by path. Damaged ones are reported in a warning and left out.
 
     Args:
-        folder: where ``record.json`` files are looked for, at any depth; a folder that is not there has none.
+        folder: searched for ``record.json`` files at any depth; it may be missing.
 
     >>> read_records("no/such/folder")
     []
@@ -149,10 +149,10 @@ def read_records(folder: str | Path) -> list[RunRecord]:
 
 @lru_cache(maxsize=1)
 def _commit() -> str | None:
-    """Commit of the checkout this package runs from, with ``-dirty`` if files differ; None if it is installed."""
+    """The commit of the checkout this package runs from, with ``-dirty`` if files differ; None if it is installed."""
     here = str(Path(__file__).parent)
     commands = (
-        # An environment inside somebody else's checkout must not be taken for a checkout of this package.
+        # A virtual environment inside another project's checkout is not a checkout of this package.
         ["git", "-C", here, "ls-files", "--error-unmatch", "__init__.py"],
         ["git", "-C", here, "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"],
     )
@@ -165,12 +165,12 @@ def _commit() -> str | None:
 
 
 def code_version() -> dict[str, str | None]:
-    """Version of this package, and the commit if it runs from a checkout."""
+    """The version of this package, and the commit if it runs from a checkout."""
     return {"version": __version__, "commit": _commit()}
 
 
 def environment() -> dict[str, Any]:
-    """What the run computes with."""
+    """The software and hardware of the run."""
     import torch
 
     return {

@@ -1,4 +1,4 @@
-"""Errors of storage that say what to do, and a folder that belongs to one process at a time."""
+"""Storage errors that say what to do, and folders that belong to one process at a time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ...errors import BusyError, StorageError
 
 @contextmanager
 def storage_errors(path: Path, *, expected: str, fix: str) -> Iterator[None]:
-    """Turn an ``OSError`` in the block into one that names the file and says what to do."""
+    """Turn an ``OSError`` in the block into a :class:`StorageError` that names the file and says what to do."""
     try:
         yield
     except StorageError:
@@ -26,20 +26,28 @@ def storage_errors(path: Path, *, expected: str, fix: str) -> Iterator[None]:
 @checked
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold the folder's lock during the block; the system lets go of it when the process ends, however it ends."""
+    """Hold the lock of a folder during the block. The system releases it when the process ends, however it ends.
+
+    Args:
+        folder: created if needed.
+
+    >>> import tempfile
+    >>> with locked(Path(tempfile.mkdtemp())):
+    ...     pass
+    """
     path = folder / ".lock"
     fix = "Choose a folder on a disk that is writable and not full."
     with storage_errors(path, expected="a folder to write to", fix=fix):
         folder.mkdir(parents=True, exist_ok=True)
-        file = open(path, "a+b")  # noqa: SIM115 - closed below, and only then unlocked
+        file = open(path, "a+b")  # noqa: SIM115 - closed below, which releases the lock
     try:
         try:
             import fcntl
-        except ImportError:  # not on Windows
+        except ImportError:  # Windows
             yield
             return
         try:
-            # A record lock, unlike flock, is not inherited by loader processes, which may outlive a killed parent.
+            # Unlike flock, a record lock is not inherited by loader processes, which may outlive a killed parent.
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise BusyError(

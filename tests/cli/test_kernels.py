@@ -326,7 +326,7 @@ main(sys.argv[1:])
             "maps the hexagonal lattice to itself: C1, C2, C3, C6, D1, D2, D3, D6; got C4.",
         ),
         ("--group O --taps 100000", "a filter of 100000 x 100000 x 100000 taps"),
-        ("--group D4 --taps 3 --in irrep(0,-1) --out trivial", "a layer of these types could only be zero"),
+        ("--group D4 --taps 3 --in irrep(0,-1) --out trivial", "the only layer between these types is zero"),
     ],
 )
 def test_bad_input_is_one_line(arguments: str, text: str) -> None:

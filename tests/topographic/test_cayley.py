@@ -136,7 +136,7 @@ def test_bad_input():
         CayleyTopology(group, 8, shifting_topology(3))
     with pytest.raises(InputError, match=r"one element per sequence, \(batch,\)"):
         CayleyTopology(group, torch.zeros(2, 2, dtype=torch.int64), shifting_topology(3))
-    with pytest.raises(InputError, match="one for each element of D4; got 7"):
+    with pytest.raises(InputError, match="one per element of D4; got 7"):
         CayleyTopology(group, 1, shifting_topology(3)).sums(torch.rand(1, 4, 1, 7))
     with pytest.raises(InputError, match="3 elements in moving"):
         CayleyTopology(group, torch.tensor([1, 2]), shifting_topology(3)).sums(torch.rand(3, 4, 1, 8))

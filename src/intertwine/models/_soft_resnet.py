@@ -46,8 +46,8 @@ class SoftResNet(nn.Module):
         translation_softness: ω' of translations in all layers except the shortcuts; None is strict.
         partial: learn which part of the rotations each layer keeps, instead of ω'.
         learn: make the ω' learnable parameters.
-        tied: let all layers share the samples drawn by the first; default: if the network is strict on rotations, or
-            has only translations. Otherwise, each layer draws its own samples and the shortcuts map between them.
+        tied: let all layers share the samples drawn by the first; default: unless the network is mirrored, partial or
+            soft on rotations. If not tied, each layer draws its own samples and the shortcuts map between them.
         sampling: ``random`` draws at each call, also in evaluation, as published; ``train`` draws only in training;
             ``grid`` never draws.
         width: the channels of the first block.

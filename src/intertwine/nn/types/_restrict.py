@@ -110,5 +110,5 @@ def _seen(atom: Representation, subgroup: Group) -> Representation:
     elif isinstance(subgroup, CompactLieGroup):
         irreps = subgroup.irreps_up_to(degree_of(restricted))
         some = subgroup.sample(8, torch.Generator().manual_seed(0))  # they generate a dense subgroup
-    alike = (psi for psi in irreps if psi.dim == atom.dim and bool((psi(some) - restricted(some)).abs().max() < 1e-12))
-    return next(alike, restricted)
+    equal = (psi for psi in irreps if psi.dim == atom.dim and bool((psi(some) - restricted(some)).abs().max() < 1e-12))
+    return next(equal, restricted)

@@ -53,8 +53,7 @@ class PartialGroupConv2d(GroupLayer):
         activation: ``cos`` or ``sin``, for the joint network.
         bias: whether to add a bias per channel.
         variant: the way to compute the layer: ``window``, ``rank``, ``dense``, ``factored`` or ``loop``; None for the
-        one
-            that should be fastest (:class:`intertwine.nn.cost_rules`).
+            one that should be fastest (:class:`intertwine.nn.cost_rules`).
 
     References: Romero, Lohit, *Learning partial equivariances from data*, 2022.
 

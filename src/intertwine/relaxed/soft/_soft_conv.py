@@ -47,8 +47,7 @@ class SoftConv2d(SoftLayer):
         frequency: ω.
         bias: whether to add a bias per channel.
         variant: the way to compute the layer: ``window``, ``rank``, ``dense``, ``factored`` or ``loop``; None for the
-        one
-            that should be fastest (:class:`intertwine.nn.cost_rules`).
+            one that should be fastest (:class:`intertwine.nn.cost_rules`).
 
     References: van der Ouderaa, Romero, van der Wilk, *Relaxing equivariance constraints with non-stationary
     continuous filters*, 2022.

@@ -237,11 +237,10 @@ class SoftGroupConv2d(SoftLayer, GroupLayer):
         frequency: ω of displacements.
         rotation_frequency: ω of relative angles; an integer for the Fourier network.
         integer: whether to round ω' of rotations, which makes the Fourier kernel smooth on the circle in both
-        arguments.
+            arguments.
         bias: whether to add a bias per channel.
         variant: the way to compute the layer: ``window``, ``rank``, ``dense``, ``factored`` or ``loop``; None for the
-        one
-            that should be fastest (:class:`intertwine.nn.cost_rules`).
+            one that should be fastest (:class:`intertwine.nn.cost_rules`).
 
     >>> lift = SoftGroupConv2d(3, 4, samples=8, lifting=True)
     >>> layer = SoftGroupConv2d(4, 4, samples=8, rotation_softness=1.0, learn=True)

@@ -16,7 +16,8 @@ import torch
 from _timing import compare, write_result
 from torch import Tensor, nn
 
-from intertwine.relaxed import LowRankLocalConv2d, flops_against_rank, path_by_cost
+from intertwine._cost_rules import building_pays
+from intertwine.relaxed import LowRankLocalConv2d, flops_against_rank
 
 SHAPES = ((3, 64, 32), (64, 64, 7), (32, 32, 13), (64, 64, 28))
 
@@ -73,7 +74,8 @@ def by_rank(ranks: list[int], batch: int, repeats: int) -> list[dict[str, object
                 if not training:
                     ways["converted"] = made(channels, width, side, rank, "conv").to_locally_connected()
                 found = {name: ratio_to_conv(layer, channels, width, x, repeats, how) for name, layer in ways.items()}
-                chosen = path_by_cost(rank, places=(side - 2) ** 2, fan=9 * channels, width=width, batch=batch)
+                pays = building_pays(rank, positions=(side - 2) ** 2, fan=9 * channels, width=width, batch=batch)
+                chosen = "build" if pays else "conv"
                 cells = "".join(
                     f"{cell['ratio']:5.2f} ({cell['spread'][0]:.2f}–{cell['spread'][1]:.2f})".ljust(20)  # type: ignore[index]
                     for cell in found.values()

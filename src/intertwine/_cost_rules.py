@@ -164,12 +164,25 @@ BUILD_FROM_BATCH = 32
 BUILD_AT_MOST = 10_000_000
 
 
-def building_pays(rank: int, *, places: int, fan: int, width: int, batch: int) -> bool:
+def building_pays(rank: int, *, positions: int, fan: int, width: int, batch: int) -> bool:
     """Whether a low-rank layer builds the bank of every position rather than convolving with all K banks.
 
-    Building needs fewer multiplications but runs at a lower rate than one large convolution, and it waits for memory
-    when all banks together exceed ``BUILD_AT_MOST`` numbers. The plain way convolves.
+    Building, and applying each bank at its position, takes K L D Co + B L D Co multiplications. Convolving with all K
+    banks and summing the outputs takes K B L D Co, but in one convolution, which runs several times faster per
+    multiplication. Building pays from rank 4 on, or from rank 2 for small windows (the first layer of a network), with
+    large batches, while all banks together, L D Co values, fit; beyond that it waits for memory. The plain way
+    convolves.
+
+    Args:
+        rank: K.
+        positions: L, the number of output positions.
+        fan: D, the number of values in a window: channels times height times width.
+        width: Co, the number of output channels.
+        batch: B.
+
+    >>> [building_pays(k, positions=25, fan=288, width=32, batch=64) for k in (2, 4)]
+    [False, True]
     """
     min_rank = BUILD_FROM_RANK_NARROW if fan <= NARROW else BUILD_FROM_RANK
-    fits = places * fan * width <= BUILD_AT_MOST
+    fits = positions * fan * width <= BUILD_AT_MOST
     return _enabled and rank >= min_rank and batch >= BUILD_FROM_BATCH and fits

@@ -56,6 +56,14 @@ class TestKeptFilter:
         assert torch.equal(after, fresh)
         assert not torch.allclose(after, before)
 
+    @pytest.mark.parametrize(("gradients", "frozen"), [(True, False), (False, False), (True, True)])
+    def test_when_it_is_kept(self, gradients, frozen):
+        """In plain evaluation mode the weights could still need a gradient, so the filter is recomputed."""
+        layer = Conv2d(REGULAR, REGULAR, 3).eval().requires_grad_(not frozen)
+        with torch.set_grad_enabled(gradients):
+            layer(torch.randn(1, 8, 5, 5))
+        assert (layer._cache._value is not None) == (frozen or not gradients)
+
     def test_it_is_kept(self):
         layer, x, before = self.made()
         kept = layer._cache._value

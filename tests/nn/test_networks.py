@@ -71,7 +71,7 @@ def test_branches_that_do_not_meet_are_refused():
         tnn.Residual(tnn.Conv2d(X, Y, 3, padding=1))
     with pytest.raises(TypeMismatchError, match=r"from Field\(4 regular"):
         tnn.Residual(tnn.Conv2d(X, X, 3, padding=1), tnn.ReLU(Y))
-    with pytest.raises(TypeMismatchError, match="GlobalPool does not"):
+    with pytest.raises(TypeMismatchError, match="GlobalPool, which does not"):
         tnn.Residual(tnn.GlobalPool(X))
     with pytest.raises(TypeMismatchError, match="branch 1 from"):
         tnn.Concat(tnn.ReLU(X), tnn.ReLU(Y))

@@ -227,7 +227,7 @@ class TestRefusals:
             TensorProduct(space.field(so3.irrep(1)), space.field(so3.trivial + so3.irrep(3)))
 
     def test_two_spaces(self):
-        with pytest.raises(TypeMismatchError, match="an output on Grid2d"):
+        with pytest.raises(TypeMismatchError, match="an output type on Grid2d"):
             TensorProduct(Grid2d(D4).field(D4.trivial), Grid2d(C4).field(C4.trivial))
 
     def test_a_wrong_filter_is_noticed(self):

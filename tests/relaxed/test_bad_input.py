@@ -84,19 +84,19 @@ def test_an_even_kernel_has_no_disk(kind, kernel_size):
 class TestDomainFrequency:
     @pytest.mark.parametrize("learn", [True, False])
     def test_of_translations(self, bad, learn):
-        with pytest.raises(InputError, match=r"SoftConv2d: expected .*finite number of 0 or more"):
+        with pytest.raises(InputError, match=r"SoftConv2d: expected .*finite softness of 0 or more"):
             SoftConv2d(2, 3, softness=bad, learn=learn)
-        with pytest.raises(InputError, match="finite number of 0 or more"):
+        with pytest.raises(InputError, match="finite softness of 0 or more"):
             SoftConv2d(2, 3, softness=(0.5, bad), learn=learn)
 
     def test_of_a_group(self, bad):
-        with pytest.raises(InputError, match=r"SoftGroupConv2d: expected .*finite number of 0 or more"):
+        with pytest.raises(InputError, match=r"SoftGroupConv2d: expected .*finite softness of 0 or more"):
             SoftGroupConv2d(2, 3, rotation_softness=bad)
-        with pytest.raises(InputError, match="finite number of 0 or more"):
+        with pytest.raises(InputError, match="finite softness of 0 or more"):
             SoftGroupConv2d(2, 3, translation_softness=bad)
 
     def test_of_a_network(self, bad):
-        with pytest.raises(InputError, match="finite number of 0 or more"):
+        with pytest.raises(InputError, match="finite softness of 0 or more"):
             SoftResNet(1, 3, samples=4, rotation_softness=bad)
 
 

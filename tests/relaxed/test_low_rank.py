@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch.nn.functional import conv2d
 
+from intertwine._cost_rules import building_pays
 from intertwine.errors import InputError
 from intertwine.relaxed import (
     InputLowRankLocalConv2d,
@@ -14,7 +15,6 @@ from intertwine.relaxed import (
     SpatialBias2d,
     combining_maps,
     flops_against_rank,
-    path_by_cost,
     to_locally_connected,
     wide_conv_width,
 )
@@ -101,9 +101,9 @@ def test_the_path_is_chosen_by_cost(monkeypatch):
     for channels, rank, batch in ((4, 4, 32), (4, 4, 31), (4, 3, 32), (3, 2, 32), (3, 1, 32)):
         LowRankLocalConv2d(channels, 2, 3, rank=rank, input_size=5)(torch.zeros(batch, channels, 5, 5))
     assert taken == ["combined_banks", "combined_outputs", "combined_outputs", "combined_banks", "combined_outputs"]
-    just = {"places": 100, "fan": 1000, "batch": 64}
-    assert path_by_cost(7, width=100, **just) == "build"
-    assert path_by_cost(7, width=101, **just) == "conv"
+    just = {"positions": 100, "fan": 1000, "batch": 64}
+    assert building_pays(7, width=100, **just)
+    assert not building_pays(7, width=101, **just)
 
 
 def test_rank_one_is_convolution_with_spatial_bias():
@@ -351,7 +351,7 @@ def test_bad_input(layer):
         build(input_size=(2, 8))
     with pytest.raises(InputError, match="padding='same' for banks of different"):
         build(2, 4, [3, 5])
-    with pytest.raises(InputError, match="a list of 2 for kernel_size"):
+    with pytest.raises(InputError, match="kernel_size to be one for all banks, or a list of 2"):
         build(2, 4, [3, 5, 7], padding="same")
     with pytest.raises(InputError, match=r"padding to be a whole number, a tuple \(int, int\) or 'same'"):
         build(padding="valid")

@@ -324,8 +324,8 @@ def test_a_convolution_with_a_forward_of_its_own_stays() -> None:
 
     net = nn.Sequential(Standardized(1, 2, 3), nn.Conv2d(2, 2, 3))
     free = relax(net, images(1, 1, 9, 9, dtype=torch.float32), "low-rank")
-    assert free.relax_report.strict == {"0": "it is a convolution of its own kind"}
-    assert "strict: it is a convolution of its own kind" in str(free.relax_report)
+    assert free.relax_report.strict == {"0": "it is a subclass of a convolution"}
+    assert "strict: it is a subclass of a convolution" in str(free.relax_report)
 
 
 def test_three_dimensions_and_infinite_groups() -> None:
@@ -384,9 +384,9 @@ def test_float32_and_devices() -> None:
         ("low-rank", {"softness": 0.3}, "options of 'low-rank': rank, spread, keep; got softness"),
         ("orientation", {"keep": "D4"}, "options of 'orientation'"),
         ("low-rank", {"rank": 1}, "a rank of 2 or more"),
-        ("low-rank", {"keep": "C3"}, "keep=None, or the name of the layer's own group"),
+        ("low-rank", {"keep": "C3"}, "keep=None, or the name of the layer's group"),
         ("soft", {"softness": 0.0}, "a softness above 0"),
-        ("soft", {"softness": {"C3": 1.0}}, "one for each of 'translation' and 'D4'"),
+        ("soft", {"softness": {"C3": 1.0}}, "one each for 'translation' and 'D4'"),
         ("residual", {"keep": "D4"}, "keep='translation' or None"),
     ],
 )

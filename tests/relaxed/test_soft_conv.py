@@ -268,9 +268,9 @@ def test_a_compiled_model_may_hold_it():
     [
         ({"kernel_size": 6}, "an odd kernel_size"),
         ({"kernel_size": 0}, "a positive kernel_size"),
-        ({"softness": -0.5}, "finite number of 0 or more"),
-        ({"softness": float("nan")}, "finite number of 0 or more"),
-        ({"softness": float("inf")}, "finite number of 0 or more"),
+        ({"softness": -0.5}, "finite softness of 0 or more"),
+        ({"softness": float("nan")}, "finite softness of 0 or more"),
+        ({"softness": float("inf")}, "finite softness of 0 or more"),
         ({"softness": (0.1, 0.2, 0.3)}, "or 2 of them"),
         ({"domain": "both"}, "domain to be 'input' or 'output'"),
         ({"support": "ring"}, "support disk or square"),
@@ -296,7 +296,7 @@ def test_bad_inputs_are_explained():
         layer(torch.zeros(1, 2, 5, 9))
     with pytest.raises(InputError, match=r"torch.float32; got torch.float64"):
         layer(torch.zeros(1, 2, 9, 9).double())
-    with pytest.raises(InputError, match="differ from place to place; got dense"):
+    with pytest.raises(InputError, match="position-dependent kernels, or None; got dense"):
         SoftConv2d(2, 3, variant="dense")(torch.zeros(1, 2, 9, 9))
 
 
@@ -304,7 +304,7 @@ def test_a_table_that_does_not_fit_is_refused(monkeypatch):
     layer = SoftConv2d(2, 3)
     assert layer(torch.zeros(1, 2, 16, 16)).shape == (1, 3, 16, 16)
     monkeypatch.setenv("INTERTWINE_MEMORY_LIMIT", "1M")
-    with pytest.raises(SizeLimitError, match="a table of 256 places for 1 x 1 samples"):
+    with pytest.raises(SizeLimitError, match="a table of 256 positions for 1 x 1 samples"):
         layer(torch.zeros(1, 2, 16, 16))
 
 

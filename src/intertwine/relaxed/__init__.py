@@ -1,7 +1,7 @@
 """Layers between strictly equivariant and unconstrained, under one dial.
 
-The files at the top define what a relaxed layer is and how far it is from strict. The sub-packages build on them, in
-this order; each one imports only those before it.
+The files at the top define relaxed layers and their distance from strict. The sub-packages come in this order, and each
+imports only those before it.
 
     low_rank   low-rank locally connected layers and their baselines
     soft       continuous filters that depend on position; partial group convolutions
@@ -34,11 +34,9 @@ from .low_rank import RankCost as RankCost
 from .low_rank import SpatialBias2d as SpatialBias2d
 from .low_rank import combining_maps as combining_maps
 from .low_rank import flops_against_rank as flops_against_rank
-from .low_rank import path_by_cost as path_by_cost
 from .low_rank import to_locally_connected as to_locally_connected
 from .low_rank import wide_conv_width as wide_conv_width
 from .soft import KERNEL_NETS as KERNEL_NETS
-from .soft import VARIANTS as VARIANTS
 from .soft import PartialGroupConv2d as PartialGroupConv2d
 from .soft import SoftConv2d as SoftConv2d
 from .soft import SoftGroupConv2d as SoftGroupConv2d

@@ -1,4 +1,4 @@
-"""The one unit of relaxation: which share of a position-dependent kernel lies outside the strict kernels."""
+"""The unit of relaxation: the share of a position-dependent kernel outside the strict kernels."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TRANSLATION = "translation"
 @checked
 @dataclass(frozen=True)
 class LocalKernels:
-    """A linear layer on a grid, written out: the kernel and the bias that it applies at every position.
+    """A linear layer on a grid as the kernel and the bias that it applies at every position.
 
     Attributes:
         weight: ``(*positions, out, in, *taps)``.
@@ -43,10 +43,11 @@ def kernel_shares(kernels: LocalKernels, in_type: FieldType, out_type: FieldType
     """‖κ − P_S κ‖² / ‖κ‖² for the translations and for the stabilizer H, from every kernel of a layer.
 
     P averages over positions for the translations; for H it averages κ(x, y) ↦ ρ2(h) κ(h⁻¹x, h⁻¹y) ρ1(h)⁻¹. The bias
-    counts as the weight of one more input that is 1 everywhere. This is the slow, obvious way, in time and memory of
-    every kernel; layers compute the same from less.
+    counts as the weight of one more input that is 1 everywhere. This is the slow, obvious way, which
+    stores every kernel; layers compute the same more cheaply.
 
-    Of H those elements count that map the pixel grid to itself: quarter turns and mirrors of C8 or O(2), say.
+    Only elements of H that map the pixel grid to itself count: for C8 or O(2), for example, the quarter turns and
+    mirrors among them.
 
     >>> from intertwine.spaces import Grid2d
     >>> one = Grid2d("C1").field("1*trivial")
@@ -67,14 +68,14 @@ def kernel_shares(kernels: LocalKernels, in_type: FieldType, out_type: FieldType
 
 
 def _share(pairs: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
-    """Σ‖part − projection‖² / Σ‖part‖², 0 for a kernel that is 0."""
+    """Σ‖part − projection‖² / Σ‖part‖², 0 for a zero kernel."""
     outside = torch.stack([(part - projected).square().sum() for part, projected in pairs]).sum()
     whole = torch.stack([part.square().sum() for part, _ in pairs]).sum()
     return share(outside, whole)
 
 
 def share(outside: Tensor, whole: Tensor) -> Tensor:
-    """‖κ − Pκ‖² / ‖κ‖², 0 where there is no kernel."""
+    """‖κ − Pκ‖² / ‖κ‖², 0 for a zero kernel."""
     return outside / whole.clamp_min(torch.finfo(whole.dtype).tiny)
 
 
@@ -85,13 +86,13 @@ def _moved(kernels: LocalKernels, in_type: FieldType, out_type: FieldType, space
     scalar = space.field("trivial")
 
     def turned(values: Tensor) -> Tensor:
-        """Samples on the last d axes of a centered array, moved by h."""
+        """A centered array on the last d axes, moved by h."""
         flat = values.reshape(-1, 1, *values.shape[-d:])
         return scalar.transform(flat, motion).reshape(values.shape)
 
     rho_out, rho_in = out_type.rho(h).to(kernels.weight), in_type.rho(h).to(kernels.weight)
-    taps_last = turned(kernels.weight)  # the taps
-    positions_last = turned(taps_last.movedim(tuple(range(d)), tuple(range(-d, 0))))  # the positions
+    taps_last = turned(kernels.weight)  # moves the taps
+    positions_last = turned(taps_last.movedim(tuple(range(d)), tuple(range(-d, 0))))  # moves the positions
     weight = positions_last.movedim(tuple(range(-d, 0)), tuple(range(d)))
     back = torch.linalg.inv(rho_in)
     weight = torch.einsum("oa,pabt,bi->poit", rho_out, weight.flatten(0, d - 1).flatten(3), back).reshape(weight.shape)

@@ -1,4 +1,4 @@
-"""Sampled orientations: elements of O(2) as the group itself has them, their coordinates and their draws."""
+"""Sampled orientations: elements of O(2), their coordinates, and random draws."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..errors import InputError
 from ..groups import Cyclic, Dihedral, FiniteGroup
 
 Sampling = Literal["grid", "random", "train"]
-"""``grid`` is the same at every call, ``random`` is drawn at every call, ``train`` is random in training only."""
+"""``grid`` is the same on every call, ``random`` is drawn on every call, ``train`` is random in training only."""
 
 
 @checked
@@ -22,13 +22,13 @@ Sampling = Literal["grid", "random", "train"]
 class Orientations:
     """Elements of O(2) at which a field on the motions of the plane is sampled.
 
-    Those of a grid are the elements of C_n or D_n in their order, so that the samples of one field are the channels of
-    a regular representation; random ones are any.
+    Grid samples are the elements of C_n or D_n in order, so the samples of one field are the channels of a regular
+    representation. Random samples are arbitrary.
 
     Attributes:
-        elements: matrices ``(n, 2, 2)`` on (x, y), float64, as those of :class:`intertwine.groups.O2`.
-        factors: what the output of a layer at each element is multiplied with; None for 1.
-        key: identifies the samples without reading a number from the device; None where nothing does.
+        elements: matrices ``(n, 2, 2)`` on (x, y), float64, as in :class:`intertwine.groups.O2`.
+        factors: the factor for the output of a layer at each element; None for 1.
+        key: identifies the samples without reading values from the device; None if there is no such key.
 
     >>> from intertwine.groups import Dihedral
     >>> samples = Orientations(Dihedral(4).standard.matrices)
@@ -45,11 +45,11 @@ class Orientations:
 
     @property
     def mirrored(self) -> bool:
-        """Are there reflections among them? What ``meta`` tensors hold, nobody knows."""
+        """Whether there are reflections among them; False for ``meta`` tensors, which have no values."""
         return not self.elements.is_meta and bool((torch.linalg.det(self.elements.detach()) < 0).any())
 
     def values(self) -> tuple[object, ...]:
-        """All entries as numbers."""
+        """All entries as Python numbers."""
         if self.elements.is_meta:
             return ("unknown", object())
         return tuple(self.elements.detach().flatten().tolist())
@@ -72,7 +72,7 @@ class Orientations:
 def angle_and_mirror(elements: Tensor) -> tuple[Tensor, Tensor]:
     """θ in (−π, π] and m = ±1 with g = R(θ) F^m, where F exchanges left and right.
 
-    What is π up to rounding stays π, so that equal turns get equal coordinates.
+    An angle of −π up to rounding becomes π: equal rotations get equal coordinates.
 
     >>> from intertwine.groups import Dihedral
     >>> [part.tolist() for part in angle_and_mirror(Dihedral(2).standard.matrices)]
@@ -92,14 +92,14 @@ def from_angles(angles: Tensor, *, mirror: bool = False) -> Tensor:
 
 
 def sampled_group(samples: int, *, mirrored: bool) -> FiniteGroup:
-    """The group whose elements are the samples of the grid."""
+    """The group whose elements are the grid samples."""
     return Dihedral(samples // 2) if mirrored else Cyclic(samples)
 
 
 def grid(
     samples: int, *, mirrored: bool = False, offset: float | Tensor = 0.0, device: torch.device | None = None
 ) -> Orientations:
-    """Equally spaced angles, turned together by ``offset``; with reflections, half as many angles, twice."""
+    """Equally spaced angles, all shifted by ``offset``; with reflections, half as many angles, each twice."""
     count = samples // 2 if mirrored else samples
     angles = 2 * math.pi / count * torch.arange(count, dtype=torch.float64, device=device) + offset
     key = None if isinstance(offset, Tensor) else ("grid", samples, mirrored, offset)
@@ -114,26 +114,25 @@ def draw(
     generator: torch.Generator | None = None,
     device: torch.device | None = None,
 ) -> Orientations:
-    """Equally spaced angles, all turned by one random offset; from torch's own generator if none is given."""
+    """Equally spaced angles, all shifted by one random offset; by default from torch's generator."""
     count = samples // 2 if mirrored else samples
     offset = 2 * math.pi / count * uniform(generator, device)
     return grid(samples, mirrored=mirrored, offset=offset, device=device)
 
 
 def uniform(generator: torch.Generator | None, device: torch.device | None) -> Tensor:
-    """One number between 0 and 1 on a device, drawn where the generator is if one is given."""
+    """A random number between 0 and 1 on ``device``, drawn on the device of the generator if there is one."""
     where = device if generator is None else generator.device
     return torch.rand((), dtype=torch.float64, generator=generator, device=where).to(device)
 
 
 def check_samples(caller: str, samples: object, *, mirrored: bool) -> int:
-    """The number of samples, if it is one."""
-    least = 2 if mirrored else 1
-    if not isinstance(samples, int) or samples < least or samples % least:
+    """The number of samples, checked."""
+    step = 2 if mirrored else 1
+    if not isinstance(samples, int) or samples < step or samples % step:
         raise InputError(
             caller,
             expected="an even number of group samples, 2 or more" if mirrored else "at least 1 group sample",
             got=repr(samples),
-            fix="For example samples=8.",
         )
     return samples

@@ -1,4 +1,4 @@
-"""The places of a layer with weights for images of one size."""
+"""The positions of a layer that has weights for images of one size."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Places:
     """A window on images of one size.
 
     Attributes:
-        window: what one place sees.
+        window: what one position sees.
         input_size: H and W.
         output_size: Ho and Wo.
     """
@@ -42,7 +42,7 @@ class Places:
         padding: Padding = 0,
         dilation: Pair = 1,
     ) -> Places:
-        """From the arguments of a layer, checked. ``same`` gives ⌈H / s⌉ outputs, the odd zero below and right."""
+        """Places from the arguments of a layer. ``same`` gives ⌈H / s⌉ outputs; odd zeros go below and right."""
         window = Window.of(
             kernel_size,
             stride=stride,
@@ -62,20 +62,20 @@ class Places:
         return self.output_size[0] * self.output_size[1]
 
     def check(self, caller: str, x: Tensor, channels: int) -> None:
-        """Refuse an input of another shape than the layer was built for."""
+        """Raise an error for an input that does not have the shape the layer was built for."""
         if x.dim() != 4 or x.shape[1] != channels or tuple(x.shape[2:]) != self.input_size:
             raise InputError(
                 caller,
                 expected=f"(batch, {channels}, {self.input_size[0]}, {self.input_size[1]})",
                 got=str(tuple(x.shape)),
-                fix="The layer has weights for each place: build it for the size of its input, or resize the input.",
+                fix="The layer has weights per position: build it for the size of its input, or resize the input.",
             )
 
     def patches(self, x: Tensor) -> Tensor:
-        """What each place sees: ``(batch, channels, H, W)`` to ``(L, batch, channels kh kw)``.
+        """What each position sees: ``(batch, channels, H, W)`` to ``(L, batch, channels kh kw)``.
 
-        Places come first, as a product of a matrix for each place wants them; the channels are last while windows are
-        cut, so that the copy reads whole pixels.
+        Positions come first, the layout of a batched product with one matrix per position. Channels are last while
+        windows are cut: the copy then reads all channels of a pixel at once.
         """
         rows_first = self.window.padded(x).permute(2, 3, 0, 1).contiguous()
         return self.window.cut(rows_first, 0).reshape(self.count, x.shape[0], -1)

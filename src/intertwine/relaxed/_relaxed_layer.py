@@ -1,4 +1,4 @@
-"""What every relaxed layer is: a layer that can be anywhere between strictly equivariant and unconstrained."""
+"""The base class of relaxed layers, which can be anywhere between strictly equivariant and unconstrained."""
 
 from __future__ import annotations
 
@@ -20,72 +20,73 @@ from ._kernel_shares import LocalKernels
 
 
 class RelaxedLayer(TracedLayer):
-    """A layer whose symmetry is a dial. It claims :class:`~intertwine.nn.Relaxed`, with the share of its kernel
-    outside the strict kernels for each subgroup that it can leave: ``translation``, or the stabilizer's name.
+    """A layer with a dial between strict and free.
 
-    At the equivariant point, which :meth:`to_equivariant_` sets, all shares are 0 and the layer is held to its strict
-    claim like any other; subgroups that it does not relax are held to it always.
+    It claims :class:`~intertwine.nn.Relaxed`: for each subgroup that it can break, ``translation`` or the name of the
+    stabilizer, the share of its kernel outside the strict kernels. At the equivariant point, which
+    :meth:`to_equivariant_` sets, all shares are 0 and the layer must fulfill its strict claim. Subgroups that it does
+    not relax must fulfill it always.
 
     Attributes:
-        surrogate_gradients: parameters whose gradient is an estimate on purpose, such as one passed straight through a
-            rounding.
-        shape_from_weights: whether the output's shape depends on learned numbers, which no compiler can know.
+        surrogate_gradients: parameters whose gradient is an estimate on purpose, such as a straight-through gradient of
+            a rounding.
+        shape_from_weights: whether the shape of the output depends on learned values, which no compiler can know.
     """
 
     surrogate_gradients: tuple[str, ...] = ()
     shape_from_weights = False
 
     @checked
-    def __init__(self, in_type: FieldType, out_type: FieldType, strict: Strict | None = None) -> None:
+    def __init__(self, in_type: FieldType, out_type: FieldType, *, strict: Strict | None = None) -> None:
         super().__init__(in_type, out_type, strict_claim(in_type) if strict is None else strict)
 
     @property
     def claim(self) -> Claim:
-        """The shares as they are now, and what holds where they are 0."""
+        """The current shares, and the claim that holds when they are 0."""
         strict = self._claim
         return Relaxed(self.relaxation(), strict if isinstance(strict, Exact | Approximate) else Exact())
 
     def shift_step(self, sizes: Sequence[int]) -> int | None:
-        """None: at the border of the image translations are broken at the equivariant point too."""
+        """None: the border of the image breaks translations even at the equivariant point."""
         return None
 
     def require_fixed_sizes(self, sizes: Sequence[int]) -> None:
-        """Refuse sizes other than those for which the layer has weights."""
+        """Raise an error for sizes other than those the layer has weights for."""
         if self.fixed_sizes is not None and tuple(sizes) != self.fixed_sizes:
             raise InputError(
                 type(self).__name__,
-                expected=f"inputs of {self.fixed_sizes}, for which it has weights",
+                expected=f"inputs of size {self.fixed_sizes}, which the layer has weights for",
                 got=str(tuple(sizes)),
             )
 
     @torch.no_grad()
     def relaxation(self) -> Mapping[str, float]:
-        """‖κ − P_S κ‖ / ‖κ‖ for each subgroup S that can be relaxed: 0 is strict, 1 has nothing strict left."""
+        """‖κ − P_S κ‖ / ‖κ‖ per relaxable subgroup S: 0 is strict, 1 has nothing strict left."""
         return {name: max(0.0, float(share)) ** 0.5 for name, share in self.squared_shares().items()}
 
     @abstractmethod
     def squared_shares(self) -> Mapping[str, Tensor]:
-        """The squares of :meth:`relaxation`, differentiable: a penalty that means the same for all relaxed layers."""
+        """The squares of :meth:`relaxation`, differentiable: a penalty in the same unit for all relaxed layers."""
 
     @abstractmethod
     def local_kernels(self, sizes: Sequence[int]) -> LocalKernels:
-        """The kernel and the bias at every position, for an input of these sizes: slow, and the oracle of the rest."""
+        """The kernel and the bias at every position, for an input of these sizes. Slow; the reference in tests."""
 
     @abstractmethod
     def dial(self) -> Mapping[str, float]:
-        """The method's own numbers that say how far it is from its equivariant point, such as ‖ω'‖ or 1 − extent."""
+        """The distance from the equivariant point in the method's own terms, such as ‖ω'‖ or 1 − extent."""
 
     @abstractmethod
     def penalty(self) -> Tensor:
-        """The method's own penalty, as published: differentiable, growing with the freedom to leave the symmetry."""
+        """The published penalty of the method: differentiable, and larger for weaker symmetry."""
 
     @abstractmethod
     def to_equivariant_(self) -> Self:
-        """Move to the equivariant point, in place: afterwards all of :meth:`relaxation` is 0."""
+        """Move to the equivariant point, in place; afterwards every :meth:`relaxation` is 0."""
 
     @abstractmethod
     def perturb_(self, scale: float, *, generator: torch.Generator | None = None) -> Self:
-        """Move away from the equivariant point at random, in place, in all relaxed subgroups."""
+        """Move away from the equivariant point at random, in place, for all relaxed subgroups."""
 
 
 def strict_claim(in_type: FieldType) -> Strict:
@@ -124,7 +125,7 @@ def _scalars(channels: int) -> FieldType:
 
 @checked
 def relaxed_layers(model: nn.Module) -> Iterator[tuple[str, RelaxedLayer]]:
-    """The relaxed layers of a model with their names."""
+    """The names and relaxed layers of a model."""
     return ((name, module) for name, module in model.named_modules() if isinstance(module, RelaxedLayer))
 
 
@@ -146,15 +147,15 @@ def to_equivariant_(model: nn.Module) -> nn.Module:
 def relaxation_penalty(
     model: nn.Module, *, weight: float = 1.0, kind: Literal["published", "share"] = "published"
 ) -> Tensor:
-    """λ Σ penalty over the relaxed layers of a model, to be added to a loss; λ is ``weight``.
+    """λ Σ penalty over the relaxed layers of a model, to add to a loss; λ is ``weight``.
 
     With the penalty ‖ω'‖² of soft layers, λ is the precision of a Gaussian prior on the frequencies ω', up to a factor
-    2. A model without relaxed layers has the penalty 0.
+    2. A model without relaxed layers has penalty 0.
 
     Args:
         model: any network.
         weight: λ.
-        kind: ``published``, each method's own penalty; ``share``, the squared relaxation, in one unit for all.
+        kind: ``published`` for the penalty of each method; ``share`` for the squared relaxation, the same unit for all.
     """
     total: Tensor | None = None
     for _, layer in relaxed_layers(model):
@@ -167,8 +168,7 @@ def relaxation_penalty(
 @checked
 @dataclass(frozen=True)
 class RelaxationTable:
-    """One row for each relaxed layer of a model: its name, its kind, the share of its kernel outside the strict ones
-    for each subgroup, and the method's own dial."""
+    """One row per relaxed layer of a model: name, kind, share of the kernel outside the strict kernels, and dial."""
 
     rows: tuple[tuple[str, str, Mapping[str, float], Mapping[str, float]], ...]
 
@@ -177,8 +177,8 @@ class RelaxationTable:
         table = [["layer", "kind", *columns, "dial"]]
         for name, kind, shares, dial in self.rows:
             cells = [f"{shares[c]:.4g}" if c in shares else "–" for c in columns]
-            own = ", ".join(f"{what} {value:.4g}" for what, value in dial.items())
-            table.append([name or "(model)", kind, *cells, own])
+            dial_text = ", ".join(f"{setting} {value:.4g}" for setting, value in dial.items())
+            table.append([name or "(model)", kind, *cells, dial_text])
         widths = [max(map(len, column)) for column in zip(*table, strict=True)]
         lines = ("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)) for row in table)
         return "\n".join(line.rstrip() for line in lines)

@@ -108,7 +108,7 @@ def _gather_table(space: Grid, p1: Tensor, p2: Tensor, kernel_size: tuple[int, .
     return Table("gather", norms, response, tensors)
 
 
-def _gather_response(p1: Tensor, p2: Tensor, places: Tensor, alike: Tensor) -> Response:
+def _gather_response(p1: Tensor, p2: Tensor, places: Tensor, correlation: Tensor) -> Response:
     """Entries of one row that share a weight add up: those exchanged by an element that fixes the row."""
     start = places[0]  # under the identity
     own = torch.zeros(p2.shape[1], p1.shape[1], len(start), dtype=torch.float64)
@@ -119,8 +119,8 @@ def _gather_response(p1: Tensor, p2: Tensor, places: Tensor, alike: Tensor) -> R
     for to2, to1, place in zip(p2, p1, places, strict=True):
         row = (to2 == torch.arange(len(to2)))[:, None, None]
         column = (to1 == torch.arange(len(to1)))[:, None]
-        own += (row & column) * alike[start, place]
-        shared += (row & ~column) * alike[start, place]
+        own += (row & column) * correlation[start, place]
+        shared += (row & ~column) * correlation[start, place]
         again += row & column & (place == start)
     return Response(float((own / again).sum()), float((shared / again).sum()))
 

@@ -131,7 +131,7 @@ def harmonic_table(in_kind: FieldType, out_kind: FieldType, kernel_size: tuple[i
     rows, columns = _irreducibles(out_kind.rho), _irreducibles(in_kind.rho)
     parts, norms, own, shared = [], [torch.zeros(0, dtype=torch.float64)], 0.0, 0.0
     correlation = natural_correlation(in_kind.space, kernel_size)  # type: ignore[arg-type]
-    alike = columns.means(exchanged(in_kind.rho))
+    exchanged_share = columns.means(exchanged(in_kind.rho))
     for (i, psi2), (j, psi1) in product(enumerate(rows.kinds), enumerate(columns.kinds)):
         for kind, shell in enumerate(shells):
             angular = angular_solutions(psi1, psi2, shell.psi)
@@ -143,7 +143,7 @@ def harmonic_table(in_kind: FieldType, out_kind: FieldType, kernel_size: tuple[i
                 norms.append(norm.expand(shape).flatten())
                 natural = torch.einsum("smx,snx->smn", shell.values @ correlation, shell.values)
                 part = shape[0] * shape[1] * float(torch.einsum("aijm,aijn,smn->", angular, angular, natural))
-                own, shared = own + part, shared + part * alike[j]
+                own, shared = own + part, shared + part * exchanged_share[j]
     return HarmonicTable(shells, rows, columns, tuple(parts), torch.cat(norms), Response(own, shared))
 
 

@@ -1,4 +1,4 @@
-"""The ConvNeXt block, which spends most of its time in 1 x 1 maps, which symmetry makes cheaper."""
+"""The ConvNeXt block. It spends most of its time in 1 x 1 maps, which symmetry makes cheaper."""
 
 from __future__ import annotations
 

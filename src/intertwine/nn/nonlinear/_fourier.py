@@ -256,8 +256,7 @@ class FourierNonlinearity(TracedLayer):
         in_type: fields that hold functions, as described above.
         function: φ, an elementwise torch module; by default ``torch.nn.ELU()``.
         samples: the number of samples; for a Lie group a multiple of 4 in the plane (8 on the group O(2)), of 24 in
-        space (48 for
-            O(3)).
+            space (48 for O(3)).
 
     >>> so2 = SO2()
     >>> layer = FourierNonlinearity(Grid2d(so2).field(8 * band_limited_regular(so2, 3)))

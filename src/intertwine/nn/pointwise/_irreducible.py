@@ -267,7 +267,7 @@ class IrreducibleRows(TableModule):
         return (self.get_buffer(f"{name}{number}") @ rows.reshape(self.parts[number].dim, -1)).view(rows.shape)
 
     def invariant_rows(self, v: Tensor) -> Tensor | None:
-        """Coordinates of an invariant vector ``(d,)`` in the trivial irreducible's rows; None if there are none."""
+        """Coordinates of an invariant vector ``(d,)`` in the rows of the trivial irreducible; None if it has none."""
         trivial = self.trivial
         if trivial is None:
             return None

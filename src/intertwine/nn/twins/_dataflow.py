@@ -1,4 +1,4 @@
-"""How data flows through a traced network: which operations everything passes, and what lies between two of them."""
+"""The data flow of a traced network: its bottlenecks, and the operations between two of them."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class Dataflow:
 
     Args:
         program: a program of ``torch.export``.
-        parameters: names of the placeholders that stand for parameters and buffers, with their names in the network.
+        parameters: maps the placeholders of parameters and buffers to their names in the network.
     """
 
     def __init__(self, program: GraphModule, parameters: Mapping[str, str]) -> None:
         self.program, self.parameters = program, parameters
         nodes = list(program.graph.nodes)
-        self._place = {node: number for number, node in enumerate(nodes)}
+        self._order = {node: number for number, node in enumerate(nodes)}
         inputs = [n for n in nodes if n.op == "placeholder" and n.name not in parameters]
         outputs = [n for n in next(n for n in nodes if n.op == "output").all_input_nodes if n.name not in parameters]
         if len(inputs) != 1 or len(outputs) != 1:
@@ -49,14 +49,14 @@ class Dataflow:
                 self._dominators[node] = set.intersection(*(self._dominators[n] for n in data)) | {node}
 
     def bottlenecks(self, source: Node, target: Node) -> list[Node]:
-        """The tensors after ``source`` through which all data on its way to ``target`` passes, in order."""
+        """The tensors after ``source`` that all data on the way to ``target`` passes through, in order."""
         if source not in self._dominators.get(target, ()):
             raise InputError("typed", expected=f"data that reaches {target} through {source}", got="another way")
-        later = [n for n in self._dominators[target] if self._place[n] > self._place[source]]
-        return sorted((n for n in later if isinstance(n.meta["val"], Tensor)), key=self._place.__getitem__)
+        later = [n for n in self._dominators[target] if self._order[n] > self._order[source]]
+        return sorted((n for n in later if isinstance(n.meta["val"], Tensor)), key=self._order.__getitem__)
 
     def between(self, source: Node, target: Node) -> set[Node]:
-        """The tensors that ``target`` needs besides ``source``."""
+        """The tensors that ``target`` needs in addition to ``source``."""
         return _ancestors(source, target, self.sources.__getitem__)
 
     def users(self, node: Node) -> list[Node]:
@@ -73,23 +73,23 @@ def operation(node: Node) -> str:
 
 
 def module_of(node: Node) -> str:
-    """The module in whose forward a node was recorded."""
+    """The name of the module whose forward recorded a node."""
     stack = list((node.meta.get("nn_module_stack") or {}).values())
     return str(stack[-1][0]) if stack else ""
 
 
 def sizes_of(node: Node) -> tuple[int, ...]:
-    """The sizes of the tensor of a node behind the batch."""
+    """The sizes of the tensor of a node, without the batch."""
     return tuple(int(n) for n in node.meta["val"].shape[1:])
 
 
 @dataclass(frozen=True)
 class Weights:
-    """The parameters and buffers of a network by name, and for parameters their free numbers and orbits.
+    """The parameters and buffers of a network by name, and the free parameters and orbits of each parameter.
 
     Attributes:
         state: all parameters and buffers.
-        tied: for each parameter its free numbers, and for each entry the number that stands there.
+        tied: the free parameters of each parameter, and the index of the free parameter of each entry.
     """
 
     state: Mapping[str, Tensor]
@@ -97,57 +97,57 @@ class Weights:
 
 
 def region(flow: Dataflow, source: Node, target: Node, weights: Weights, *, enter: Enter = None) -> GraphModule:
-    """The part of a program between two tensors, as a module of torch with tied weights.
+    """The part of a program between two tensors, as a torch module with tied weights.
 
     Args:
         flow: the program.
         source: the tensor that becomes the module's input.
         target: its output.
-        weights: parameters become free numbers that are spread over their orbits, so that training keeps them tied.
-        enter: whether the input is a map where the program has a flattened one, or a vector where it has one pixel.
+        weights: the weights; free parameters are spread over their orbits, which keeps entries tied in training.
+        enter: ``flatten`` if the program expects a flattened map, ``unflatten`` if it expects a map of one pixel.
     """
     from torch.fx import Graph, GraphModule
 
     root, graph = torch_nn.Module(), Graph()
     x = graph.placeholder("x")
-    made: dict[Node, Any] = {source: x}
+    copies: dict[Node, Any] = {source: x}
     if enter == "flatten":
-        made[source] = graph.call_function(torch.flatten, (x, 1))
+        copies[source] = graph.call_function(torch.flatten, (x, 1))
     elif enter == "unflatten":
-        made[source] = graph.call_function(operator.getitem, (x, (slice(None), slice(None), None, None)))
+        copies[source] = graph.call_function(operator.getitem, (x, (slice(None), slice(None), None, None)))
     inside = flow.between(source, target) | {source}
     for node in _needed(flow, inside, source, target):
         if node.op == "placeholder":
-            made[node] = _weight(root, graph, flow.parameters[node.name], weights)
+            copies[node] = _weight(root, graph, flow.parameters[node.name], weights)
         elif node.op == "get_attr":
             name = str(node.target).replace(".", "_")
             root.register_buffer(name, operator.attrgetter(str(node.target))(flow.program))
-            made[node] = graph.get_attr(name)
+            copies[node] = graph.get_attr(name)
         elif _outer_size(node, inside):
-            made[node] = _size(graph, x, node)
+            copies[node] = _size(graph, x, node)
         else:
-            args, kwargs = (_replaced(part, made) for part in (node.args, node.kwargs))
-            made[node] = graph.call_function(_functional(node.target), args, kwargs)
-    graph.output(made[target])
+            args, kwargs = (_replaced(part, copies) for part in (node.args, node.kwargs))
+            copies[node] = graph.call_function(_functional(node.target), args, kwargs)
+    graph.output(copies[target])
     return GraphModule(root, graph, class_name="Region")
 
 
 def _needed(flow: Dataflow, inside: set[Node], source: Node, target: Node) -> list[Node]:
-    """All nodes that ``target`` needs besides ``source``, in the order of the program."""
+    """All nodes that ``target`` needs in addition to ``source``, in program order."""
     needed = _ancestors(source, target, lambda node: [] if _outer_size(node, inside) else node.all_input_nodes)
     return [node for node in flow.program.graph.nodes if node in needed]
 
 
 def _ancestors(source: Node, target: Node, parents: Callable[[Node], list[Node]]) -> set[Node]:
-    """The target and what it is made from, back to ``source``."""
-    found: set[Node] = set()
+    """The target and everything it depends on, back to ``source``."""
+    ancestors: set[Node] = set()
     rest = [target]
     while rest:
         node = rest.pop()
-        if node is not source and node not in found:
-            found.add(node)
+        if node is not source and node not in ancestors:
+            ancestors.add(node)
             rest += parents(node)
-    return found
+    return ancestors
 
 
 def _outer_size(node: Node, inside: set[Node]) -> bool:
@@ -155,7 +155,7 @@ def _outer_size(node: Node, inside: set[Node]) -> bool:
 
 
 def _size(graph: Graph, x: Node, node: Node) -> Any:
-    """The batch is the same everywhere; the other sizes of tensors outside are those of the trace."""
+    """The size of a tensor outside the region: the batch of the input, or a constant from the trace."""
     axis: Any = node.args[1]
     tensor: Any = node.args[0]
     return (
@@ -163,10 +163,10 @@ def _size(graph: Graph, x: Node, node: Node) -> Any:
     )
 
 
-def _replaced(arguments: Any, made: Mapping[Node, Any]) -> Any:
+def _replaced(arguments: Any, copies: Mapping[Node, Any]) -> Any:
     from torch.fx import map_arg
 
-    return map_arg(arguments, lambda node: made[node])
+    return map_arg(arguments, lambda node: copies[node])
 
 
 def _weight(root: torch_nn.Module, graph: Graph, name: str, weights: Weights) -> Any:
@@ -181,7 +181,7 @@ def _weight(root: torch_nn.Module, graph: Graph, name: str, weights: Weights) ->
 
 
 def _functional(target: Any) -> Any:
-    """The operation that leaves its input alone, for one that writes into it: ``aten.relu_`` becomes ``aten.relu``."""
+    """The out-of-place version of an operation: ``aten.relu_`` becomes ``aten.relu``."""
     if isinstance(target, torch._ops.OpOverload):
         name = target._schema.name.split("::")[1]
         if name.endswith("_") and not name.startswith("_"):

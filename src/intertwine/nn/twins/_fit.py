@@ -1,4 +1,4 @@
-"""Weights of a layer from the filter, the bias or the statistics that it should have."""
+"""Sets the weights of a layer from a given filter, bias or statistics."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from ..norms._norm import BatchNorm
 def fit_filter_(layer: FilterLayer, filters: Tensor, bias: Tensor | None, *, tolerance: float, name: str) -> None:
     """Set the weights of a layer between permutation fields of a group that maps the lattice to itself.
 
-    Each weight then stands for the entries of one orbit, and the least squares solution is their mean. The layer is in
-    float64 afterwards.
+    Each weight then sets the entries of one orbit, and the least squares solution is their mean. Converts the layer to
+    float64.
 
     Args:
         layer: the layer.
         filters: ``(d2, d1 / groups, *kernel_size)``, already equivariant.
         bias: ``(d2,)``, already invariant.
-        tolerance: the largest difference, relative to the largest entry, that the layer's filter may have from these.
-        name: what to call the filter in an error.
+        tolerance: the largest allowed difference between filters, relative to the largest entry.
+        name: the name of the filter in errors.
     """
     layer.double()
     filters = filters.double()
     with torch.enable_grad():
         free = [torch.ones_like(weight, requires_grad=True) for weight in layer.weights]
-        whole = layer.expansion(free)
-        sums = torch.autograd.grad((whole * filters).sum(), free, retain_graph=True)
-        counts = torch.autograd.grad((whole * whole.detach()).sum(), free)
+        expanded = layer.expansion(free)
+        sums = torch.autograd.grad((expanded * filters).sum(), free, retain_graph=True)
+        counts = torch.autograd.grad((expanded * expanded.detach()).sum(), free)
     with torch.no_grad():
         for weight, total, count in zip(layer.weights, sums, counts, strict=True):
             weight.copy_(total / count)

@@ -35,7 +35,7 @@ def orbit_type(group: FiniteGroup, table: Tensor) -> tuple[Tensor, Representatio
             orbit = table[:, channel].unique().tolist()
             seen.update(orbit)
             # Stabilizers in one orbit are conjugate. Choosing the representative of the class makes equal orbits of
-            # equal type, whatever channel comes first.
+            # equal type, no matter which channel comes first.
             fixed_by = {tuple((table[:, c] == c).nonzero().flatten().tolist()): c for c in reversed(orbit)}
             stabilizer = next(members for members in classes if members in fixed_by)
             kinds.setdefault(stabilizer, []).append(fixed_by[stabilizer])

@@ -1,4 +1,4 @@
-"""A traced network with a symmetry on its channels, operation by operation, as layers between field types."""
+"""Translates a traced network with symmetric channels, operation by operation, to layers between field types."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ...measure import ChannelGraph
 
 Form = Literal["map", "flat", "vector"]
-"""How our layers see a tensor: as ``(batch, d, h, w)``, as a map that the program has flattened, as ``(batch, d)``."""
+"""The form of a tensor for our layers: ``(batch, d, h, w)``, a map that the program flattened, or ``(batch, d)``."""
 
 MODULES: dict[str, Callable[[], torch_nn.Module]] = {
     "gelu": torch_nn.GELU,
@@ -47,10 +47,10 @@ MODULES: dict[str, Callable[[], torch_nn.Module]] = {
     "mish": torch_nn.Mish,
     "relu6": torch_nn.ReLU6,
 }
-"""Functions that have a module of their own, with its default arguments."""
+"""Functions with a torch module, for default arguments."""
 
 OTHERS = ("hardtanh", "leaky_relu", "elu", "selu", "celu", "softplus", "softsign", "threshold", "clamp", "abs", "exp")
-"""Functions with arguments, and those without a module."""
+"""Functions with arguments or without a torch module."""
 
 NOTHING = ("contiguous", "clone", "alias", "detach", "lift_fresh_copy")
 LOOSE = "sizes and strides that break the symmetry are allowed"
@@ -62,7 +62,7 @@ class _NoCounterpartError(Exception):
 
 @dataclass(frozen=True)
 class Value:
-    """The type of a tensor and how our layers see it; for a flattened map its sizes before."""
+    """The type and form of a tensor; for a flattened map also its sizes before."""
 
     field: FieldType
     form: Form
@@ -77,9 +77,9 @@ class Translator:
         types: the representation that each group of channels carries.
         space: the plane with the group.
         image: the representation on the channels of the network's input.
-        weights: of the network, with channels in the order of the types.
+        weights: the weights of the network, with channels in the order of the types.
         asymmetric: names of modules whose strides may break the symmetry.
-        tolerance: how far weights may be from equivariant ones.
+        tolerance: the largest allowed distance of weights from equivariant weights.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class Translator:
         self._shared: dict[tuple[Any, ...], Layer] = {}
 
     def network(self) -> Sequential:
-        """The whole program."""
+        """The translated program."""
         layers = self._chain(self.flow.input, self.flow.output)
         if self.values[self.flow.output].form == "flat" or not layers:
             raise InputError("typed", expected="a network that ends in values or in a map", got="a flattened map")
@@ -110,7 +110,7 @@ class Translator:
     # -- structure ---------------------------------------------------------------------------------------------
 
     def _chain(self, source: Node, target: Node) -> list[Layer]:
-        """The layers between two tensors. What has no counterpart becomes one :class:`Plain` layer."""
+        """The layers between two tensors. Operations without a counterpart become one :class:`Plain` layer."""
         layers: list[Layer] = []
         rest = self.flow.bottlenecks(source, target)
         while rest:
@@ -124,7 +124,7 @@ class Translator:
         return layers
 
     def _step(self, source: Node, node: Node) -> list[Layer]:
-        """The layers for one operation, or for branches that meet in it."""
+        """The layers for one operation, or for the branches that it joins."""
         name, value = operation(node), self.values[source]
         data = self.flow.sources[node]
         if name == "add" and len(data) == 2 and not node.kwargs and sizes_of(data[0]) == sizes_of(data[1]):
@@ -167,13 +167,13 @@ class Translator:
 
     def _is_channel_axis(self, node: Node) -> bool:
         axis: Any = node.args[1] if len(node.args) > 1 else 0
-        every: Any = node.args[0]
-        return axis % node.meta["val"].dim() == 1 and all(n in self.flow.sources for n in every)
+        tensors: Any = node.args[0]
+        return axis % node.meta["val"].dim() == 1 and all(n in self.flow.sources for n in tensors)
 
     # -- what has no counterpart -------------------------------------------------------------------------------
 
     def _plain(self, source: Node, rest: list[Node], reason: str) -> tuple[int, Layer]:
-        """The shortest stretch of operations from ``source`` on that is a map between field types, as it is."""
+        """The shortest sequence of operations after ``source`` that maps between field types, wrapped unchanged."""
         value = self.values[source]
         enter: Enter = "flatten" if value.form == "flat" else None
         if value.form == "vector" and len(sizes_of(source)) == 3:
@@ -202,7 +202,7 @@ class Translator:
         )
 
     def _channels(self, node: Node, size: int) -> Representation:
-        """The representation on the channels of a tensor; channels that belong to no group stay in place."""
+        """The representation on the channels of a tensor; the group fixes channels that belong to no channel group."""
         parts: list[Representation] = []
         at = 0
         trivial = self.group.trivial
@@ -233,7 +233,7 @@ class Translator:
                 g = self.space.motion([0.0, 0.0], h)
                 try:
                     error = run(value.field.transform(x, g)) - layer.out_type.transform(out, g)
-                except InputError:  # rows and columns that are none
+                except InputError:  # its axes are not rows and columns
                     return False
                 if not float(error.abs().max()) <= 10 * self.tolerance * float(out.abs().max()):
                     return False
@@ -242,7 +242,7 @@ class Translator:
     # -- weights -----------------------------------------------------------------------------------------------
 
     def parameter(self, node: Node, position: int) -> tuple[str, Tensor] | tuple[None, None]:
-        """The parameter or buffer that is an argument of an operation."""
+        """The name and value of a parameter or buffer argument of an operation."""
         from torch.fx import Node
 
         argument = node.args[position] if len(node.args) > position else None
@@ -254,18 +254,18 @@ class Translator:
         return name, self.weights.state[name]
 
     def made_by(self, name: str) -> FieldType:
-        """The type of the channels that the first axis of a parameter makes."""
+        """The type of the channels along the first axis of a parameter."""
         parts: list[Representation] = []
         for segment in self.graph.axes[name][0]:
             if len(segment) > 1:
-                raise _NoCounterpartError(f"{name}, whose rows are no plain channels")
+                raise _NoCounterpartError(f"{name}, whose rows are not plain channels")
             factor, trivial = segment[0], self.group.trivial
             atom = factor.atom
             parts += [self.types[self.graph.names[atom]]] if atom is not None else [trivial] * factor.size
         return self.space.field(direct_sum(parts))
 
     def shared(self, key: tuple[Any, ...], make: Callable[[], Layer]) -> Layer:
-        """One layer for operations that use the same weights, as in the network."""
+        """The same layer for operations that share weights, as in the network."""
         if key not in self._shared:
             self._shared[key] = make()
         return self._shared[key]
@@ -284,7 +284,7 @@ def _rule(*names: str) -> Callable[[Rule], Rule]:
 
 
 def _later(node: Node) -> list[Node]:
-    """Tensors among the arguments behind the first."""
+    """The tensor arguments after the first."""
     return [n for n in node.all_input_nodes if n is not node.args[0]]
 
 
@@ -322,7 +322,7 @@ def _pointwise(translator: Translator, node: Node, value: Value) -> tuple[list[L
 
 @_rule("dropout", "feature_dropout")
 def _dropout(translator: Translator, node: Node, value: Value) -> tuple[list[Layer], Value]:
-    """Whole fields are dropped, each place by itself unless the network drops whole channels."""
+    """Drop whole fields, at each position independently unless the network drops whole channels."""
     p = float(_get(node, 1, 0.5))
     return ([Dropout(value.field, p, everywhere=operation(node) != "dropout")] if p > 0 else []), value
 
@@ -358,7 +358,7 @@ def _conv2d(translator: Translator, node: Node, value: Value) -> tuple[list[Laye
 
 @_rule("linear")
 def _linear(translator: Translator, node: Node, value: Value) -> tuple[list[Layer], Value]:
-    """A matrix on values; on a flattened map a filter as large as the map."""
+    """A matrix on values; for a flattened map, a filter as large as the map."""
     name, matrix = translator.parameter(node, 1)
     _, bias = translator.parameter(node, 2)
     if name is None or matrix is None or value.form == "map":
@@ -404,7 +404,7 @@ def _pool(translator: Translator, node: Node, value: Value) -> tuple[list[Layer]
     dilation, ceil = (_pair(_get(node, 4, 1)), _get(node, 5, False)) if largest else ((1, 1), _get(node, 4, False))
     plain = largest or not any(padding) or _get(node, 5, True)
     if value.form != "map" or ceil or dilation != (1, 1) or not plain or _get(node, 6, None) is not None:
-        raise _NoCounterpartError("a pooling with options that no layer has")
+        raise _NoCounterpartError("pooling with options that no layer has")
     kind = MaxPool2d if largest else AvgPool2d
     loose = module_of(node) in translator.asymmetric
     return [kind(value.field, kernel, stride=stride, padding=padding, allow_asymmetric=loose)], value
@@ -429,7 +429,7 @@ def _mean(translator: Translator, node: Node, value: Value) -> tuple[list[Layer]
     axes = {axis % 4 for axis in axes} if isinstance(axes, list | tuple) else set()
     keeps = bool(_get(node, 2, False)) and not all(_drops_space(user) for user in translator.flow.users(node))
     if value.form != "map" or axes != {2, 3} or keeps:
-        raise _NoCounterpartError("a mean over other axes than those of space")
+        raise _NoCounterpartError("a mean over other axes than the spatial ones")
     return [GlobalPool(value.field)], Value(value.field, "vector")
 
 
@@ -448,7 +448,7 @@ def _flatten(translator: Translator, node: Node, value: Value) -> tuple[list[Lay
 
 
 def _drops_space(node: Node) -> bool:
-    """Whether an operation makes ``(batch, channels · height · width)`` from a map."""
+    """Whether an operation flattens a map to ``(batch, channels · height · width)``."""
     before = node.args[0].meta["val"].shape  # type: ignore[union-attr]
     after = node.meta["val"].shape
     names = ("flatten", "view", "reshape", "squeeze")

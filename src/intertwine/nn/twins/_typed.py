@@ -1,4 +1,4 @@
-"""Networks that were symmetrized, as layers with field types."""
+"""Typed networks from symmetrized plain ones."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ if TYPE_CHECKING:
     from ...measure import ChannelGraph, Symmetrized, Symmetry
 
 TOLERANCES = {torch.float64: 1e-10, torch.float32: 1e-5}
-"""How far a twin may be from equivariance: it was averaged in float64, and then rounded."""
+"""The largest allowed distance of a twin from equivariance; it was averaged in float64 and then rounded."""
 
 
 @checked
 def typed(twin: Symmetrized, *, allow_asymmetric: bool = False) -> Sequential:
-    """What :func:`intertwine.measure.symmetrize` returned, as a network of layers with field types.
+    """The result of :func:`intertwine.measure.symmetrize` as a network of layers with field types.
 
     The matched permutations of a group of channels are a representation of the symmetry group. Its orbits become
-    fields: trivial for a channel that stays, regular for |G| channels, else a quotient. Convolutions, linear maps,
+    fields: trivial for a fixed channel, regular for |G| channels, and quotient otherwise. Convolutions, linear maps,
     batch norms, pointwise functions and pools become layers between these types, sums become :class:`Residual`,
     concatenations :class:`Concat`. A linear map of a flattened map becomes a convolution with a filter as large as the
-    map. What has no counterpart is wrapped in :class:`Plain`, with tied weights and fixed running statistics, after a
-    check that it commutes.
+    map. Operations without a counterpart are wrapped in :class:`Plain`, with tied weights and fixed running statistics,
+    after a check that they commute.
 
     The network computes what the twin computes, on channels in another order. Its weights are the twin's free
-    parameters, about 1/|G| of all, so training keeps it equivariant. Dropout drops whole fields. Where the twin has a
-    linear map of a flattened map, the network also takes larger images, and averages over the places of the filter.
+    parameters, about 1/|G| of all, so training keeps it equivariant. Dropout drops whole fields. If the twin has a
+    linear map of a flattened map, the network also takes larger images and averages over the positions of the filter.
 
     Args:
         twin: a symmetrized network.
-        allow_asymmetric: accept a twin with strides that break the symmetry, those in ``twin.strides``.
+        allow_asymmetric: whether to accept a twin with strides that break the symmetry (``twin.strides``).
 
     >>> from torch import nn
     >>> from intertwine.measure import symmetrize
@@ -96,7 +96,7 @@ def typed(twin: Symmetrized, *, allow_asymmetric: bool = False) -> Sequential:
     ordered = permute(model, orders, graph=graph).cpu()
     example = next(iter(model.parameters()))
     tolerance = TOLERANCES.get(example.dtype, 1e-3)
-    with torch.random.fork_rng(devices=[]):  # layers draw first weights, which are replaced
+    with torch.random.fork_rng(devices=[]):  # layers draw initial weights, which are replaced below
         network = Translator(
             graph,
             types,
@@ -116,8 +116,8 @@ def _weights(model: torch_nn.Module, twin: Symmetrized, graph: ChannelGraph, ord
 
     matching = twin.matching
     permutations = {
-        g: {name: orders[name].argsort()[p.cpu()[orders[name]]] for name, p in every.items()}
-        for g, every in matching.permutations.items()
+        g: {name: orders[name].argsort()[p.cpu()[orders[name]]] for name, p in by_group.items()}
+        for g, by_group in matching.permutations.items()
     }
     tied = tie(model, replace(matching, graph=graph, permutations=permutations))
     orbits: dict[str, tuple[Tensor, Tensor]] = {}
@@ -134,7 +134,7 @@ def _on_cpu(constants: Mapping[str, Any]) -> dict[str, Tensor]:
 
 
 def _plane(symmetry: Symmetry) -> Grid2d:
-    """The plane on which the symmetry acts: its own, or one whose group acts as its maps do."""
+    """The plane that the symmetry acts on: its own, or one with a group that acts like its maps."""
     space = getattr(symmetry.action, "space", None)
     if isinstance(space, Grid2d):
         return space
@@ -168,5 +168,5 @@ def _require_same_output(network: Sequential, model: torch_nn.Module, shape: tup
             "typed",
             expected="layers that compute what the twin computes",
             got=f"outputs that differ by {error:.1e} of the largest",
-            fix="If the network writes into tensors that it uses again (inplace=True), do not.",
+            fix="In-place operations (inplace=True) on tensors that are used again can cause this.",
         )

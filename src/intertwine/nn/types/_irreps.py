@@ -1,4 +1,4 @@
-"""Change of basis between a type as it was written and a sum of irreducibles."""
+"""Change of basis between a type as written and a sum of irreducibles."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from ..basis._tables import TableModule
 
 
 class IrreducibleBasis(TableModule):
-    """Q⁻¹ and Q with Q⁻¹ρ(h)Q a sum of irreducibles: one small matrix for each kind of summand, and a sorting.
+    """Q⁻¹ and Q with Q⁻¹ρ(h)Q a sum of irreducibles: one small matrix per kind of summand, and a permutation.
 
     Attributes:
-        irreps: the irreducibles, all copies of one next to each other.
+        irreps: the irreducibles; copies of one are neighbors.
     """
 
     def __init__(self, rho: Representation) -> None:
@@ -65,7 +65,7 @@ class IrreducibleBasis(TableModule):
             return x
         at, out = 0, []
         for number, (count, dim) in enumerate(self._shapes):
-            part = x[:, at : at + count * dim].unsqueeze(-1).flatten(2)  # one axis for space, also where there is none
+            part = x[:, at : at + count * dim].unsqueeze(-1).flatten(2)  # one spatial axis, even if x has none
             if self._turned[number]:
                 part = mix(self.get_buffer(f"{way}{number}"), part.unflatten(1, (count, dim))).flatten(1, 2)
             out.append(part)
@@ -82,27 +82,27 @@ def _basis(kind: Representation) -> tuple[Tensor, Tensor]:
 
 @on_cpu
 def _sorted(kinds: Sequence[Representation], counts: Sequence[int]) -> tuple[list[Representation], Tensor]:
-    """The irreducibles in order, and for each of their channels where it stands before sorting."""
+    """The irreducibles in order, and the position of each of their channels before sorting."""
     ranks = {psi.digest: rank for rank, psi in reversed(list(enumerate(direct_sum(kinds).decompose().irreps)))}
-    found, at = [], 0
+    placed, at = [], 0
     for kind, n in zip(kinds, counts, strict=True):
         pieces = kind.decompose().irreps
         for _ in range(n):
             for psi in pieces:
-                found.append((ranks[psi.digest], psi, range(at, at + psi.dim)))
+                placed.append((ranks[psi.digest], psi, range(at, at + psi.dim)))
                 at += psi.dim
-    found.sort(key=lambda piece: piece[0])
-    return [psi for _, psi, _ in found], torch.tensor([c for _, _, channels in found for c in channels])
+    placed.sort(key=lambda piece: piece[0])
+    return [psi for _, psi, _ in placed], torch.tensor([c for _, _, channels in placed for c in channels])
 
 
 @register_layer
 class ToIrreps(TracedLayer):
-    """f ↦ Q⁻¹f with Q⁻¹ρ(h)Q a direct sum of irreducibles, all copies of one next to each other.
+    """f ↦ Q⁻¹f with Q⁻¹ρ(h)Q a direct sum of irreducibles, in which copies of one are neighbors.
 
-    Q is orthogonal where ρ is. Nothing is lost: :meth:`inverse` is the layer that goes back.
+    Q is orthogonal if ρ is. :meth:`inverse` is the layer that goes back.
 
-    Shapes: any input of ``in_type`` to the same shape. Equivariance: exact on every space, for a matrix that does not
-    depend on the place and intertwines ρ with the sum.
+    Shapes: any input of ``in_type`` to the same shape. Equivariance: exact on every space, because Q⁻¹ does not
+    depend on position and intertwines ρ with the sum.
 
     Args:
         in_type: fields of any type.
@@ -141,7 +141,7 @@ class ToIrreps(TracedLayer):
 
 @register_layer
 class FromIrreps(TracedLayer):
-    """f ↦ Qf, from a direct sum of irreducibles back to the type as it was written: the inverse of ToIrreps.
+    """f ↦ Qf, from a direct sum of irreducibles back to the type as written: the inverse of ToIrreps.
 
     Shapes and equivariance: those of :class:`ToIrreps`.
 

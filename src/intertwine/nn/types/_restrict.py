@@ -1,4 +1,4 @@
-"""Fields of a group seen as fields of a subgroup."""
+"""Fields of a group as fields of a subgroup."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from .._layer import Exact, Layer, register_layer, require_grid
 
 @register_layer
 class Restrict(Layer):
-    """The same values f(x), of which only the elements of a subgroup K ≤ H are asked to commute with what follows.
+    """The same values f(x) as fields of a subgroup K ≤ H: later layers need to commute only with K.
 
-    Layers after it commute with the motions of K alone and have more weights: use it where the symmetry of the data
-    ends at some scale. Of a type with Lie group H the summands become irreducibles of K where their matrices agree.
+    Those layers have more weights: use this layer if the symmetry of the data ends at some scale. For a Lie group H,
+    summands become irreducibles of K if their matrices agree.
 
-    Shapes: any input of ``in_type`` to the same shape and the same numbers. Equivariance: exact for K, and with it the
+    Shapes: any input of ``in_type`` to the same shape and the same numbers. Equivariance: exact for K and for
     translations.
 
     Args:
@@ -86,7 +86,7 @@ def _space(space: Grid, subgroup: Group) -> Grid:
     action: Representation | None = space.action.restrict(subgroup)
     standard = getattr(subgroup, "standard", None)
     if isinstance(standard, Representation) and standard.dim == space.dimension:
-        # The grid that people would make of the subgroup themselves, where that is the same.
+        # Prefer the default action: the grid then equals the one that a user would build from the subgroup.
         if isinstance(subgroup, FiniteGroup):
             same = action is not None and bool((standard.matrices - action.matrices).abs().max() < 1e-12)
         else:
@@ -99,7 +99,7 @@ def _space(space: Grid, subgroup: Group) -> Grid:
 
 @on_cpu
 def _seen(atom: Representation, subgroup: Group) -> Representation:
-    """The restriction, as a representation that the subgroup knows by name if there is one with the same matrices."""
+    """The restriction, as a named representation of the subgroup if one has the same matrices."""
     restricted = atom.restrict(subgroup)
     if atom == atom.group.trivial:
         return subgroup.trivial
@@ -110,5 +110,5 @@ def _seen(atom: Representation, subgroup: Group) -> Representation:
     elif isinstance(subgroup, CompactLieGroup):
         irreps = subgroup.irreps_up_to(degree_of(restricted))
         some = subgroup.sample(8, torch.Generator().manual_seed(0))  # they generate a dense subgroup
-    alike = (psi for psi in irreps if psi.dim == atom.dim and bool((psi(some) - restricted(some)).abs().max() < 1e-12))
-    return next(alike, restricted)
+    equal = (psi for psi in irreps if psi.dim == atom.dim and bool((psi(some) - restricted(some)).abs().max() < 1e-12))
+    return next(equal, restricted)

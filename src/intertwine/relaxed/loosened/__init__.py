@@ -1,4 +1,4 @@
-"""Relaxed versions of any strict convolution, and ``relax``, which loosens a whole network."""
+"""Relaxed versions of any strict convolution, and ``relax``, which relaxes a whole network."""
 
 from ._modulated_conv import ModulatedConv as ModulatedConv
 from ._orientation_conv import OrientationConv as OrientationConv

@@ -1,4 +1,4 @@
-"""Several strict convolutions, added up with weights that break the symmetry: what the ways to relax a layer share."""
+"""The base class of relaxed convolutions: a sum of strict convolutions, with coefficients that break the symmetry."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ from ._strict_conv import (
 class BankedConv(RelaxedLayer):
     """(Φf)(x)_o = Σ_k c_k(x, o) (κ_k ⋆ f)(x)_o + b_o with strict kernels κ_k, the banks.
 
-    Where c depends neither on the position x nor on the orientation of the channel o, the layer is strict. As all κ_k
-    commute with the group, π2(h) moves the coefficients alone: the projections that define the relaxation average c,
-    and norms follow from the products ⟨κ_k, κ_l⟩ of the banks, channel by channel.
+    If c depends neither on the position x nor on the orientation of the channel o, the layer is strict. All κ_k commute
+    with the group, so π2(h) moves only the coefficients: the projections that define the relaxation average c, and
+    norms follow from the products ⟨κ_k, κ_l⟩ of the banks, channel by channel.
 
     Args:
-        conv: where to start; the layer has its types, its window and its bias.
-        banks: strict convolutions; the first has the bias, the others none.
-        sizes: of the input, if c depends on the position.
+        conv: the strict layer; the relaxed layer has its types, window and bias.
+        banks: strict convolutions; only the first has a bias.
+        sizes: the spatial sizes of the input, if c depends on position.
     """
 
     needs_space = True
 
     def __init__(self, conv: StrictConv, banks: Sequence[StrictConv], sizes: Sequence[int] | None) -> None:
         conv = require_strict_conv(type(self).__name__, conv)
-        super().__init__(*types_of(conv), claim_of(conv))
+        super().__init__(*types_of(conv), strict=claim_of(conv))
         self.window, self.groups = window_of(conv), conv.groups
         self._inside = self.window.unpadded
         self.fixed_sizes = tuple(sizes) if sizes is not None else None
@@ -63,7 +63,7 @@ class BankedConv(RelaxedLayer):
         return torch.stack([filters_of(bank) for bank in self.strict_banks()])
 
     def strict_banks(self) -> list[StrictConv]:
-        """The banks as what they are."""
+        """The banks, typed as convolutions."""
         return list(self.banks)  # type: ignore[arg-type]
 
     # -- the map -----------------------------------------------------------------------------------------------
@@ -74,7 +74,7 @@ class BankedConv(RelaxedLayer):
         self.output_sizes(x.shape[2:])
         if self.fixed_sizes is None or torch.is_grad_enabled() or torch.compiler.is_compiling():
             return self.compute(x)
-        # Nothing has to be remembered: no buffer for the outputs of all banks.
+        # Without gradients, accumulating in place avoids a buffer for the outputs of all banks.
         x, c = self.window.padded(x), self.coefficients()
         total: Tensor | None = None
         for factor, bank in zip(c, self.strict_banks(), strict=True):
@@ -84,9 +84,9 @@ class BankedConv(RelaxedLayer):
         return self._with_bias(total if total is not None else x)
 
     def compute(self, x: Tensor) -> Tensor:
-        """The map itself, by one convolution for all banks."""
-        if self.fixed_sizes is None:  # the same at every position: the banks add up before they meet the input
-            c = self.coefficients().unsqueeze(2)  # banks, out, 1, ...: an axis for the channels of the input
+        """The map, by one convolution for all banks."""
+        if self.fixed_sizes is None:  # the same at every position: summing the banks first needs one convolution
+            c = self.coefficients().unsqueeze(2)  # banks, out, 1, ...: an axis for the input channels
             return self._with_bias(self.window.convolve(x, (self.filters() * c).sum(0), groups=self.groups))
         outputs = convolve_all(self.window, x, self.filters(), self.groups)
         return self._with_bias((outputs * self.coefficients().to(outputs.dtype)).sum(1))
@@ -99,7 +99,7 @@ class BankedConv(RelaxedLayer):
         return bias_of(self.strict_banks()[0])
 
     def to_plain(self) -> nn.Module:
-        """A graph of torch functions, with the filters of the banks written out."""
+        """A graph of torch functions, with the filters of the banks as constants."""
         frozen = deepcopy(self)
         frozen.banks = nn.ModuleList([plain_twin(bank) for bank in self.strict_banks()])
         return TracedLayer.to_plain(frozen)
@@ -110,13 +110,13 @@ class BankedConv(RelaxedLayer):
         return strict_sizes(type(self).__name__, self.banks[0], self.window, sizes)
 
     def interior(self, sizes: Sequence[int]) -> tuple[int, int] | None:
-        """A shift by one stride, away from what stands around."""
+        """A shift by one stride, away from the padding."""
         return self.window.interior(sizes)
 
     # -- how far it is from strict -----------------------------------------------------------------------------
 
     def squared_shares(self) -> Mapping[str, Tensor]:
-        """From the coefficients and the products of the banks; no kernel is made for each position."""
+        """From the coefficients and the products of the banks, without a kernel per position."""
         c = self.coefficients()
         flat = self.filters().flatten(2)  # bank, out, the rest
         gram = torch.einsum("koi,loi->okl", flat, flat)
@@ -126,7 +126,7 @@ class BankedConv(RelaxedLayer):
         return {name: share(_norm(c - projected, gram), whole) for name, projected in self._projections(c).items()}
 
     def _projections(self, c: Tensor) -> dict[str, Tensor]:
-        """The coefficients of P κ for each subgroup that can be relaxed."""
+        """The coefficients of P κ per relaxable subgroup."""
         axes = tuple(range(2, c.ndim))
         projected = {}
         if self.relaxes_translation:
@@ -137,16 +137,16 @@ class BankedConv(RelaxedLayer):
 
     @property
     def relaxes_translation(self) -> bool:
-        """Does c depend on the position?"""
+        """Whether c depends on position."""
         return self.fixed_sizes is not None
 
     @property
     def relaxes_stabilizer(self) -> bool:
-        """Can c differ between positions or channels that the stabilizer exchanges?"""
+        """Whether c can differ between positions or channels that the stabilizer exchanges."""
         return len(self._elements()) > 1
 
     def _elements(self) -> list[Element]:
-        """The elements of the stabilizer that c can follow: all of them if it does not depend on the position."""
+        """The elements of the stabilizer that act on c: all of them if c does not depend on position."""
         space = self.in_type.space
         if self.fixed_sizes is None and isinstance(space.stabilizer, FiniteGroup):
             return list(range(space.stabilizer.order))
@@ -154,7 +154,7 @@ class BankedConv(RelaxedLayer):
 
     @cached_property
     def axis_moves(self) -> list[AxisMove]:
-        """How the elements of the stabilizer move an array, as far as they exchange and reverse axes."""
+        """How elements of the stabilizer move an array, for those that exchange and reverse axes."""
         space = self.in_type.space
         if not isinstance(space, Grid):
             return []
@@ -162,7 +162,7 @@ class BankedConv(RelaxedLayer):
         return [move for move in moves if move is not None]
 
     def _stabilizer_mean(self, c: Tensor) -> Tensor:
-        """The mean of π2(h) c over the stabilizer: positions move, and channels of permuted fields with them."""
+        """The mean of π2(h) c over the stabilizer, which moves positions and the channels of permuted fields."""
         elements, space, total = self._elements(), self.in_type.space, torch.zeros_like(c)
         for h in elements:
             moved = c
@@ -173,7 +173,7 @@ class BankedConv(RelaxedLayer):
         return total / len(elements)
 
     def _channels_before(self, h: Element) -> list[int]:
-        """For each channel o of the output, the channel h⁻¹o that ρ2(h) sends there."""
+        """For each output channel o, the channel h⁻¹o that ρ2(h) sends to it."""
         return self.out_type.rho(h).abs().argmax(1).tolist()
 
     def local_kernels(self, sizes: Sequence[int]) -> LocalKernels:
@@ -188,7 +188,7 @@ class BankedConv(RelaxedLayer):
 
     @torch.no_grad()
     def _add_to_first_(self, shares: Sequence[float]) -> None:
-        """κ_0 += Σ_k shares_k κ_k over the other banks, which become 0."""
+        """κ_0 += Σ_k shares_k κ_k over the other banks, which are set to 0."""
         first = weights_of(self.strict_banks()[0])
         for factor, bank in zip(shares, self.strict_banks()[1:], strict=True):
             for target, weight in zip(first, weights_of(bank), strict=True):
@@ -205,7 +205,7 @@ class BankedConv(RelaxedLayer):
 
 
 def move_positions(c: Tensor, move: AxisMove) -> Tensor:
-    """Coefficients ``(banks, out or 1, *positions)`` with their positions moved, for tensors and tracers alike."""
+    """Coefficients ``(banks, out or 1, *positions)`` with their positions moved; works under a tracer too."""
     c = c.permute(0, 1, *(2 + axis for axis in move.order))
     flipped = [2 + axis for axis, flip in enumerate(move.flips) if flip]
     return c.flip(flipped) if flipped else c

@@ -1,4 +1,4 @@
-"""A strict convolution relaxed softly: each weight of its kernel becomes a band-limited function of the position."""
+"""A soft version of a strict convolution: each weight becomes a band-limited function of position."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ class ModulatedConv(BankedConv):
 
     The functions ψ are sin(m ω' π/2 x) and 1 − cos(m ω' π/2 x) along each axis, where the image fills [−1, 1], for m
     up to ``frequencies``; all are 0 at ω' = 0, where the layer is strict for any a. It starts as the strict layer,
-    with a = 0, and a learned ω' > 0, so that a has a gradient.
+    with a = 0 and a learned ω' > 0, which gives a a gradient.
 
-    Regular fields of C_n and D_n can also be modulated over their orientations, by s cos mθ, s sin mθ and, where there
-    are reflections, s m(h): integer frequencies, continuous on the circle, with a learned amplitude s.
+    Regular fields of C_n and D_n can also be modulated over their orientations, by s cos mθ, s sin mθ and, with
+    reflections, s m(h): integer frequencies, continuous on the circle, with a learned amplitude s.
 
     Shapes: those of ``conv``, for inputs of ``input_size``. Equivariance: under translations, away from the border,
-    where a or ω' is 0; under the stabilizer there too, where a or s is 0. With ``keep`` only functions of the position
-    that the stabilizer leaves invariant are there, and it stays exact.
+    if a or ω' is 0; under the stabilizer as well, if a or s is 0 too. With ``keep``, w uses only functions of position
+    that are invariant under the stabilizer, which then stays exact.
 
     Args:
-        conv: where to start, :class:`intertwine.nn.Conv2d` or ``Conv3d``, or a ``torch.nn`` convolution.
-        input_size: spatial sizes of the input; others are refused.
-        softness: ω' of the translations, or a number for each subgroup: ``{"translation": 0.3, "C4": 0.3}``.
-        frequencies: how many multiples of ω'.
-        keep: the name of the stabilizer, to keep it.
+        conv: the strict layer, :class:`intertwine.nn.Conv2d` or ``Conv3d``, or a ``torch.nn`` convolution.
+        input_size: spatial sizes of the input; other sizes raise an error.
+        softness: ω' of the translations, or one value per subgroup: ``{"translation": 0.3, "C4": 0.3}``.
+        frequencies: the number of multiples of ω'.
+        keep: the name of the stabilizer, to keep it exact.
 
     References: van der Ouderaa, Romero, van der Wilk, *Relaxing equivariance constraints with non-stationary
     continuous filters*, 2022, whose kernel networks are :class:`SoftConv2d` and :class:`SoftGroupConv2d`.
@@ -83,7 +83,7 @@ class ModulatedConv(BankedConv):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """The softness it was made with; banks have a method of their own, and those that modulate are 0."""
+        """Reset the softness to its initial value and the modulating banks to 0; the first bank resets itself."""
         for name, value in self._start.items():
             parameter = self.softness if name == TRANSLATION else self.turn_softness
             if parameter is not None:
@@ -98,30 +98,32 @@ class ModulatedConv(BankedConv):
         d = self.window.dimension
         parts: list[Tensor] = []
         if self.softness is not None and self.fixed_sizes is not None:
-            parts += self._place_functions(self.softness, self.output_sizes(self.fixed_sizes))
+            parts += self._position_functions(self.softness, self.output_sizes(self.fixed_sizes))
         if self.turn_softness is not None:
             table = self._constant(self._waves, "turn_softness") * self.turn_softness
             parts.append(table[(..., *[None] * d)])
         out = len(self._waves[0]) if self.turn_softness is not None else 1
         sizes = self.output_sizes(self.fixed_sizes) if self.fixed_sizes is not None else (1,) * d
-        whole = [torch.ones_like(parts[0][:1]), *parts]
-        return torch.cat([part.expand(-1, out, *sizes) for part in whole])
+        rows = [torch.ones_like(parts[0][:1]), *parts]
+        return torch.cat([row.expand(-1, out, *sizes) for row in rows])
 
     def _constant(self, values: Sequence[float] | Sequence[Sequence[float]], like: str) -> Tensor:
-        """Numbers where a parameter is, past a tracer's stand-in for it."""
+        """A constant with the dtype and device of a parameter, read directly because a tracer replaces attributes."""
         parameter = self._parameters[like]
         if parameter is None:
             raise InputError(type(self).__name__, expected=f"a parameter {like}", got="none")
         return torch.tensor(values, dtype=parameter.dtype, device=parameter.device)
 
-    def _place_functions(self, softness: Tensor, out: Sequence[int]) -> list[Tensor]:
+    def _position_functions(self, softness: Tensor, out: Sequence[int]) -> list[Tensor]:
         """ψ along every axis, each ``(1, 1, *out)``; averaged over orbits if the stabilizer is kept."""
         functions: list[Tensor] = []
         for axis, n in enumerate(out):
             quarter = [math.pi / 2 * ((2 * i + 1) / n - 1) for i in range(n)]
-            place = self._constant(quarter, "softness").reshape(1, 1, *(n if a == axis else 1 for a in range(len(out))))
+            position = self._constant(quarter, "softness").reshape(
+                1, 1, *(n if a == axis else 1 for a in range(len(out)))
+            )
             for m in range(1, self.frequencies + 1):
-                phase = m * softness[axis] * place
+                phase = m * softness[axis] * position
                 kinds = [1 - torch.cos(phase)] if self.keep else [torch.sin(phase), 1 - torch.cos(phase)]
                 functions += [kind.expand(1, 1, *out) for kind in kinds]
         if not self.keep:
@@ -134,7 +136,7 @@ class ModulatedConv(BankedConv):
 
     @property
     def relaxes_stabilizer(self) -> bool:
-        """By the position, unless it is kept, or by the orientation."""
+        """Whether position or orientation breaks it; never if it is kept."""
         return not self.keep and len(self._elements()) > 1
 
     def penalty(self) -> Tensor:
@@ -145,25 +147,25 @@ class ModulatedConv(BankedConv):
     @torch.no_grad()
     def dial(self) -> Mapping[str, float]:
         """ω', the root mean square over the axes, and s."""
-        own = {}
+        settings = {}
         if self.softness is not None:
-            own[TRANSLATION] = float(self.softness.square().mean().sqrt())
+            settings[TRANSLATION] = float(self.softness.square().mean().sqrt())
         if self.turn_softness is not None:
-            own[self.in_type.space.stabilizer.name] = float(self.turn_softness.abs())
-        return own
+            settings[self.in_type.space.stabilizer.name] = float(self.turn_softness.abs())
+        return settings
 
     @torch.no_grad()
     def to_equivariant_(self) -> Self:
-        """w_j becomes its mean over positions and orientations, a becomes 0; ω' stays, so that a can grow again."""
+        """Replace w_j by its mean over positions and orientations and set a to 0; ω' stays, so a can grow again."""
         c = self.coefficients()[1:]
         turning = len(self._waves) if self.turn_softness is not None else 0
         means = c.flatten(1).mean(1).tolist()
-        # The waves over orientations have mean 0 on each field, and are not there on others.
+        # The waves over orientations have mean 0 on regular fields and are 0 on other fields.
         self._add_to_first_([*means[: len(means) - turning], *[0.0] * turning])
         return self
 
     def perturb_(self, scale: float, *, generator: torch.Generator | None = None) -> Self:
-        """Noise on a, in the scale of w, and dials that are not 0."""
+        """Add noise to a, in the scale of w, and raise the dials above 0."""
         banks = self.strict_banks()
         for bank in banks[1:]:
             for weight, like in zip(weights_of(bank), weights_of(banks[0]), strict=True):
@@ -200,9 +202,9 @@ def _softness(
     if wrong or not values or not all(0 < value < math.inf for value in values.values()):
         raise InputError(
             caller,
-            expected=f"a softness above 0, or one for each of {TRANSLATION!r} and {group!r}",
+            expected=f"a softness above 0, or one each for {TRANSLATION!r} and {group!r}",
             got=repr(softness),
-            fix="At 0 the layer could never leave the symmetry.",
+            fix="At 0 the layer could never relax the symmetry.",
         )
     if group in values and (kept or not _waves(out_type, 1)):
         raise InputError(
@@ -214,7 +216,7 @@ def _softness(
 
 
 def _waves(out_type: FieldType, frequencies: int) -> list[list[float]]:
-    """cos mθ, sin mθ and the sign of the reflection on the channels of regular fields, 0 on others."""
+    """cos mθ, sin mθ and the sign of the reflection on the channels of regular fields, 0 on other fields."""
     group = out_type.rho.group
     if not isinstance(group, Cyclic | Dihedral) or group.standard is None:
         return []

@@ -1,4 +1,4 @@
-"""A strict convolution relaxed by low rank over orientations: K strict kernels, mixed differently for every one."""
+"""A strict convolution, relaxed by low rank over orientations: K strict kernels, mixed differently per orientation."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from ._strict_conv import require_strict_conv, types_of, weights_of
 class OrientationConv(BankedConv):
     """(Φf)(x)_o = Σ_k c_k(o) (κ_k ⋆ f)(x)_o + b_o: K strict kernels, combined differently for every orientation o.
 
-    The channels of a regular field are the orientations of the group, those of a quotient field its cosets; all fields
-    of one kind share the combining weights c = softmax over k of a_k(o). Fields of other kinds, such as scalars and
-    vectors, have no orientations and stay strict. Translations stay exact. The layer starts as the strict one: all c
-    are 1/K, and the kernels are κ + δ_k with small random δ_k that add up to 0.
+    The channels of a regular field are the orientations of the group, those of a quotient field are its cosets. All
+    fields of one kind share the combining weights c = softmax over k of a_k(o). Fields of other kinds, such as scalars
+    and vectors, have no orientations and stay strict. Translations stay exact. The layer starts as the strict layer:
+    all c are 1/K, and the kernels are κ + δ_k with small random δ_k that sum to 0.
 
-    Shapes: those of ``conv``. Equivariance: under translations as ``conv``; under the stabilizer where c does not
-    depend on the orientation.
+    Shapes: those of ``conv``. Equivariance: under translations as ``conv``; under the stabilizer if c does not
+    depend on orientation.
 
     Args:
-        conv: where to start, with regular or quotient fields at its output.
+        conv: the strict layer, with regular or quotient fields as output.
         rank: K.
         spread: standard deviation of δ_k relative to the weights.
 
@@ -65,14 +65,14 @@ class OrientationConv(BankedConv):
         self._columns = _columns(out_type, kinds)
 
     def reset_parameters(self) -> None:
-        """Equal combining weights."""
+        """Set equal combining weights."""
         for table in self.logits:
             nn.init.zeros_(table)
 
     def coefficients(self) -> Tensor:
         """c, ``(K, out, 1, ...)``."""
-        still = torch.zeros_like(self.logits[0][:, :1])  # fields without orientations
-        table = torch.cat([still, *self.logits], 1)[:, self._columns].softmax(0)
+        unoriented = torch.zeros_like(self.logits[0][:, :1])  # fields without orientations
+        table = torch.cat([unoriented, *self.logits], 1)[:, self._columns].softmax(0)
         return table[(..., *[None] * self.window.dimension)]
 
     def penalty(self) -> Tensor:
@@ -87,14 +87,14 @@ class OrientationConv(BankedConv):
 
     @torch.no_grad()
     def to_equivariant_(self) -> Self:
-        """The combining weights become their means over the orientations."""
+        """Replace the combining weights by their means over orientations."""
         for table in self.logits:
             mean = table.softmax(0).mean(1, keepdim=True)
             table.copy_(mean.clamp_min(torch.finfo(mean.dtype).tiny).log().expand_as(table))
         return self
 
     def perturb_(self, scale: float, *, generator: torch.Generator | None = None) -> Self:
-        """Noise on the logits."""
+        """Add noise to the logits."""
         for table in self.logits:
             add_noise_(table, scale, generator)
         return self
@@ -122,7 +122,7 @@ def oriented_kinds(out_type: FieldType) -> list[Representation]:
 
 
 def _columns(out_type: FieldType, kinds: list[Representation]) -> list[int]:
-    """For each channel the column of its weights: 0 for channels without orientation, then kind after kind."""
+    """The column of weights of each channel: 0 for channels without orientation, then kind by kind."""
     starts = [1 + sum(kind.dim for kind in kinds[:number]) for number in range(len(kinds))]
     columns: list[int] = []
     for atom in out_type.rho.atoms:

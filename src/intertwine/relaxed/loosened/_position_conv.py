@@ -1,4 +1,4 @@
-"""A strict convolution relaxed by low rank over positions: K strict kernels, mixed differently at every position."""
+"""A strict convolution, relaxed by low rank over positions: K strict kernels, mixed differently per position."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ class LowRankConv(BankedConv):
 
     The combining weights are c = softmax over k of Σ_axis a_k(x_axis), rows plus columns (plus depth). With the trivial
     group this is the layer of Elsayed et al.; for other groups each κ_k is a strict kernel between the field types. The
-    layer starts as the strict one: all c are 1/K, and the kernels are κ + δ_k with small random δ_k that add up to 0,
-    because equal kernels would receive equal gradients forever.
+    layer starts as the strict layer: all c are 1/K, and the kernels are κ + δ_k with small random δ_k that sum to 0;
+    equal kernels would get equal gradients forever.
 
     With ``keep``, c is averaged over the orbit of each position under the stabilizer, c(hx) = c(x): translations are
     relaxed, and the stabilizer stays exact.
 
     Shapes: those of ``conv``, for inputs of ``input_size``. Equivariance: under translations, away from the border,
-    where c does not depend on the position; under the stabilizer there too, and everywhere with ``keep``.
+    if c does not depend on position; under the stabilizer then too, and always with ``keep``.
 
     Args:
-        conv: where to start, :class:`intertwine.nn.Conv2d` or ``Conv3d``, or a ``torch.nn`` convolution.
-        input_size: spatial sizes of the input; others are refused.
+        conv: the strict layer, :class:`intertwine.nn.Conv2d` or ``Conv3d``, or a ``torch.nn`` convolution.
+        input_size: spatial sizes of the input; other sizes raise an error.
         rank: K.
         spread: standard deviation of δ_k relative to the weights.
-        keep: the name of the stabilizer, to keep it; None to relax it along with the translations.
+        keep: the name of the stabilizer, to keep it exact; None to relax it along with the translations.
 
     References: Elsayed, Ramachandran, Shlens, Kornblith, *Revisiting spatial invariance with low-rank local
     connectivity*, 2020.
@@ -73,7 +73,7 @@ class LowRankConv(BankedConv):
         self.logits = nn.ParameterList([nn.Parameter(like.new_zeros(rank, n)) for n in out])
 
     def reset_parameters(self) -> None:
-        """Equal combining weights."""
+        """Set equal combining weights."""
         for axis in self.logits:
             nn.init.zeros_(axis)
 
@@ -97,7 +97,7 @@ class LowRankConv(BankedConv):
 
     @property
     def relaxes_stabilizer(self) -> bool:
-        """Not if it is kept."""
+        """Whether it has elements to relax and is not kept."""
         return not self.keep and len(self._elements()) > 1
 
     def penalty(self) -> Tensor:
@@ -107,19 +107,19 @@ class LowRankConv(BankedConv):
 
     @torch.no_grad()
     def dial(self) -> Mapping[str, float]:
-        """√ of the penalty: how far the combining weights are from their means."""
+        """√ of the penalty, the distance of the combining weights from their means."""
         return {"combining weights": float(self.penalty().sqrt())}
 
     @torch.no_grad()
     def to_equivariant_(self) -> Self:
-        """The combining weights become their means over the positions."""
+        """Replace the combining weights by their means over positions."""
         mean = self.coefficients().flatten(1).mean(1)
         for axis in self.logits:
             axis.copy_((mean.clamp_min(torch.finfo(mean.dtype).tiny).log() / len(self.logits))[:, None].expand_as(axis))
         return self
 
     def perturb_(self, scale: float, *, generator: torch.Generator | None = None) -> Self:
-        """Noise on the logits."""
+        """Add noise to the logits."""
         for axis in self.logits:
             add_noise_(axis, scale, generator)
         return self
@@ -140,13 +140,13 @@ class LowRankConv(BankedConv):
 
 
 def input_sizes(caller: str, conv: StrictConv, input_size: int | Sequence[int]) -> tuple[int, ...]:
-    """One size for each spatial axis of a convolution."""
+    """One size per spatial axis of a convolution."""
     return window_of(conv).sizes(input_size, caller=caller)
 
 
 @torch.no_grad()
 def spread_banks(caller: str, conv: StrictConv, rank: int, spread: float) -> list[StrictConv]:
-    """Copies with weights w + δ_k, Σ δ_k = 0."""
+    """Copies with weights w + δ_k, where Σ δ_k = 0."""
     if not 0 < spread < float("inf"):
         raise InputError(caller, expected="a spread above 0", got=str(spread))
     banks = [deepcopy(conv), *(without_bias(conv) for _ in range(rank - 1))]
@@ -161,15 +161,15 @@ def spread_banks(caller: str, conv: StrictConv, rank: int, spread: float) -> lis
 
 
 def require_kept(layer: BankedConv, keep: str | None) -> bool:
-    """Whether the stabilizer is to be kept, if it can be."""
+    """Whether to keep the stabilizer exact; an error if that is not possible."""
     if keep is None:
         return False
     group = layer.in_type.space.stabilizer
-    whole = getattr(group, "order", 0) == len(layer.axis_moves) > 1
-    if keep != group.name or not whole:
+    on_grid = getattr(group, "order", 0) == len(layer.axis_moves) > 1
+    if keep != group.name or not on_grid:
         raise InputError(
             type(layer).__name__,
-            expected="keep=None, or the name of the layer's own group, which must map the pixel grid to itself",
+            expected="keep=None, or the name of the layer's group, which must map the pixel grid to itself",
             got=f"keep={keep!r} for a layer on {layer.in_type.space.name}",
         )
     out = layer.output_sizes(layer.fixed_sizes or ())

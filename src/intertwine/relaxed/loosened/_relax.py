@@ -1,4 +1,4 @@
-"""Loosen a strict network, starting from where it is."""
+"""Relax a strict network without changing what it computes at first."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ _PLAIN: Mapping[type[nn.Module], Any] = {kind: kind.forward for kind in (nn.Conv
 
 
 class _StaysStrictError(Exception):
-    """Why a layer stays as it is."""
+    """The reason why a layer stays strict."""
 
 
 @dataclass(frozen=True)
 class RelaxedRow:
-    """What became of one layer: the class it is now, or why it stays strict."""
+    """The result for one layer: its new class, or why it stays strict."""
 
     name: str
     kind: str
@@ -52,18 +52,18 @@ class RelaxedRow:
 
 @dataclass(frozen=True)
 class RelaxReport:
-    """What :func:`relax` made of each layer of a network, in the order of the network."""
+    """The result of :func:`relax` for each layer of a network, in order."""
 
     rows: tuple[RelaxedRow, ...]
 
     @property
     def relaxed(self) -> tuple[str, ...]:
-        """The names of the layers that can leave their symmetry now."""
+        """The names of the relaxed layers."""
         return tuple(row.name for row in self.rows if row.now is not None)
 
     @property
     def strict(self) -> Mapping[str, str]:
-        """The others, and why they stay."""
+        """The layers that stay strict, and why."""
         return {row.name: row.why for row in self.rows if row.now is None}
 
     def __str__(self) -> str:
@@ -86,10 +86,10 @@ def relax(
     frequencies: int | None = None,
     keep: str | None = None,
 ) -> N:
-    """A copy of a strict network with a dial in every convolution, which computes the same function for now.
+    """A copy of a strict network with a dial in every convolution, which computes the same function at first.
 
     ======================  ===========================================================  ===============================
-    how                     the kernel                                                   leaves
+    how                     the kernel                                                   relaxes
     ======================  ===========================================================  ===============================
     ``low-rank``            Σ_k c_k(x) κ_k(y), strict κ_k; :class:`LowRankConv`          translations, and the group
                                                                                          unless ``keep`` names it
@@ -101,20 +101,20 @@ def relax(
                                                                                          where there is none
     ======================  ===========================================================  ===============================
 
-    Convolutions of this package and of torch are relaxed, also in networks from torchvision or timm, which are strict
-    under translations alone. Trained weights are kept, running statistics are not touched, and the sizes that the
-    layers see come from one pass of ``images``. The copy's attribute ``relax_report`` lists the layers that stay
-    strict, and why. :func:`relaxation_table` shows the dials, :func:`to_equivariant_` goes back.
+    Relaxes convolutions of this package and of torch, including those in networks from torchvision or timm, which are
+    strict under translations only. Trained weights and running statistics stay as they are. One forward pass of
+    ``images`` determines the sizes of all inputs. The attribute ``relax_report`` of the copy lists the layers that stay
+    strict, and why. :func:`relaxation_table` shows the dials, and :func:`to_equivariant_` goes back.
 
     Args:
         net: any network with convolutions, trained or not.
-        images: a batch as the network takes it; position-dependent layers are made for its size.
+        images: a batch of inputs; position-dependent layers are built for its size.
         how: the method.
-        rank: kernels to mix, of ``low-rank`` (4) and ``orientation`` (2).
-        spread: of the kernels at the start, relative to the weights (0.1).
-        softness: ω' of ``soft`` (0.3), or one for each subgroup.
-        frequencies: multiples of ω' (1).
-        keep: the name of a group to keep exactly, such as ``"D4"``; for ``residual``, ``"translation"``.
+        rank: the number of kernels to mix, for ``low-rank`` (default 4) and ``orientation`` (default 2).
+        spread: the initial spread of the kernels, relative to the weights (default 0.1).
+        softness: ω' of ``soft`` (default 0.3), or one per subgroup.
+        frequencies: the number of multiples of ω' (default 1).
+        keep: the name of a group to keep exact, such as ``"D4"``; for ``residual``, ``"translation"``.
 
     >>> from intertwine.spaces import Grid2d
     >>> plane = Grid2d("D4")
@@ -129,8 +129,8 @@ def relax(
     0      Conv2d  LowRankConv
     1      Conv2d  LowRankConv
     """
-    given = {"rank": rank, "spread": spread, "softness": softness, "frequencies": frequencies, "keep": keep}
-    options = {name: value for name, value in given.items() if value is not None}
+    all_options = {"rank": rank, "spread": spread, "softness": softness, "frequencies": frequencies, "keep": keep}
+    options = {name: value for name, value in all_options.items() if value is not None}
     foreign = [name for name in options if name not in _OPTIONS[how]]
     if foreign:
         raise InputError("relax", expected=f"options of {how!r}: {', '.join(_OPTIONS[how])}", got=", ".join(foreign))
@@ -169,7 +169,7 @@ def relax(
 
 
 def _relaxed(conv: StrictConv, how: How, sizes: list[tuple[int, ...]], options: Mapping[str, Any]) -> RelaxedLayer:
-    """The layer with a dial, or why there is none."""
+    """The relaxed layer, or an error that says why there is none."""
     keep = options.get("keep")
     group = types_of(conv)[0].space.stabilizer
     if how == "orientation":
@@ -196,7 +196,7 @@ def _relaxed(conv: StrictConv, how: How, sizes: list[tuple[int, ...]], options: 
 
 
 def _is_candidate(module: nn.Module) -> bool:
-    """Does it hold weights by itself? Then it is in the report."""
+    """Whether a module has weights of its own and belongs in the report."""
     if isinstance(module, Conv2d | Conv3d):
         return True
     skipped = isinstance(module, (*_CONTAINERS, nn.ParameterList))
@@ -206,11 +206,11 @@ def _is_candidate(module: nn.Module) -> bool:
 def _require_relaxable(net: nn.Module, module: nn.Module, paths: list[str], owners: Mapping[int, set[int]]) -> None:
     if type(module) not in (Conv2d, Conv3d):
         if isinstance(module, RelaxedLayer):
-            raise _StaysStrictError("it is relaxed already")
+            raise _StaysStrictError("it is already relaxed")
         if not isinstance(module, tuple(_PLAIN)):
             raise _StaysStrictError("only convolutions are relaxed")
-        if type(module) not in _PLAIN:  # with a forward of its own, which may change the weights
-            raise _StaysStrictError("it is a convolution of its own kind")
+        if type(module) not in _PLAIN:  # a subclass may have its own forward, which may change the weights
+            raise _StaysStrictError("it is a subclass of a convolution")
     for path in paths:
         for above in _ancestors(net, path):
             if isinstance(above, RelaxedLayer) or (isinstance(above, Layer) and not isinstance(above, _CONTAINERS)):
@@ -225,7 +225,7 @@ def _require_relaxable(net: nn.Module, module: nn.Module, paths: list[str], owne
 
 @contextmanager
 def _measured(net: nn.Module) -> Iterator[None]:
-    """Evaluation mode without gradients, every module back in its own mode afterwards."""
+    """Evaluation mode without gradients; restores the mode of every module afterwards."""
     modes = [(module, module.training) for module in net.modules()]
     net.eval()
     try:
@@ -237,7 +237,7 @@ def _measured(net: nn.Module) -> Iterator[None]:
 
 
 def _sizes_seen(net: nn.Module, images: Tensor) -> dict[nn.Module, list[tuple[int, ...]]]:
-    """The spatial sizes of all inputs that convolutions and typed layers see."""
+    """The spatial sizes of all inputs of convolutions and typed layers."""
     seen: dict[nn.Module, list[tuple[int, ...]]] = {}
 
     def note(module: nn.Module, inputs: tuple[Any, ...]) -> None:
@@ -263,7 +263,7 @@ def _outputs(net: nn.Module, images: Tensor) -> list[Tensor]:
 
 
 def _names(net: nn.Module) -> dict[nn.Module, list[str]]:
-    """All paths of every module."""
+    """All names of every module."""
     names: dict[nn.Module, list[str]] = {}
     for path, module in net.named_modules(remove_duplicate=False):
         names.setdefault(module, []).append(path)
@@ -275,7 +275,7 @@ def _owners(net: nn.Module) -> dict[int, set[int]]:
     owners: dict[int, set[int]] = {}
     for module in net.modules():
         if isinstance(module, nn.ParameterList):
-            continue  # part of the layer that has it
+            continue  # counts as part of the layer that holds it
         lists = [part for part in module.children() if isinstance(part, nn.ParameterList)]
         for holder in (module, *lists):
             for parameter in holder.parameters(recurse=False):
@@ -297,7 +297,7 @@ def _put(net: N, paths: list[str], layer: nn.Module) -> N:
 
 
 def _fix_sizes(net: nn.Module, seen: Mapping[nn.Module, list[tuple[int, ...]]]) -> None:
-    """Containers with a position-dependent layer inside take one size only."""
+    """Fix the input size of containers that hold a position-dependent layer."""
     for module in net.modules():
         inside = [part.fixed_sizes for part in module.modules() if isinstance(part, RelaxedLayer)]
         if isinstance(module, _CONTAINERS) and any(size is not None for size in inside) and seen.get(module):
@@ -305,14 +305,14 @@ def _fix_sizes(net: nn.Module, seen: Mapping[nn.Module, list[tuple[int, ...]]]) 
 
 
 def _require_same(before: list[Tensor], after: list[Tensor]) -> None:
-    """The promise, measured."""
+    """Check that relaxing did not change the outputs."""
     for a, b in zip(before, after, strict=True):
         tolerance = 1e-9 if a.dtype == torch.float64 else 1e-2 if a.dtype in (torch.float16, torch.bfloat16) else 1e-4
         error = float((a - b).abs().max() / a.abs().max().clamp_min(1e-30)) if a.numel() else 0.0
         if not error <= tolerance:
             raise InputError(
                 "relax",
-                expected="a network whose answers depend on its input and its weights alone",
-                got=f"answers that differ by {error:.1e} after relaxing",
-                fix="Does it draw random numbers in evaluation mode, or change its own weights?",
+                expected="a network whose outputs depend only on its input and weights",
+                got=f"outputs that differ by {error:.1e} after relaxing",
+                fix="Check whether it draws random numbers in evaluation mode or changes its own weights.",
             )

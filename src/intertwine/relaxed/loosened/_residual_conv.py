@@ -1,4 +1,4 @@
-"""A strict convolution with a free kernel beside it, which starts at 0."""
+"""A strict convolution plus a free kernel, which starts at 0."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ from ._strict_conv import (
 class ResidualConv(RelaxedLayer):
     """(Φf)(x) = ((κ + φ) ⋆ f)(x) + b: the strict kernel κ, and a free kernel φ that starts at 0.
 
-    Without ``input_size`` φ is a filter without constraints: translations stay exact, the stabilizer is relaxed. With
-    it φ is another one at every position, φ(x, y): translations are relaxed, and the stabilizer with them. The strict
-    part needs no such freedom as long as φ is held near 0 by a prior, see :meth:`penalty`.
+    Without ``input_size``, φ is one unconstrained filter: translations stay exact, and the stabilizer is relaxed. With
+    it, φ is a different filter at every position, φ(x, y): translations are relaxed, and the stabilizer with them. A
+    prior that keeps φ near 0 makes the strict part explain what it can; see :meth:`penalty`.
 
-    Shapes: those of ``conv``. Equivariance: as that of ``conv`` where φ = 0.
+    Shapes: those of ``conv``. Equivariance: that of ``conv`` if φ = 0.
 
     Args:
-        conv: where to start, :class:`intertwine.nn.Conv2d` or ``Conv3d``, or a ``torch.nn`` convolution.
+        conv: the strict layer, :class:`intertwine.nn.Conv2d` or ``Conv3d``, or a ``torch.nn`` convolution.
         input_size: spatial sizes of the input, for a kernel at every position; None for one filter.
 
     References: Finzi, Benton, Wilson, *Residual pathway priors for soft equivariance constraints*, 2021.
@@ -62,7 +62,7 @@ class ResidualConv(RelaxedLayer):
     def __init__(self, conv: nn.Module, *, input_size: int | Sequence[int] | None = None) -> None:
         caller = type(self).__name__
         strict = require_strict_conv(caller, conv)
-        super().__init__(*types_of(strict), claim_of(strict))
+        super().__init__(*types_of(strict), strict=claim_of(strict))
         self.window, self.groups = window_of(strict), strict.groups
         self.strict: nn.Module = deepcopy(strict)
         shape = tuple(filters_of(strict).shape)
@@ -70,7 +70,7 @@ class ResidualConv(RelaxedLayer):
             if getattr(self.in_type.space.stabilizer, "order", 2) == 1:
                 raise InputError(
                     caller,
-                    expected="input_size=, for a kernel at every position: one filter is free already",
+                    expected="input_size=, for a kernel at every position: a single filter is already free",
                     got=str(self.in_type.space),
                 )
         else:
@@ -80,14 +80,14 @@ class ResidualConv(RelaxedLayer):
                 torch.Size(shape).numel(),
                 caller=caller,
                 what=f"a free kernel at every position, {' x '.join(map(str, shape))}",
-                fix="Relax it by low rank or softly.",
+                fix="Use LowRankConv or ModulatedConv, which need less memory.",
                 itemsize=4,
             )
         example = weights_of(strict)[0]
         self.free = nn.Parameter(torch.zeros(shape, dtype=example.dtype, device=example.device))
 
     def reset_parameters(self) -> None:
-        """No free part."""
+        """Set the free kernel to 0."""
         nn.init.zeros_(self.free)
 
     @property
@@ -104,7 +104,7 @@ class ResidualConv(RelaxedLayer):
         return y + apply_local(self.window, x, self.free, self.groups)
 
     def compute(self, x: Tensor) -> Tensor:
-        """The map itself, of torch functions alone."""
+        """The map, by torch functions only."""
         filters, bias = filters_of(self._conv), bias_of(self._conv)
         if self.fixed_sizes is None:
             return self.window.convolve(x, filters + self.free, bias, groups=self.groups)
@@ -123,13 +123,13 @@ class ResidualConv(RelaxedLayer):
         return strict_sizes(type(self).__name__, self.strict, self.window, sizes)
 
     def interior(self, sizes: Sequence[int]) -> tuple[int, int] | None:
-        """A shift by one stride, away from what stands around."""
+        """A shift by one stride, away from the padding."""
         return self.window.interior(sizes)
 
     # -- how far it is from strict -----------------------------------------------------------------------------
 
     def squared_shares(self) -> Mapping[str, Tensor]:
-        """Of the free part outside the strict kernels; κ itself lies inside."""
+        """The shares of the free kernel outside the strict kernels; κ is always inside."""
         groups, bias = self.groups, bias_of(self._conv)
         strict = full_filters(filters_of(self._conv), groups)
         d = self.window.dimension
@@ -140,9 +140,9 @@ class ResidualConv(RelaxedLayer):
             free = free.unflatten(0, self.free.shape[:d])
         positions = free.shape[:d].numel()
         whole = (free + strict).square().sum() + (positions * bias.square().sum() if bias is not None else 0)
-        own = kernel_shares(LocalKernels(free), self.in_type, self.out_type)  # relative to φ
+        free_shares = kernel_shares(LocalKernels(free), self.in_type, self.out_type)  # relative to φ
         size = free.square().sum()
-        shares = {name: share(value * size, whole) for name, value in own.items()}
+        shares = {name: share(value * size, whole) for name, value in free_shares.items()}
         if self.fixed_sizes is None:
             del shares[TRANSLATION]
         return shares
@@ -151,12 +151,12 @@ class ResidualConv(RelaxedLayer):
         """κ + φ at every position."""
         out, groups, bias = self.output_sizes(sizes), self.groups, bias_of(self._conv)
         strict = filters_of(self._conv)
-        each = (strict + self.free).expand(*out, *strict.shape)
-        weight = torch.stack([full_filters(f, groups) for f in each.flatten(0, len(out) - 1)]).unflatten(0, out)
+        filters = (strict + self.free).expand(*out, *strict.shape)
+        weight = torch.stack([full_filters(f, groups) for f in filters.flatten(0, len(out) - 1)]).unflatten(0, out)
         return LocalKernels(weight, None if bias is None else bias.expand(*out, -1))
 
     def penalty(self) -> Tensor:
-        """‖φ‖²: with the weight 1/2σ² a Gaussian prior of variance σ² on the free kernel."""
+        """‖φ‖². With weight 1/2σ² this is a Gaussian prior of variance σ² on the free kernel."""
         return self.free.square().sum()
 
     @torch.no_grad()
@@ -166,7 +166,7 @@ class ResidualConv(RelaxedLayer):
 
     @torch.no_grad()
     def to_equivariant_(self) -> Self:
-        """κ takes over the strict part of φ, the rest becomes 0."""
+        """Add the strict part of φ to κ, and set φ to 0."""
         positions = tuple(range(self.window.dimension)) if self.fixed_sizes is not None else ()
         mean = self.free.mean(positions) if positions else self.free
         conv = self._conv
@@ -177,7 +177,7 @@ class ResidualConv(RelaxedLayer):
         return self
 
     def perturb_(self, scale: float, *, generator: torch.Generator | None = None) -> Self:
-        """Noise on the free kernel, in the scale of the strict one."""
+        """Add noise to the free kernel, in the scale of the strict kernel."""
         size = float(filters_of(self._conv).detach().square().mean().sqrt())
         add_noise_(self.free, scale * (size or 1.0), generator)
         return self
@@ -200,10 +200,10 @@ class ResidualConv(RelaxedLayer):
 
 
 def apply_local(window: Window, x: Tensor, kernels: Tensor, groups: int) -> Tensor:
-    """A kernel at every position: ``(*positions, out, in / groups, *kernel_size)``."""
+    """Apply a kernel at every position: ``(*positions, out, in / groups, *kernel_size)``."""
     d = window.dimension
     positions, taps = kernels.shape[:d], kernels.shape[d + 2 :].numel()
-    seen = window.cut(window.padded(x)).flatten(2 + d).flatten(2, 1 + d)  # batch, channel, place, tap
+    seen = window.cut(window.padded(x)).flatten(2 + d).flatten(2, 1 + d)  # batch, channel, position, tap
     weights = kernels.reshape(positions.numel(), groups, kernels.shape[d] // groups, -1, taps)
     outputs = torch.einsum("ngcpt,pgoct->ngop", seen.unflatten(1, (groups, -1)), weights)
     return outputs.flatten(1, 2).unflatten(-1, positions)

@@ -1,4 +1,4 @@
-"""Strict convolutions of either kind, ours between field types and torch's between channels, seen alike."""
+"""One interface for strict convolutions: ours between field types, and torch's between channels."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def window_of(conv: StrictConv) -> Window:
 
 
 def strict_sizes(caller: str, conv: nn.Module, window: Window, sizes: Sequence[int]) -> tuple[int, ...]:
-    """Sizes of the output of a convolution with this window; a typed one also asks for symmetric centers."""
+    """Output sizes of a convolution with this window; typed convolutions also require symmetric centers."""
     if isinstance(conv, Layer):
         return conv.output_sizes(sizes)
     window.require_room(caller, sizes)
@@ -47,14 +47,14 @@ def convolve_all(window: Window, x: Tensor, banks: Tensor, groups: int) -> Tenso
     k, out = banks.shape[:2]
     if groups == 1:
         return window.convolve(x, banks.flatten(0, 1)).unflatten(1, (k, out))
-    part = out // groups  # each group of torch's convolution has its own filters of every bank
+    part = out // groups  # in a grouped convolution, each group holds its filters of all banks
     grouped = banks.unflatten(1, (groups, part)).transpose(0, 1).flatten(0, 2)
     y = window.convolve(x, grouped, groups=groups).unflatten(1, (groups, k, part))
     return y.transpose(1, 2).flatten(2, 3)
 
 
 def types_of(conv: StrictConv) -> tuple[FieldType, FieldType]:
-    """Its field types; channels of torch's are scalars on the grid with the trivial group."""
+    """The field types; channels of torch's convolutions are scalars on the grid with the trivial group."""
     if isinstance(conv, TYPED):
         return conv.in_type, conv.out_type
     dimension = len(conv.kernel_size)
@@ -63,14 +63,14 @@ def types_of(conv: StrictConv) -> tuple[FieldType, FieldType]:
 
 @lru_cache(256)
 def _scalars(dimension: int, channels: int) -> FieldType:
-    nothing = Cyclic(1)
-    still = direct_sum([nothing.trivial] * dimension)
-    grid = (Grid1d, Grid2d, Grid3d)[dimension - 1](nothing, action=None if dimension == 2 else still)
+    identity = Cyclic(1)
+    action = direct_sum([identity.trivial] * dimension)
+    grid = (Grid1d, Grid2d, Grid3d)[dimension - 1](identity, action=None if dimension == 2 else action)
     return grid.field(f"{channels}*trivial")
 
 
 def claim_of(conv: StrictConv) -> Strict:
-    """What the convolution promises."""
+    """The claim of the convolution."""
     claim = conv.claim if isinstance(conv, TYPED) else Exact()
     return claim if isinstance(claim, Exact | Approximate) else Exact()
 
@@ -88,7 +88,7 @@ def bias_of(conv: StrictConv) -> Tensor | None:
 
 
 def weights_of(conv: StrictConv) -> list[Tensor]:
-    """The free weights of its filter."""
+    """The free weights of the filter."""
     return list(conv.weights) if isinstance(conv, TYPED) else [conv.weight]
 
 
@@ -101,7 +101,7 @@ def without_bias(conv: StrictConv) -> StrictConv:
 
 @torch.no_grad()
 def zeroed(conv: StrictConv) -> StrictConv:
-    """A copy without bias whose filter is 0."""
+    """A copy with a zero filter and no bias."""
     twin = without_bias(conv)
     for weight in weights_of(twin):
         weight.zero_()
@@ -109,15 +109,15 @@ def zeroed(conv: StrictConv) -> StrictConv:
 
 
 def full_filters(filters: Tensor, groups: int) -> Tensor:
-    """The filters of a grouped convolution with the zeros written out: ``(out, in, *kernel_size)``."""
+    """The filters of a grouped convolution as dense filters with zeros: ``(out, in, *kernel_size)``."""
     if groups == 1:
         return filters
     out, part = filters.shape[:2]
-    whole = filters.new_zeros(out, part * groups, *filters.shape[2:])
+    dense = filters.new_zeros(out, part * groups, *filters.shape[2:])
     each = out // groups
     for g in range(groups):
-        whole[g * each : (g + 1) * each, g * part : (g + 1) * part] = filters[g * each : (g + 1) * each]
-    return whole
+        dense[g * each : (g + 1) * each, g * part : (g + 1) * part] = filters[g * each : (g + 1) * each]
+    return dense
 
 
 def require_strict_conv(caller: str, conv: object) -> StrictConv:

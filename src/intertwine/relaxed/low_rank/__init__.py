@@ -5,7 +5,6 @@ from ._coord import CoordConv2d as CoordConv2d
 from ._local import LocallyConnected2d as LocallyConnected2d
 from ._low_rank import LowRankLocalConv2d as LowRankLocalConv2d
 from ._low_rank import to_locally_connected as to_locally_connected
-from ._low_rank_banks import path_by_cost as path_by_cost
 from ._low_rank_cost import RankCost as RankCost
 from ._low_rank_cost import combining_maps as combining_maps
 from ._low_rank_cost import flops_against_rank as flops_against_rank

@@ -1,4 +1,4 @@
-"""Numbers that depend on the place, and the weights that combine K filter banks at each place."""
+"""Position-dependent tables, and the weights that combine K filter banks at each position."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from torch import Tensor, nn
 Sharing = Literal["factorized", "full", "rows", "columns"]
 SHARING: tuple[Sharing, ...] = ("factorized", "full", "rows", "columns")
 Normalize = Literal["softmax", "norm", "none"]
-_SMALLEST = 1e-12  # of Σ a², below which a vector is not brought to unit length
+_SMALLEST = 1e-12  # vectors with a smaller Σ a² are not normalized to length 1
 
 
 def normalized(logits: Tensor, mode: Normalize, dim: int) -> Tensor:
-    """Combining weights from logits a, over the banks, which lie along ``dim``.
+    """Combining weights from logits a; the banks are along ``dim``.
 
     ``softmax``: exp(a_k) / Σ exp(a). ``norm``: a_k / √max(Σ a², 1e-12). ``none``: a_k.
     """
@@ -27,18 +27,18 @@ def normalized(logits: Tensor, mode: Normalize, dim: int) -> Tensor:
 
 
 def logits_of(weights: Tensor, mode: Normalize) -> Tensor:
-    """Logits whose combining weights are these, as nearly as the mode can give them."""
+    """Logits with these combining weights, as closely as the mode allows."""
     if mode == "softmax":
         return weights.clamp_min(torch.finfo(weights.dtype).tiny).log()
     return weights
 
 
 class PlaceTable(nn.Module):
-    """a[k, i, j], free or tied: r[k, i] + c[k, j] (``factorized``), a function of the row or of the column only.
+    """a[k, i, j], free or tied: r[k, i] + c[k, j] (``factorized``), or a function of the row or the column only.
 
     Args:
-        channels: how many numbers there are at a place.
-        size: rows and columns of places.
+        channels: the number of values per position.
+        size: the numbers of rows and columns.
         sharing: ``factorized``, ``full``, ``rows`` (depends on the row only) or ``columns``.
 
     >>> table = PlaceTable(4, (5, 6), "factorized")
@@ -58,7 +58,7 @@ class PlaceTable(nn.Module):
             self.columns = nn.Parameter(torch.zeros(channels, width))
 
     def reset_parameters(self) -> None:
-        """All numbers 0."""
+        """Set all values to 0."""
         for parameter in self.parameters():
             nn.init.zeros_(parameter)
 
@@ -73,14 +73,14 @@ class PlaceTable(nn.Module):
 
     @torch.no_grad()
     def fill_(self, values: Tensor) -> None:
-        """The same ``values``, one for each channel, at every place."""
+        """Set the same ``values``, one per channel, at every position."""
         share = 0.5 if self.sharing == "factorized" else 1.0
         for parameter in self.parameters():
             parameter.copy_((share * values).reshape(-1, *[1] * (parameter.dim() - 1)).expand_as(parameter))
 
     @torch.no_grad()
     def randomize_(self) -> None:
-        """Uniform on ±√(6 / n), with n the number of places that the numbers of one channel lie on."""
+        """Draw values uniformly from ±√(6 / n), where n is the number of values per channel."""
         for parameter in self.parameters():
             bound = math.sqrt(6 / parameter[0].numel())
             parameter.uniform_(-bound, bound)

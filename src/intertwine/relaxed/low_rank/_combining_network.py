@@ -1,4 +1,4 @@
-"""The network g that reads combining weights off the input, place by place."""
+"""The network g that computes combining weights from the input at each position."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class CombiningNetwork(nn.Module):
 
     1. z is a 1 x 1 convolution of the input to K channels.
     2. z, its mean over the image, and depthwise 3 x 3 convolutions of z with dilations 1, 2, 4 and 8 without padding,
-       are brought to Ho x Wo by bilinear interpolation with aligned corners. A dilation r is left out where the image
-       is smaller than 2 r + 1.
+       are resized to Ho x Wo by bilinear interpolation with aligned corners. Dilation r is omitted if the image is
+       smaller than 2 r + 1.
     3. A 1 x 1 convolution to 3 K channels and a ReLU, one to 6 K and a sigmoid, and a last one to K.
 
-    All weights are Glorot-uniform, all biases 0 at the start.
+    Initial weights are Glorot-uniform, and biases are 0.
 
     Args:
         in_channels: Ci.
@@ -70,13 +70,13 @@ class CombiningNetwork(nn.Module):
         return logits
 
     def _resized(self, maps: Tensor, size: tuple[int, ...]) -> Tensor:
-        """Maps of this size, at Ho x Wo."""
+        """Resize maps of this size to Ho x Wo."""
         if size == self.output_size:
             return maps
         return interpolate(maps, size=self.output_size, mode="bilinear", align_corners=True)
 
 
 def dilated_sizes(input_size: tuple[int, int]) -> dict[int, tuple[int, ...]]:
-    """What a 3 x 3 window leaves of an image, by dilation, for the dilations that fit."""
+    """The output size of a 3 x 3 window, by dilation, for the dilations that fit the image."""
     sizes = {rate: Window.of(3, dilation=rate).output_sizes(input_size) for rate in RATES}
     return {rate: size for rate, size in sizes.items() if min(size) > 0}

@@ -1,4 +1,4 @@
-"""A convolution that is told where it is."""
+"""A convolution with coordinates as additional input channels."""
 
 from __future__ import annotations
 
@@ -27,22 +27,21 @@ _REFERENCE = 16  # the size of the images on which the share is computed
 class CoordConv2d(RelaxedLayer):
     """A convolution of the input with two more channels: the row, and the column, each from -1 to 1.
 
-    The part of the output that comes from the coordinates does not depend on the input, and is computed once for a
-    batch.
+    The coordinates' part of the output does not depend on the input, so it is computed once per batch.
 
     Shapes: ``(batch, in_channels, H, W)`` to ``(batch, out_channels, Ho, Wo)``, as ``torch.nn.Conv2d``; images of any
     size. ``weight`` is ``(out_channels, in_channels + 2, kh, kw)``, the coordinates last.
 
-    Equivariance: commutes with translations by whole strides, away from the border, exactly where the weights on the
+    Equivariance: commutes with translations by whole strides, away from the border, if and only if the weights on the
     coordinates are 0.
 
     Args:
-        in_type: scalars on the plane, or their number, without the coordinates.
-        out_type: the same for the output.
+        in_type: scalars on the plane, or the number of channels, without the coordinates.
+        out_type: scalars on the plane, or the number of channels.
         kernel_size: height and width of the filters.
         stride: as for ``torch.nn.Conv2d``.
-        padding: pixels.
-        bias: whether the channels have biases.
+        padding: the number of pixels added on each side.
+        bias: whether to add a bias per channel.
 
     >>> layer = CoordConv2d(3, 8, 3)
     >>> layer(torch.zeros(2, 3, 10, 10)).shape, layer.weight.shape
@@ -69,7 +68,7 @@ class CoordConv2d(RelaxedLayer):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw the weights by He's rule; the bias is 0."""
+        """Draw weights by He's rule; set the bias to 0."""
         bound = math.sqrt(6 / self.weight[0].numel())
         nn.init.uniform_(self.weight, -bound, bound)
         if self.bias is not None:
@@ -77,7 +76,7 @@ class CoordConv2d(RelaxedLayer):
 
     @checked
     def forward(self, x: Floats) -> Tensor:
-        """The convolution of the input plus that of the coordinates."""
+        """The convolution of the input plus the convolution of the coordinates."""
         if x.dim() != 4 or x.shape[1] != self.in_type.dim:
             raise InputError(
                 type(self).__name__,
@@ -86,13 +85,13 @@ class CoordConv2d(RelaxedLayer):
                 fix="The layer adds the two coordinates itself.",
             )
         self.output_sizes(x.shape[2:])
-        return self._at(x, _kept_coordinates(x.shape[2], x.shape[3], x.dtype, x.device))
+        return self._with_coordinates(x, _kept_coordinates(x.shape[2], x.shape[3], x.dtype, x.device))
 
     def compute(self, x: Tensor) -> Tensor:
         """The map itself."""
-        return self._at(x, coordinates(x))
+        return self._with_coordinates(x, coordinates(x))
 
-    def _at(self, x: Tensor, where: Tensor) -> Tensor:
+    def _with_coordinates(self, x: Tensor, where: Tensor) -> Tensor:
         return self.window.convolve(x, self.weight[:, : self.in_type.dim]) + self._bias_map(where)
 
     def output_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
@@ -101,7 +100,7 @@ class CoordConv2d(RelaxedLayer):
         return self.window.output_sizes(sizes)
 
     def interior(self, sizes: Sequence[int]) -> tuple[int, int] | None:
-        """A shift by one stride, away from the zeros around."""
+        """A shift by one stride, away from the zero padding."""
         return self.window.interior(sizes)
 
     def extra_repr(self) -> str:
@@ -118,22 +117,22 @@ class CoordConv2d(RelaxedLayer):
 
     @torch.no_grad()
     def to_equivariant_(self) -> Self:
-        """The weights on the coordinates become 0."""
+        """Set the weights on the coordinates to 0."""
         self.weight[:, self.in_type.dim :] = 0
         return self
 
     def squared_shares(self) -> Mapping[str, Tensor]:
-        """``translation``, on images of 16 x 16 (or of the kernel's size): only the bias depends on the place."""
+        """``translation``, on images of 16 x 16 (or of the kernel's size): only the bias depends on position."""
         bias = self._bias_map(coordinates(self._reference()))[0]
         outside = apart_from_mean(bias).square().sum()
         whole = bias[0].numel() * self.weight[:, : self.in_type.dim].square().sum() + bias.square().sum()
         return {TRANSLATION: share(outside, whole)}
 
     def local_kernels(self, sizes: Sequence[int]) -> LocalKernels:
-        """One filter everywhere; what the coordinates add is a bias that depends on the place."""
+        """The same filter everywhere; the coordinates add a position-dependent bias."""
         bias = self._bias_map(coordinates(self.weight.new_zeros(1, 1, *sizes)))[0].movedim(0, -1)
-        seen = self.weight[:, : self.in_type.dim]
-        return LocalKernels(seen.expand(*bias.shape[:2], *seen.shape), bias)
+        filters = self.weight[:, : self.in_type.dim]
+        return LocalKernels(filters.expand(*bias.shape[:2], *filters.shape), bias)
 
     def _reference(self) -> Tensor:
         return self.weight.new_zeros(1, 1, *(max(_REFERENCE, k) for k in self.window.kernel_size))
@@ -152,7 +151,7 @@ class CoordConv2d(RelaxedLayer):
         return self.weight[:, self.in_type.dim :].square().sum()
 
     def perturb_(self, scale: float, *, generator: torch.Generator | None = None) -> Self:
-        """Noise on the weights on the coordinates."""
+        """Add noise to the weights on the coordinates."""
         with torch.no_grad():
             add_noise_(self.weight[:, self.in_type.dim :], scale, generator)
         return self
@@ -161,7 +160,7 @@ class CoordConv2d(RelaxedLayer):
 def coordinates(x: Tensor) -> Tensor:
     """Row and column ``(1, 2, H, W)`` of the images ``x``, each from -1 to 1.
 
-    Counted by tensor operations alone, so that a tracer need not know the sizes.
+    Uses tensor operations only, so a tracer does not need to know the sizes.
 
     >>> coordinates(torch.zeros(5, 1, 2, 3))[0, 1]
     tensor([[-1.,  0.,  1.],

@@ -1,4 +1,4 @@
-"""A convolution that forgot to share its weights: a filter bank of its own at every place."""
+"""Locally connected layers: convolutions with a separate filter bank at every position."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ LocalInit = Literal["keras", "per_position"]
 
 @register_layer
 class LocallyConnected2d(RelaxedLayer):
-    """y[o, i, j] = ⟨W[i, j][o], P(i, j)⟩ + b[o, i, j], with the window P(i, j) of the input at that place.
+    """y[o, i, j] = ⟨W[i, j][o], P(i, j)⟩ + b[o, i, j], where P(i, j) is the window of the input at (i, j).
 
-    The right end of the family that begins with a convolution: nothing is shared between places.
+    The opposite end of the family that starts with a convolution: positions share nothing.
 
     Shapes: ``(batch, in_channels, H, W)`` to ``(batch, out_channels, Ho, Wo)``; ``weight`` is ``(L, out_channels,
-    in_channels kh kw)`` with L = Ho Wo places row by row, ``bias`` is ``(out_channels, Ho, Wo)``.
+    in_channels kh kw)`` with L = Ho Wo positions row by row, ``bias`` is ``(out_channels, Ho, Wo)``.
 
-    Equivariance: commutes with translations by whole strides, away from the border, exactly where all banks W and all
+    Equivariance: commutes with translations by whole strides, away from the border, if and only if all banks W and all
     biases are equal; :meth:`relaxation` says how far they are from their means.
 
     Args:
-        in_type: scalars on the plane, or their number.
-        out_type: the same for the output.
+        in_type: scalars on the plane, or the number of channels.
+        out_type: scalars on the plane, or the number of channels.
         kernel_size: height and width of the window.
-        input_size: height and width of the images; others are refused.
-        stride: between windows.
-        padding: pixels, or ``"same"``.
+        input_size: height and width of the images; other sizes raise an error.
+        stride: the step between windows.
+        padding: the number of pixels added on each side, or ``"same"``.
         dilation: spacing of the pixels of a window.
-        bias: whether there are biases, one for each channel and place.
-        lc_init: weights are uniform on ±√(6 / fan). ``per_position``: the fan is that of one place, kh kw channels,
-            as in a convolution. ``keras``: it counts all places, as initializers that look at the shape of the weight
-            do, which makes the weights √L times smaller.
+        bias: whether to add a bias per channel and position.
+        lc_init: weights are uniform on ±√(6 / fan). ``per_position``: the fan of one position, kh kw channels, as in a
+            convolution. ``keras``: the fan counts all positions, as in initializers that use the shape of the weight,
+            which makes the weights √L times smaller.
 
     >>> layer = LocallyConnected2d(3, 8, 3, input_size=10)
     >>> layer(torch.zeros(2, 3, 10, 10)).shape
@@ -81,7 +81,7 @@ class LocallyConnected2d(RelaxedLayer):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw the weights by He's rule; the bias is 0."""
+        """Draw weights by He's rule; set the bias to 0."""
         bound = math.sqrt(6 / self._fan)
         nn.init.uniform_(self.weight, -bound, bound)
         if self.bias is not None:
@@ -89,7 +89,7 @@ class LocallyConnected2d(RelaxedLayer):
 
     @checked
     def forward(self, x: Floats) -> Tensor:
-        """One matrix product for each place."""
+        """One matrix product per position."""
         self.places.check(type(self).__name__, x, self.in_type.dim)
         return self.compute(x)
 
@@ -99,12 +99,12 @@ class LocallyConnected2d(RelaxedLayer):
         return y if self.bias is None else y + self.bias
 
     def output_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
-        """Ho and Wo, for the sizes that the layer was built for."""
+        """Ho and Wo, for the sizes the layer was built for."""
         self.require_fixed_sizes(sizes)
         return self.places.output_size
 
     def interior(self, sizes: Sequence[int]) -> tuple[int, int] | None:
-        """A shift by one stride, away from the zeros around."""
+        """A shift by one stride, away from the zero padding."""
         return self.window.interior(sizes)
 
     def extra_repr(self) -> str:
@@ -124,7 +124,7 @@ class LocallyConnected2d(RelaxedLayer):
 
     @torch.no_grad()
     def to_equivariant_(self) -> Self:
-        """Every place gets the mean of all banks and of all biases: a convolution."""
+        """Set every position to the mean bank and the mean bias: a convolution."""
         self.weight.copy_(self.weight.mean(0, keepdim=True).expand_as(self.weight))
         if self.bias is not None:
             self.bias.copy_(self.bias.mean((1, 2), keepdim=True).expand_as(self.bias))
@@ -142,25 +142,25 @@ class LocallyConnected2d(RelaxedLayer):
 
     @torch.no_grad()
     def dial(self) -> Mapping[str, float]:
-        """√ of the mean over places of ‖W − mean W‖² + ‖b − mean b‖²."""
+        """√ of the mean over positions of ‖W − mean W‖² + ‖b − mean b‖²."""
         return {"spread": float(self.penalty().sqrt())}
 
     def penalty(self) -> Tensor:
-        """The mean over places of ‖W − mean W‖² + ‖b − mean b‖²."""
+        """The mean over positions of ‖W − mean W‖² + ‖b − mean b‖²."""
         total = _apart(self.weight, (0,)).square().sum() / self.places.count
         if self.bias is not None:
             total = total + _apart(self.bias, (1, 2)).square().sum() / self.places.count
         return total
 
     def perturb_(self, scale: float, *, generator: torch.Generator | None = None) -> Self:
-        """Independent noise on all weights and biases."""
+        """Add independent noise to all weights and biases."""
         for values in self.parameters():
             add_noise_(values, scale, generator)
         return self
 
 
 def apply_banks(x: Tensor, banks: Tensor, places: Places) -> Tensor:
-    """A bank ``(L, out, in kh kw)`` at each place: ``(batch, in, H, W)`` to ``(batch, out, Ho, Wo)``."""
+    """Apply a bank ``(L, out, in kh kw)`` at each position: ``(batch, in, H, W)`` to ``(batch, out, Ho, Wo)``."""
     y = torch.bmm(places.patches(x), banks.transpose(1, 2))  # (L, batch, out)
     return y.reshape(*places.output_size, x.shape[0], banks.shape[1]).permute(2, 3, 0, 1)
 
@@ -171,7 +171,7 @@ def _apart(values: Tensor, over: tuple[int, ...]) -> Tensor:
 
 
 def require_trivial_group(caller: str, *types: FieldType) -> None:
-    """The published layers are made for scalars; for other types there is ``intertwine.relaxed.relax``."""
+    """Raise an error unless all types are scalars on the plane, which the published layers are made for."""
     for field in types:
         space = field.space
         if not isinstance(space, Grid2d) or getattr(space.stabilizer, "order", 0) != 1:
@@ -179,5 +179,5 @@ def require_trivial_group(caller: str, *types: FieldType) -> None:
                 caller,
                 expected="fields on the plane with the trivial group, such as a number of channels",
                 got=str(field),
-                fix="Loosen a layer between other types with intertwine.relaxed.relax(layer, images, how=...).",
+                fix="Relax a layer between other types with intertwine.relaxed.relax(layer, images, how=...).",
             )

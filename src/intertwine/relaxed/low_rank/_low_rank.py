@@ -24,37 +24,39 @@ from ._spatial_bias import spatial_map
 
 @register_layer
 class LowRankLocalConv2d(LowRankBanks):
-    """y[o, i, j] = ⟨Σ_k w_k(i, j) f_k[o], P(i, j)⟩ + b[o, i, j]: K filter banks, mixed differently at every place.
+    """y[o, i, j] = ⟨Σ_k w_k(i, j) f_k[o], P(i, j)⟩ + b[o, i, j]: K filter banks, mixed differently at every position.
 
-    P(i, j) is the window of the input at that place. The weights w come from logits a_k(i, j) = r_k(i) + c_k(j)
-    (``factorized``) or free ones (``full``), by a softmax over k at each place (or ``norm``: divided by their norm, or
-    ``none``). The bias is b[o, i, j] = r(i) + c(j) + b[o], or a full map s(i, j) + b[o]. Rank 1 with softmax is a
-    convolution with a spatial bias; rank Ho Wo with full weights and ``none`` can be any locally connected layer.
+    P(i, j) is the window of the input at (i, j). The weights w come from logits a_k(i, j), either r_k(i) + c_k(j)
+    (``factorized``) or free (``full``), by a softmax over k at each position (or by division by their norm, ``norm``,
+    or unchanged, ``none``). The bias is b[o, i, j] = r(i) + c(j) + b[o], or a full map s(i, j) + b[o]. Rank 1 with
+    softmax is a convolution with a spatial bias; rank Ho Wo with full weights and ``none`` can be any locally connected
+    layer.
 
     Shapes: ``(batch, in_channels, H, W)`` to ``(batch, out_channels, Ho, Wo)``; ``weight`` is ``(K, out_channels,
     in_channels, kh, kw)``.
 
-    Equivariance: commutes with translations by whole strides, away from the border, exactly where w and the spatial
-    bias do not depend on the place; :meth:`relaxation` says how far they do. With structured initialization the layer
-    starts there.
+    Equivariance: commutes with translations by whole strides, away from the border, if and only if w and the spatial
+    bias do not depend on position; :meth:`relaxation` measures how far they do. Structured initialization starts there.
 
     Args:
-        in_type: scalars on the plane, or their number.
-        out_type: the same for the output.
-        kernel_size: height and width of the window; a list gives each bank its own, which needs ``padding="same"``.
-        rank: K, from 1 to the number of places.
-        input_size: height and width of the images; others are refused.
-        stride: between windows.
-        padding: pixels, or ``"same"``.
-        dilation: spacing of the pixels of a window; a list gives each bank its own.
+        in_type: scalars on the plane, or the number of channels.
+        out_type: scalars on the plane, or the number of channels.
+        kernel_size: height and width of the window; a list sets one per bank, which needs ``padding="same"``.
+        rank: K, from 1 to the number of positions.
+        input_size: height and width of the images; other sizes raise an error.
+        stride: the step between windows.
+        padding: the number of pixels added on each side, or ``"same"``.
+        dilation: the spacing of the pixels of a window; a list sets one per bank.
         normalize: ``softmax``, ``norm`` or ``none``.
-        sharing: of the combining weights: ``factorized``, ``full``, ``rows`` (depend on the row only), ``columns``.
-        bias_sharing: of the spatial bias; by default that of the combining weights.
-        bias: whether the channels have biases b[o]; leave them out before a batch norm.
-        spatial_bias: whether there is a spatial bias; keep it before a batch norm, which cannot replace it.
-        init: ``structured``: all combining weights equal, so that the layer starts as one convolution; ``random``.
-        path: ``conv`` adds up outputs, ``build`` adds up banks, ``auto`` chooses by
-            :func:`intertwine.relaxed.path_by_cost`. All agree up to rounding.
+        sharing: how positions share combining weights: ``factorized``, ``full``, ``rows`` (depend on the row only) or
+            ``columns``.
+        bias_sharing: the same for the spatial bias; by default as ``sharing``.
+        bias: whether to add a bias b[o] per channel; omit it before a batch norm.
+        spatial_bias: whether to add a spatial bias; keep it before a batch norm, which cannot replace it.
+        init: ``structured`` sets all combining weights equal, so the layer starts as one convolution; ``random`` draws
+            them.
+        path: ``conv`` sums outputs, ``build`` sums banks, ``auto`` chooses the one that should be faster
+            (:class:`intertwine.nn.cost_rules`). Both agree up to rounding.
 
     >>> layer = LowRankLocalConv2d(3, 8, 3, rank=4, input_size=10)
     >>> layer(torch.zeros(2, 3, 10, 10)).shape
@@ -106,8 +108,7 @@ class LowRankLocalConv2d(LowRankBanks):
             raise InputError(
                 caller,
                 expected="path='conv' or 'auto' for banks of different kernel sizes or dilations",
-                got="'build'",
-                fix="Such banks cannot be added up.",
+                got="'build', which adds up banks",
             )
         self.path: Path = "conv" if self.mixed else path
         self.combining = PlaceTable(rank, self.places.output_size, sharing)
@@ -115,19 +116,19 @@ class LowRankLocalConv2d(LowRankBanks):
         self._reset_combining()
 
     def reset_parameters(self) -> None:
-        """Draw new banks, and the combining weights if they were drawn."""
+        """Draw new banks, and reset the combining weights."""
         self._reset_banks()
         self._reset_combining()
 
     def _reset_combining(self) -> None:
         if self._init == "random":
             self.combining.randomize_()
-        else:  # with "norm" and "none", sums of K independent banks then keep the variance of one
+        else:  # for "norm" and "none" this gives a sum of K independent banks the variance of one bank
             self.combining.fill_(torch.full((self.rank,), self.rank**-0.5))
 
     @checked
     def forward(self, x: Floats) -> Tensor:
-        """The layer, by the path that costs less."""
+        """The layer, by the path that should be faster."""
         self.places.check(type(self).__name__, x, self.in_type.dim)
         w = self.combining_weights()
         path = self.cheaper_path(x.shape[0]) if self.path == "auto" else self.path
@@ -145,21 +146,20 @@ class LowRankLocalConv2d(LowRankBanks):
 
     @torch.no_grad()
     def to_locally_connected(self) -> LocallyConnected2d:
-        """The same map as a locally connected layer, with the bank of every place written out: for inference.
+        """The same map as a locally connected layer with one bank per position, for inference.
 
-        It costs as many products as one convolution, whatever the rank, and L / K times the memory for weights.
+        It costs as much as one convolution, for any rank, and needs L / K times the memory for weights.
         """
         if self.mixed:
             raise InputError(
                 "to_locally_connected",
                 expected="banks of one kernel size and dilation",
                 got=", ".join(f"{window.kernel_size} dilated {window.dilation}" for window in self.windows),
-                fix="Use the layer as it is.",
             )
         places, biased = self.places, self.spatial is not None or self.bias is not None
         window = self.window
         (kh, kw), (sh, sw), (dh, dw) = window.kernel_size, window.stride, window.dilation
-        with torch.device("meta"):  # the weights are replaced at once: none are drawn or held twice
+        with torch.device("meta"):  # the weights are replaced below: do not draw or store them twice
             local = LocallyConnected2d(
                 self.in_type.dim,
                 self.out_type.dim,
@@ -188,7 +188,7 @@ class LowRankLocalConv2d(LowRankBanks):
 
     @torch.no_grad()
     def to_equivariant_(self) -> Self:
-        """Combining weights and spatial bias become their means over the places: a convolution."""
+        """Replace combining weights and spatial bias by their means over positions: a convolution."""
         mean = self.combining_weights().mean((1, 2))
         self.combining.fill_(logits_of(mean, self.normalize))
         if self.spatial is not None:
@@ -200,25 +200,25 @@ class LowRankLocalConv2d(LowRankBanks):
         return self.shares_of(self.combining_weights())
 
     def local_kernels(self, sizes: Sequence[int]) -> LocalKernels:
-        """The combined bank of every place."""
+        """The combined bank of every position."""
         self.output_sizes(sizes)
         return self.kernels_of(self.combining_weights())
 
     @torch.no_grad()
     def dial(self) -> Mapping[str, float]:
-        """``combining weights``: √ of the mean over places of Σ_k (w_k − mean w_k)²; ``spatial bias``: likewise."""
-        own = {"combining weights": float(self._spread().sqrt())}
+        """``combining weights``: √ of the mean over positions of Σ_k (w_k − mean w_k)²; ``spatial bias``: likewise."""
+        settings = {"combining weights": float(self._spread().sqrt())}
         if self.spatial is not None:
-            own["spatial bias"] = float(apart_from_mean(self.spatial()).square().mean().sqrt())
-        return own
+            settings["spatial bias"] = float(apart_from_mean(self.spatial()).square().mean().sqrt())
+        return settings
 
     def penalty(self) -> Tensor:
-        """The mean over places of Σ_k (w_k − mean w_k)² plus that of the squared spatial bias minus its mean."""
+        """The mean over positions of Σ_k (w_k − mean w_k)², plus the variance of the spatial bias over positions."""
         total = self._spread()
         return total if self.spatial is None else total + apart_from_mean(self.spatial()).square().mean()
 
     def perturb_(self, scale: float, *, generator: torch.Generator | None = None) -> Self:
-        """Noise on the logits of the combining weights and on the spatial bias."""
+        """Add noise to the logits of the combining weights and to the spatial bias."""
         tables = [self.combining] if self.spatial is None else [self.combining, self.spatial]
         for table in tables:
             for values in table.parameters():
@@ -231,7 +231,7 @@ class LowRankLocalConv2d(LowRankBanks):
 
 @checked
 def to_locally_connected(model: nn.Module) -> nn.Module:
-    """A copy of a model for inference: every :class:`LowRankLocalConv2d` that can be is a locally connected layer.
+    """A copy of a model for inference, with every convertible :class:`LowRankLocalConv2d` as a locally connected layer.
 
     >>> net = nn.Sequential(LowRankLocalConv2d(1, 4, 3, rank=2, input_size=8), nn.ReLU())
     >>> type(to_locally_connected(net)[0]).__name__

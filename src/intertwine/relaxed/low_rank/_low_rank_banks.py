@@ -1,4 +1,4 @@
-"""K filter banks, combined differently at every place: what both low-rank layers share."""
+"""The base class of low-rank layers: K filter banks, combined differently at every position."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from ..._checked import checked
 from ..._cost_rules import building_pays
 from ...errors import InputError
 from ...nn import Window
@@ -26,33 +25,8 @@ Each = Pair | Sequence[Pair]
 Path = Literal["auto", "conv", "build"]
 
 
-@checked
-def path_by_cost(rank: int, *, places: int, fan: int, width: int, batch: int) -> Literal["conv", "build"]:
-    """Which way to compute a low-rank layer: a fixed rule, not a measurement, so that results repeat.
-
-    ``build`` adds up the bank of every place and applies it there: K L D Co + B L D Co products. ``conv`` convolves
-    with all K banks and adds up the outputs: K B L D Co products, but in one convolution, which does several times more
-    products in a second. Building pays from rank 4 on, from rank 2 for windows of at most 32 numbers (the first layer
-    of a network), with batches of 32 and more, while all banks together, L D Co numbers, stay below 10 million; beyond
-    that it waits for memory. Measured on a CPU, see ``benchmarks/low_rank.py``.
-
-    Args:
-        rank: K.
-        places: L.
-        fan: D, numbers of a window: channels times height times width.
-        width: Co, channels of the output.
-        batch: B.
-
-    >>> [path_by_cost(k, places=25, fan=288, width=32, batch=64) for k in (2, 4)]
-    ['conv', 'build']
-    >>> path_by_cost(4, places=676, fan=576, width=64, batch=64)
-    'conv'
-    """
-    return "build" if building_pays(rank, places=places, fan=fan, width=width, batch=batch) else "conv"
-
-
 class LowRankBanks(RelaxedLayer):
-    """Holds f_1 .. f_K, the spatial bias and the window, and computes Σ_k w_k(i, j) (f_k * x)(i, j) + b."""
+    """Stores f_1 .. f_K, the spatial bias and the window, and computes Σ_k w_k(i, j) (f_k * x)(i, j) + b."""
 
     def __init__(
         self,
@@ -73,8 +47,8 @@ class LowRankBanks(RelaxedLayer):
         caller = type(self).__name__
         super().__init__(scalars(caller, "in_type", in_type), scalars(caller, "out_type", out_type))
         require_trivial_group(caller, self.in_type, self.out_type)
-        if not isinstance(rank, int) or rank < 1:
-            raise InputError(caller, expected="rank of 1 or more", got=repr(rank), fix="Rank 1 is a convolution.")
+        if rank < 1:
+            raise InputError(caller, expected="rank of 1 or more", got=str(rank))
         self.rank, self.normalize = rank, normalize
         mixed = isinstance(kernel_size, list) or isinstance(dilation, list)
         if mixed and padding != "same":
@@ -82,7 +56,7 @@ class LowRankBanks(RelaxedLayer):
                 caller,
                 expected="padding='same' for banks of different kernel sizes or dilations",
                 got=f"padding={padding!r}",
-                fix="Only so do all of them have the same places.",
+                fix="With other padding the banks would have different positions.",
             )
         each = [
             Places.of(caller, input_size, kernel, stride=stride, padding=padding, dilation=spread)
@@ -100,7 +74,6 @@ class LowRankBanks(RelaxedLayer):
                 expected=f"rank of at most {self.places.count}, the number of places "
                 f"({self.places.output_size[0]} x {self.places.output_size[1]})",
                 got=str(rank),
-                fix="So many banks can already be different everywhere: lower the rank.",
             )
         shape = self.out_type.dim, self.in_type.dim
         if mixed:
@@ -112,31 +85,31 @@ class LowRankBanks(RelaxedLayer):
         self._reset_banks()
 
     def reset_parameters(self) -> None:
-        """Draw the banks by He's rule; the bias is 0. The tables have a method of their own."""
+        """Draw the banks by He's rule and set the bias to 0; the tables reset themselves."""
         self._reset_banks()
 
     def _reset_banks(self) -> None:
         for values in self.weights if self.mixed else [self.weight]:
-            bound = math.sqrt(6 / values.shape[-3:].numel())  # the fan is that of one bank, whatever the rank
+            bound = math.sqrt(6 / values.shape[-3:].numel())  # the fan of one bank, for any rank
             nn.init.uniform_(values, -bound, bound)
         if self.bias is not None:
             nn.init.zeros_(self.bias)
 
     @abstractmethod
     def combining_weights(self, x: Tensor) -> Tensor:
-        """w: ``(K, Ho, Wo)``, or ``(batch, K, Ho, Wo)`` where they depend on the input."""
+        """w: ``(K, Ho, Wo)``, or ``(batch, K, Ho, Wo)`` if they depend on the input."""
 
     def output_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
-        """Ho and Wo, for the sizes that the layer was built for."""
+        """Ho and Wo, for the sizes the layer was built for."""
         self.require_fixed_sizes(sizes)
         return self.places.output_size
 
     def interior(self, sizes: Sequence[int]) -> tuple[int, int] | None:
-        """A shift by one stride, away from the zeros around."""
+        """A shift by one stride, away from the zero padding."""
         return self.window.interior(sizes)
 
     def common_banks(self) -> Tensor:
-        """f_1 .. f_K on one square of taps, ``(K, out, in, kh, kw)``: smaller or dilated banks have zeros between."""
+        """f_1 .. f_K on one square of taps, ``(K, out, in, kh, kw)``: zeros fill smaller or dilated banks."""
         if not self.mixed:
             return self.weight
         squares = []
@@ -156,21 +129,22 @@ class LowRankBanks(RelaxedLayer):
         """``translation`` for the combining weights w ``(K, Ho, Wo)``, from the products ⟨f_k, f_l⟩ alone."""
         flat = self.common_banks().flatten(1)
         gram = flat @ flat.T
-        places, away = w.flatten(1), apart_from_mean(w).flatten(1)
-        outside, whole = ((part * (gram @ part)).sum().clamp_min(0) for part in (away, places))
+        # ‖Σ_k w_k f_k‖² needs only the products of the banks: no bank is built per position.
+        everywhere, away = w.flatten(1), apart_from_mean(w).flatten(1)
+        outside, whole = ((part * (gram @ part)).sum().clamp_min(0) for part in (away, everywhere))
         bias = self._bias_map()
         if bias is not None:
             outside, whole = outside + apart_from_mean(bias).square().sum(), whole + bias.square().sum()
         return {TRANSLATION: share(outside, whole)}
 
     def kernels_of(self, w: Tensor) -> LocalKernels:
-        """The kernel of every place, for the combining weights w ``(K, Ho, Wo)``."""
+        """The kernel of every position, for the combining weights w ``(K, Ho, Wo)``."""
         bias = self._bias_map()
         weight = torch.einsum("kxy,k...->xy...", w, self.common_banks())
         return LocalKernels(weight, None if bias is None else bias.movedim(0, -1))
 
     def _bias_map(self) -> Tensor | None:
-        """s + b, ``(out, Ho, Wo)``; None where there is neither."""
+        """s + b, ``(out, Ho, Wo)``; None if there is neither."""
         if self.spatial is None and self.bias is None:
             return None
         return spatial_map(self.spatial, self.bias).expand(self.out_type.dim, *self.places.output_size)
@@ -180,9 +154,9 @@ class LowRankBanks(RelaxedLayer):
         return list(self.weights) if self.mixed else [self.weight[k] for k in range(self.rank)]
 
     def cheaper_path(self, batch: int) -> Literal["conv", "build"]:
-        """What :func:`path_by_cost` says about this layer and this batch size."""
-        fan = self.in_type.dim * self.window.taps
-        return path_by_cost(self.rank, places=self.places.count, fan=fan, width=self.out_type.dim, batch=batch)
+        """The path that should be faster for this layer and batch size."""
+        sizes = {"positions": self.places.count, "fan": self.in_type.dim * self.window.taps, "width": self.out_type.dim}
+        return "build" if building_pays(self.rank, **sizes, batch=batch) else "conv"
 
     def extra_repr(self) -> str:
         """Sizes."""
@@ -202,13 +176,13 @@ class LowRankBanks(RelaxedLayer):
 
     def combined_outputs(self, x: Tensor, w: Tensor) -> Tensor:
         """The conv path: Σ_k w_k(i, j) (f_k * x)(i, j), for w ``(K, Ho, Wo)`` or ``(batch, K, Ho, Wo)``."""
-        w = w.unsqueeze(-3)  # one axis for the channels of the output
+        w = w.unsqueeze(-3)  # an axis for the output channels
         if self.mixed or self.rank == 1 or not torch.is_grad_enabled():
             total: Tensor | None = None
             for k, (bank, window) in enumerate(zip(self.banks(), self.windows, strict=True)):
                 part = window.convolve(x, bank)
                 factor = w.select(-4, k).to(part.dtype)
-                # In place where nothing has to be remembered: no buffer for K outputs.
+                # Without gradients, accumulating in place avoids a buffer for K outputs.
                 total = part * factor if total is None else _add_product(total, part, factor)
             return total if total is not None else x
         outputs = self.window.convolve(x, self.weight.flatten(0, 1))
@@ -220,15 +194,15 @@ class LowRankBanks(RelaxedLayer):
         return (w.flatten(1).t() @ self.weight.flatten(1)).unflatten(1, (self.out_type.dim, -1))
 
     def combined_banks(self, x: Tensor, w: Tensor) -> Tensor:
-        """The build path: the bank of every place, applied there."""
+        """The build path: the bank of every position, applied there."""
         return apply_banks(x, self.built_banks(w), self.places)
 
 
 def hull(windows: Sequence[Window]) -> Window:
-    """The smallest window without dilation that sees, from each place, what any of these see."""
+    """The smallest window without dilation that covers, at each position, all of these windows."""
     sizes, padding = [], []
     for axis in range(windows[0].dimension):
-        ends = [window.reach[axis] - window.before[axis] for window in windows]  # one behind the last sample
+        ends = [window.reach[axis] - window.before[axis] for window in windows]  # one past the last sample
         after = [window.padding[axis][1] - end for window, end in zip(windows, ends, strict=True)]
         before, end = max(window.before[axis] for window in windows), max(ends)
         sizes.append(before + end)
@@ -246,11 +220,9 @@ def _add_product(total: Tensor, part: Tensor, factor: Tensor) -> Tensor:
 
 
 def _each(caller: str, name: str, value: Each, rank: int) -> list[Pair]:
-    """One for each bank: a list gives them one by one, anything else holds for all."""
+    """One value per bank: a list has them one by one, anything else holds for all."""
     if not isinstance(value, list):
         return [value] * rank  # type: ignore[list-item]
     if len(value) != rank:
-        raise InputError(
-            caller, expected=f"a list of {rank} for {name}, one a bank", got=repr(value), fix="Or give one for all."
-        )
+        raise InputError(caller, expected=f"{name} to be one for all banks, or a list of {rank}", got=repr(value))
     return value

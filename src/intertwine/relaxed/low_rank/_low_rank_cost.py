@@ -1,4 +1,4 @@
-"""What low-rank layers and their rivals cost, in products and in weights; what a layer combines where."""
+"""The cost of low-rank layers and their alternatives in products and weights, and maps of their combining weights."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from ._low_rank_input import InputLowRankLocalConv2d
 
 @checked
 def wide_conv_width(in_channels: int, out_channels: int, rank: int, *, last: bool = False) -> int:
-    """Channels of a plain convolution with as many weights as a low-rank layer of this rank.
+    """The width of a plain convolution with as many weights as a low-rank layer of this rank.
 
-    The next layer, from Co' channels to Co, grows too: Ci Co' + Co' Co = K Ci Co + Co Co, rounded down. A last layer
-    has no next one: Co' = K Co.
+    The next layer, from Co' channels to Co, grows too: Ci Co' + Co' Co = K Ci Co + Co Co, rounded down. The last
+    layer has no next layer: Co' = K Co.
 
     Args:
         in_channels: Ci.
@@ -37,7 +37,6 @@ def wide_conv_width(in_channels: int, out_channels: int, rank: int, *, last: boo
             "wide_conv_width",
             expected="channels and rank of 1 or more",
             got=f"{in_channels}, {out_channels}, rank {rank}",
-            fix="Rank 1 keeps the width.",
         )
     if last:
         return rank * out_channels
@@ -47,14 +46,14 @@ def wide_conv_width(in_channels: int, out_channels: int, rank: int, *, last: boo
 @checked
 @dataclass(frozen=True)
 class RankCost:
-    """Products and sums for one image, 2 for each product, by rank.
+    """Floating point operations per image, 2 per product, at one rank.
 
     Attributes:
         rank: K.
         conv: a plain convolution: 2 L D Co. A locally connected layer costs the same.
-        converted: a low-rank layer after ``to_locally_connected``: the same, whatever the rank.
-        low_rank: a low-rank layer as it is trained: 2 (K L D Co + K L Co).
-        input_low_rank: with combining weights from the input: the same, and those of g.
+        converted: a low-rank layer after ``to_locally_connected``: the same as ``conv``, for any rank.
+        low_rank: a low-rank layer in training: 2 (K L D Co + K L Co).
+        input_low_rank: the same plus the network g, if combining weights depend on the input.
         wide: a last convolution that is K times as wide.
     """
 
@@ -77,26 +76,26 @@ def flops_against_rank(
     stride: Pair = 1,
     padding: Padding = 0,
 ) -> list[RankCost]:
-    """What one layer costs at inference by rank: flat once converted, linear for its rivals.
+    """The cost of one layer at inference for several ranks: constant when converted, linear for the alternatives.
 
     >>> first, fourth = flops_against_rank(64, 64, 3, input_size=28, ranks=(1, 4))
     >>> first.converted == fourth.converted == first.conv, fourth.low_rank == 4 * first.low_rank
     (True, True)
     """
     places = Places.of("flops_against_rank", input_size, kernel_size, stride=stride, padding=padding)
-    one = 2 * places.count * in_channels * places.window.taps * out_channels
-    found = []
+    conv = 2 * places.count * in_channels * places.window.taps * out_channels
+    costs = []
     for rank in ranks:
         mixing = 2 * rank * places.count * out_channels
         network = 2 * combining_network_products(in_channels, rank, places)
-        found.append(RankCost(rank, one, one, rank * one + mixing, rank * one + mixing + network, rank * one))
-    return found
+        costs.append(RankCost(rank, conv, conv, rank * conv + mixing, rank * conv + mixing + network, rank * conv))
+    return costs
 
 
 def combining_network_products(in_channels: int, rank: int, places: Places) -> int:
-    """Products of g for one image: H W Ci K + 9 K Σ_r (H − 2r)(W − 2r) + L K² (3 m + 18 + 6) with m branches.
+    """Products of g per image: H W Ci K + 9 K Σ_r (H − 2r)(W − 2r) + L K² (3 m + 18 + 6) with m branches.
 
-    The last term is 42 K² L where all four dilations fit, m = 6.
+    The last term is 42 K² L if all four dilations fit, m = 6.
     """
     height, width = places.input_size
     dilations = [prod(size) for size in dilated_sizes(places.input_size).values()]
@@ -108,7 +107,7 @@ def combining_network_products(in_channels: int, rank: int, places: Places) -> i
 @checked
 @torch.no_grad()
 def combining_maps(layer: LowRankLocalConv2d | InputLowRankLocalConv2d, x: Tensor | None = None) -> Tensor:
-    """Where a layer uses which bank: ``(K, Ho, Wo)``, or ``(batch, K, Ho, Wo)`` for a layer that looks at its input.
+    """The weight of each bank at each position: ``(K, Ho, Wo)``, or ``(batch, K, Ho, Wo)`` if it depends on the input.
 
     >>> layer = LowRankLocalConv2d(1, 4, 3, rank=2, input_size=6)
     >>> combining_maps(layer).sum(0).unique()
@@ -121,7 +120,6 @@ def combining_maps(layer: LowRankLocalConv2d | InputLowRankLocalConv2d, x: Tenso
             "combining_maps",
             expected="images for a layer whose combining weights depend on the input",
             got="none",
-            fix="Give the input of this layer.",
         )
     layer.places.check("combining_maps", x, layer.in_type.dim)
     return layer.combining_weights(x)

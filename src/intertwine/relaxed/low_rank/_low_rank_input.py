@@ -1,4 +1,4 @@
-"""Low-rank locally connected layers whose combining weights are read off the input."""
+"""Low-rank locally connected layers with combining weights computed from the input."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ from ._low_rank_banks import Each, LowRankBanks, stacked_outputs
 class InputLowRankLocalConv2d(LowRankBanks):
     """y[o, i, j] = ⟨Σ_k w_k(x)(i, j) f_k[o], P(i, j)⟩ + s(i, j) + b[o], with w(x) = softmax over k of g(x).
 
-    As :class:`LowRankLocalConv2d`, but the weights that combine the K filter banks come from a small network g of the
-    input itself, see :class:`CombiningNetwork`: where a bank is used can move along with what is seen. The spatial bias
-    is a full map.
+    Like :class:`LowRankLocalConv2d`, but the weights that combine the K filter banks come from a small network g of the
+    input, :class:`CombiningNetwork`, so the region that uses a bank can move with the content of the image. The spatial
+    bias is a full map.
 
     Shapes: ``(batch, in_channels, H, W)`` to ``(batch, out_channels, Ho, Wo)``.
 
-    Equivariance: g is built from convolutions, but it stretches their outputs to Ho x Wo and therefore does not commute
-    with translations exactly. The layer does, by whole strides and away from the border, where g is constant and the
-    spatial bias too.
+    Equivariance: g is built from convolutions, but it resizes their outputs to Ho x Wo and therefore does not commute
+    exactly with translations. If g and the spatial bias are constant, the layer commutes with translations by whole
+    strides, away from the border.
 
     Args:
-        in_type: scalars on the plane, or their number.
-        out_type: the same for the output.
-        kernel_size: height and width of the window; a list gives each bank its own, which needs ``padding="same"``.
-        rank: K, from 1 to the number of places.
-        input_size: height and width of the images; others are refused.
-        stride: between windows.
-        padding: pixels, or ``"same"``.
-        dilation: spacing of the pixels of a window; a list gives each bank its own.
+        in_type: scalars on the plane, or the number of channels.
+        out_type: scalars on the plane, or the number of channels.
+        kernel_size: height and width of the window; a list sets one per bank, which needs ``padding="same"``.
+        rank: K, from 1 to the number of positions.
+        input_size: height and width of the images; other sizes raise an error.
+        stride: the step between windows.
+        padding: the number of pixels added on each side, or ``"same"``.
+        dilation: the spacing of the pixels of a window; a list sets one per bank.
         normalize: ``softmax``, ``norm`` or ``none``.
-        bias: whether the channels have biases b[o].
-        spatial_bias: whether there is the spatial bias s.
+        bias: whether to add a bias b[o] per channel.
+        spatial_bias: whether to add the spatial bias s.
 
     >>> layer = InputLowRankLocalConv2d(3, 8, 3, rank=2, input_size=10)
     >>> x = torch.randn(5, 3, 10, 10)
@@ -86,7 +86,7 @@ class InputLowRankLocalConv2d(LowRankBanks):
 
     @checked
     def forward(self, x: Floats) -> Tensor:
-        """Outputs of all banks, combined for each image and place."""
+        """Outputs of all banks, combined per image and position."""
         self.places.check(type(self).__name__, x, self.in_type.dim)
         y = self.combined_outputs(x, self.combining_weights(x))
         return self.with_bias(y)
@@ -109,7 +109,7 @@ class InputLowRankLocalConv2d(LowRankBanks):
 
     @torch.no_grad()
     def to_equivariant_(self) -> Self:
-        """g becomes constant, with the value it has where its sigmoids are 1/2; the spatial bias becomes its mean."""
+        """Make g constant, with its value at sigmoids of 1/2, and the spatial bias its mean."""
         last = self.network.combine
         if last.bias is not None:
             last.bias += last.weight.sum((1, 2, 3)) / 2
@@ -119,14 +119,14 @@ class InputLowRankLocalConv2d(LowRankBanks):
         return self
 
     def squared_shares(self) -> Mapping[str, Tensor]:
-        """``translation``, for the kernels that the layer chooses on one fixed image of white noise.
+        """``translation``, for the kernels on one fixed image of white noise.
 
-        What it chooses depends on the input, so this is one case, not all of them.
+        The kernels depend on the input, so this is one case, not all of them.
         """
         return self.shares_of(self._reference_weights())
 
     def local_kernels(self, sizes: Sequence[int]) -> LocalKernels:
-        """The combined bank of every place, on the same image of white noise."""
+        """The combined bank of every position, on the same image of white noise."""
         self.output_sizes(sizes)
         return self.kernels_of(self._reference_weights())
 
@@ -138,14 +138,14 @@ class InputLowRankLocalConv2d(LowRankBanks):
 
     @torch.no_grad()
     def dial(self) -> Mapping[str, float]:
-        """``network``: the norm of the last map of g, which bounds how far logits differ between places.
+        """``network``: the norm of the last map of g, which bounds the difference of logits between positions.
 
         ``spatial bias``: the root mean square of s minus its mean.
         """
-        own = {"network": float(self.network.combine.weight.norm())}
+        settings = {"network": float(self.network.combine.weight.norm())}
         if self.spatial is not None:
-            own["spatial bias"] = float(apart_from_mean(self.spatial()).square().mean().sqrt())
-        return own
+            settings["spatial bias"] = float(apart_from_mean(self.spatial()).square().mean().sqrt())
+        return settings
 
     def penalty(self) -> Tensor:
         """The squared norm of the last map of g plus the mean square of s minus its mean."""
@@ -153,7 +153,7 @@ class InputLowRankLocalConv2d(LowRankBanks):
         return total if self.spatial is None else total + apart_from_mean(self.spatial()).square().mean()
 
     def perturb_(self, scale: float, *, generator: torch.Generator | None = None) -> Self:
-        """Noise on the last map of g and on the spatial bias."""
+        """Add noise to the last map of g and to the spatial bias."""
         add_noise_(self.network.combine.weight, scale, generator)
         if self.spatial is not None:
             for values in self.spatial.parameters():

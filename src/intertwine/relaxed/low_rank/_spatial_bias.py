@@ -1,4 +1,4 @@
-"""A bias that depends on the place: the smallest step away from translation."""
+"""A position-dependent bias: the smallest step away from translation symmetry."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from ._local import require_trivial_group
 class SpatialBias2d(RelaxedLayer):
     """y[o, i, j] = x[o, i, j] + s(i, j) + b[o], with the same s for all channels and s(i, j) = r(i) + c(j) by default.
 
-    After a convolution it gives a convolution with spatial bias. Because s is the same in every channel, a batch norm
-    that follows removes only its mean.
+    After a convolution it makes a convolution with a spatial bias. All channels share s, so a following batch norm
+    removes only its mean.
 
     Shapes: ``(batch, channels, H, W)`` to the same.
 
-    Equivariance: commutes with translations, away from the border, exactly where s is constant.
+    Equivariance: commutes with translations, away from the border, if and only if s is constant.
 
     Args:
-        in_type: scalars on the plane, or their number.
-        input_size: height and width of the maps; others are refused.
+        in_type: scalars on the plane, or the number of channels.
+        input_size: height and width of the maps; other sizes raise an error.
         sharing: ``factorized`` r(i) + c(j), ``full`` s(i, j), ``rows`` r(i) or ``columns`` c(j).
-        bias: whether there is the bias b of the channels too.
+        bias: whether to add a bias b per channel as well.
 
     >>> layer = SpatialBias2d(8, input_size=(5, 6))
     >>> layer(torch.zeros(2, 8, 5, 6)).shape, sum(p.numel() for p in layer.parameters())
@@ -54,7 +54,7 @@ class SpatialBias2d(RelaxedLayer):
         self.bias = nn.Parameter(torch.zeros(field.dim)) if bias else None
 
     def reset_parameters(self) -> None:
-        """No bias; the table has a method of its own."""
+        """Set the bias to 0; the table resets itself."""
         if self.bias is not None:
             nn.init.zeros_(self.bias)
 
@@ -69,12 +69,12 @@ class SpatialBias2d(RelaxedLayer):
         return x + spatial_map(self.spatial, self.bias)
 
     def output_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
-        """The sizes that the layer was built for."""
+        """The sizes the layer was built for."""
         self.require_fixed_sizes(sizes)
         return self.places.output_size
 
     def interior(self, sizes: Sequence[int]) -> tuple[int, int] | None:
-        """A shift by one place, anywhere."""
+        """A shift by one position, anywhere."""
         return self.window.interior(sizes)
 
     @classmethod
@@ -85,7 +85,7 @@ class SpatialBias2d(RelaxedLayer):
 
     @torch.no_grad()
     def to_equivariant_(self) -> Self:
-        """s becomes its mean."""
+        """Replace s by its mean."""
         self.spatial.fill_(self.spatial().mean((1, 2)))
         return self
 
@@ -96,11 +96,11 @@ class SpatialBias2d(RelaxedLayer):
         return {TRANSLATION: outside / (bias.numel() + bias.square().sum())}
 
     def local_kernels(self, sizes: Sequence[int]) -> LocalKernels:
-        """The identity and the bias at every place."""
+        """The identity and the bias at every position."""
         self.output_sizes(sizes)
         bias = self._bias_map().movedim(0, -1)
-        one = torch.eye(self.in_type.dim, dtype=bias.dtype, device=bias.device)[:, :, None, None]
-        return LocalKernels(one.expand(*bias.shape[:2], *one.shape), bias)
+        identity = torch.eye(self.in_type.dim, dtype=bias.dtype, device=bias.device)[:, :, None, None]
+        return LocalKernels(identity.expand(*bias.shape[:2], *identity.shape), bias)
 
     def _bias_map(self) -> Tensor:
         """s + b, ``(channels, H, W)``."""
@@ -116,14 +116,14 @@ class SpatialBias2d(RelaxedLayer):
         return apart_from_mean(self.spatial()).square().mean()
 
     def perturb_(self, scale: float, *, generator: torch.Generator | None = None) -> Self:
-        """Noise on s."""
+        """Add noise to s."""
         for values in self.spatial.parameters():
             add_noise_(values, scale, generator)
         return self
 
 
 def spatial_map(spatial: PlaceTable | None, channels: Tensor | None) -> Tensor:
-    """s(i, j) + b[o], of a shape that broadcasts over ``(batch, o, i, j)``; the number 0 where there is neither."""
+    """s(i, j) + b[o], in a shape that broadcasts over ``(batch, o, i, j)``; 0 if there is neither."""
     if spatial is None:
         return torch.zeros(()) if channels is None else channels[:, None, None]
     return spatial() if channels is None else spatial() + channels[:, None, None]

@@ -6,4 +6,3 @@ from ._partial import PartialGroupConv2d as PartialGroupConv2d
 from ._partial import extent_penalty as extent_penalty
 from ._soft_conv import SoftConv2d as SoftConv2d
 from ._soft_group_conv import SoftGroupConv2d as SoftGroupConv2d
-from ._soft_variants import VARIANTS as VARIANTS

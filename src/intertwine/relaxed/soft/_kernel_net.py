@@ -22,22 +22,23 @@ Parts = Sequence[Tensor | None]
 class KernelNet(nn.Module, ABC):
     """k(a, b) ∈ R^{out × in} at the relative coordinates a and the absolute coordinates b, both already scaled.
 
-    The last layer is linear, so that a table of the few hidden units h_j, the last of which is the constant 1, and the
-    mixture V say all: everything that depends on places is in the table.
+    The last layer is linear, so the kernel is given by a table of the few hidden units h_j, the last of which is the
+    constant 1, and the mixture V. Only the table depends on position.
 
-    Coordinates arrive in pieces that broadcast: what depends on few of them is computed for few places.
+    Coordinates come in pieces that broadcast against each other, so terms that depend on few of them are computed once
+    rather than at every position.
 
     Args:
-        in_channels: columns of the kernel.
-        out_channels: rows of the kernel.
-        relative: number of coordinates of each piece of a.
-        absolute: number of coordinates of each piece of b.
-        angular: which of all these coordinates, relative first, are angles.
-        hidden: number of hidden units.
+        in_channels: the number of columns of the kernel.
+        out_channels: the number of rows of the kernel.
+        relative: the number of coordinates in each piece of a.
+        absolute: the number of coordinates in each piece of b.
+        angular: which of these coordinates, relative first, are angles.
+        hidden: the number of hidden units.
     """
 
     angle_unit: float
-    """Angles are divided by this before they enter."""
+    """The unit of angles in the network."""
 
     def __init__(
         self,
@@ -72,7 +73,7 @@ class KernelNet(nn.Module, ABC):
 
     @abstractmethod
     def table(self, relative: Parts, absolute: Parts) -> Tensor:
-        """h_j: the hidden units at all places, ``(..., hidden + 1)``; the last one is 1."""
+        """h_j: the hidden units at all positions, ``(..., hidden + 1)``; the last one is 1."""
 
     def mixture(self) -> Tensor:
         """V_j: ``(hidden + 1, in_channels, out_channels)``; the last one is the bias."""
@@ -80,15 +81,15 @@ class KernelNet(nn.Module, ABC):
         return full.view(self.out_channels, self.in_channels, -1).permute(2, 1, 0)
 
     def forward(self, relative: Parts, absolute: Parts = ()) -> Tensor:
-        """The kernel itself, ``(..., out_channels, in_channels)``."""
+        """The kernel, ``(..., out_channels, in_channels)``."""
         return torch.einsum("...j,jco->...oc", self.table(relative, absolute), self.mixture())
 
 
 class JointSine(KernelNet):
-    """h = s(ω0 (B s(ω0 (A (a, b) + b1)) + b2)) with s the cosine or the sine: all coordinates enter one network.
+    """h = s(ω0 (B s(ω0 (A (a, b) + b1)) + b2)) where s is cosine or sine: all coordinates enter one network.
 
-    This is the network whose sizes were published. With the sine and no initial bias every kernel starts odd under
-    (a, b) → −(a, b); the cosine starts with random phases instead, which have no such symmetry.
+    Its sizes are the published ones. With sine and zero initial bias every kernel starts odd under (a, b) → −(a, b);
+    with cosine it starts with random phases, which have no such symmetry.
 
     >>> net = JointSine(3, 8, relative=(2,))
     >>> sum(p.numel() for p in net.parameters()) == 3 * 32 + 33 * 32 + 33 * 24
@@ -113,7 +114,7 @@ class JointSine(KernelNet):
     ) -> None:
         super().__init__(in_channels, out_channels, relative=relative, absolute=absolute, hidden=hidden)
         if activation not in ("cos", "sin"):
-            raise InputError("JointSine", expected="activation cos or sin", got=repr(activation), fix="Choose one.")
+            raise InputError("JointSine", expected="activation cos or sin", got=repr(activation))
         self.activation, self.scale = activation, scale
         width = sum(self.relative) + sum(self.absolute)
         self.first, self.second = nn.Linear(width, hidden), nn.Linear(hidden, hidden)
@@ -133,7 +134,7 @@ class JointSine(KernelNet):
         wave = torch.cos if self.activation == "cos" else torch.sin
         widths = (*self.relative, *self.absolute)
         phase = project(self.scale * self.first.weight, widths, (*relative, *absolute), self.scale * self.first.bias)
-        # The constant unit comes out of the same product: a row of zeros and the phase whose wave is 1.
+        # One product also makes the constant unit: a row of zeros, and the phase at which the wave is 1.
         weight = torch.cat([self.scale * self.second.weight, self.second.weight.new_zeros(1, self.hidden)])
         one = self.second.bias.new_full((1,), 0.0 if self.activation == "cos" else math.pi / 2)
         return wave(linear(wave(phase), weight, torch.cat([self.scale * self.second.bias, one])))
@@ -142,8 +143,8 @@ class JointSine(KernelNet):
 class FourierFeatures(KernelNet):
     """h = cos(U (γ(a), γ'(b)) + c) with γ(a) = D^(−1/2) (cos 2πWa, sin 2πWa): random features, then one hidden layer.
 
-    W and W' are drawn once and stay; their entries are normal, those of angles are −1, 0 or 1, so that with integer
-    frequencies the kernel is smooth on the circle.
+    W and W' are drawn once and not trained. Their entries are normal; for angles they are −1, 0 or 1, which makes the
+    kernel smooth on the circle for integer frequencies.
 
     Args:
         features: D, the number of rows of W and of W'.
@@ -189,9 +190,9 @@ class FourierFeatures(KernelNet):
         nn.init.uniform_(self.first.bias, -math.pi, math.pi)
 
     def table(self, relative: Parts, absolute: Parts) -> Tensor:
-        """The hidden units: phases of a and of b are computed apart and added."""
+        """The hidden units. The phases of a and b are computed separately, each at its own size, and then added."""
         split = 2 * len(self.filter_waves)
-        # The constant unit comes out of the same sum: a row of zeros, whose cosine is 1.
+        # The same sum makes the constant unit: a row of zeros, whose cosine is 1.
         weight = torch.cat([self.first.weight, self.first.weight.new_zeros(1, self.first.in_features)])
         bias = torch.cat([self.first.bias, self.first.bias.new_zeros(1)])
         phase = linear(_features(self.filter_waves, self.relative, relative), weight[:, :split], bias)
@@ -214,10 +215,10 @@ def _features(waves: Tensor, widths: Sequence[int], parts: Parts) -> Tensor:
 
 
 def project(weight: Tensor, widths: Sequence[int], parts: Parts, bias: Tensor) -> Tensor:
-    """``bias + weight @ (all parts)``, small parts first so that most of the work is done before they broadcast."""
+    """``bias + weight @ (all parts)``. Adding small parts first does most of the work before they broadcast."""
     ends = list(accumulate(widths))
     columns = [weight[:, end - width : end] for end, width in zip(ends, widths, strict=True)]
-    terms = [linear(part, own) for own, part in zip(columns, parts, strict=True) if part is not None]
+    terms = [linear(part, column) for column, part in zip(columns, parts, strict=True) if part is not None]
     total = bias
     for term in sorted(terms, key=lambda term: term.numel() if isinstance(term, Tensor) else math.inf):  # or a tracer's
         total = total + term
@@ -225,7 +226,7 @@ def project(weight: Tensor, widths: Sequence[int], parts: Parts, bias: Tensor) -
 
 
 KERNEL_NETS: Registry[type[KernelNet]] = Registry("kernel network")
-"""The two readings of the kernel: ``joint`` has the published sizes, ``fourier`` the published formulas."""
+"""Two versions of the kernel network: ``joint`` has the published sizes, ``fourier`` the published formulas."""
 
 KERNEL_NETS.add("joint", JointSine)
 KERNEL_NETS.add("fourier", FourierFeatures)

@@ -1,4 +1,4 @@
-"""The norm of a sampled kernel, from its table and its mixture: the kernel itself is never made."""
+"""The norm of a sampled kernel, from its table and mixture, without building the kernel."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from torch import Tensor
 
 
 def sampled_norm(table: Tensor, mixture: Tensor, entries: int) -> Tensor:
-    """‖k‖ of k = Σ_j h_j V_j over taps, samples and channels; the root mean square over places if there are several.
+    """‖k‖ of k = Σ_j h_j V_j over taps, samples and channels; the root mean square over positions if there are several.
 
-    With the products G_ij = ⟨V_i, V_j⟩ it is ‖k‖² = Σ hᵀ G h, a sum over the table alone.
+    With the products G_ij = ⟨V_i, V_j⟩, ‖k‖² = Σ hᵀ G h, a sum over the table only.
 
     Args:
-        table: h, ``(..., hidden + 1)``; axes that it does not depend on may have the size 1.
+        table: h, ``(..., hidden + 1)``; axes that it does not depend on may have size 1.
         mixture: V, ``(hidden + 1, in_channels, out_channels)``.
-        entries: for how many pairs of samples and taps the kernel is given at one place.
+        entries: the number of pairs of samples and taps at one position.
 
     >>> import torch
     >>> h, v = torch.rand(5, 3, dtype=torch.float64), torch.rand(3, 2, 4, dtype=torch.float64)

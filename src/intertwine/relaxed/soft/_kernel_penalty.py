@@ -1,4 +1,4 @@
-"""A penalty on kernels as they were sampled, for layers whose kernel is a network."""
+"""A penalty on sampled kernels, for layers whose kernel is a network."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from ._soft_layer import KernelLayer
 @checked
 @contextmanager
 def kernel_norms(model: nn.Module) -> Iterator[list[Tensor]]:
-    """Collect ‖k‖₂ of the kernel of each soft or partial layer, as it is sampled while the model runs inside the block.
+    """Collect ‖k‖₂ of the sampled kernel of each soft or partial layer while the model runs inside the block.
 
-    The norm is over the taps inside the support, the samples of input and output and the channels. Where the kernel
-    differs from place to place it is the root mean square over places, so that ω' = 0 gives the number of the strict
-    layer. Gradients flow through it. Nothing is collected from layers that answer from what they keep in evaluation.
+    The norm is over the taps inside the support, the samples of input and output, and the channels. For a
+    position-dependent kernel it is the root mean square over positions, so ω' = 0 gives the norm of the strict layer.
+    Gradients flow through it. Layers that use a kept kernel in evaluation contribute nothing.
 
     >>> import torch
     >>> from intertwine.relaxed import SoftGroupConv2d
@@ -29,12 +29,12 @@ def kernel_norms(model: nn.Module) -> Iterator[list[Tensor]]:
     >>> len(norms)
     1
     """
-    found: list[Tensor] = []
+    norms: list[Tensor] = []
     layers = [module for module in model.modules() if isinstance(module, KernelLayer)]
     for layer in layers:
-        layer._norms = found
+        layer._norms = norms
     try:
-        yield found
+        yield norms
     finally:
         for layer in layers:
             layer._norms = None

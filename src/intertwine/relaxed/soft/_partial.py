@@ -1,4 +1,4 @@
-"""Group convolution on a learned part of the rotations."""
+"""Group convolution on a learned subset of the rotations."""
 
 from __future__ import annotations
 
@@ -21,16 +21,15 @@ from ._soft_group_conv import GroupLayer
 
 @register_layer
 class PartialGroupConv2d(GroupLayer):
-    """(Φf)(u) = Σ_v k(log u⁻¹v) f(v) for u in a learned part of the group: output angles uniform on [−πt, πt].
+    """(Φf)(u) = Σ_v k(log u⁻¹v) f(v) for u in a learned subset of the group: output angles uniform on [−πt, πt].
 
     The extent t is learned by reparameterization: m = min(⌈n|t|⌉, n) angles 2πti/m − πt + δ with δ uniform on
-    [0, 2πt/m]. The number m and the spacing are taken as constants, the shifts carry the gradient. With t = 1 all
-    rotations are there and the layer is a group convolution; as t shrinks, the output forgets large turns, and the
-    layer costs less.
+    [0, 2πt/m]. The number m and the spacing count as constants; the shifts carry the gradient. With t = 1 the layer has
+    all rotations and is a group convolution. As t shrinks, the output loses large rotations, and the layer costs less.
 
-    With reflections, the reflected half is kept with a learned probability p. Where it is kept its output is multiplied
-    with 1, whose gradient with respect to p is set to 1 (straight through); where it is not, it is not computed. With
-    p = 1 the layer is equivariant under reflections.
+    With reflections, the reflected half is kept with a learned probability p. If kept, its output is multiplied by 1,
+    whose gradient with respect to p is set to 1 (straight through); if not, it is not computed. With p = 1 the layer is
+    equivariant under reflections.
 
     Shapes: ``(batch, fields · samples, height, width)`` to ``(batch, fields · m, height', width')``, with m (with
     reflections, up to 2m) between 1 and ``samples``.
@@ -39,21 +38,22 @@ class PartialGroupConv2d(GroupLayer):
     share, exactly if t = 1 and the samples are a grid.
 
     Args:
-        in_type: regular fields of C_n or D_n on the plane, or how many.
-        out_type: regular fields, or how many.
-        kernel_size: of the square around the support.
-        samples: n, elements of the whole group; 8 unless given, or as the types say.
-        extent: t at the start, in (0, 1].
+        in_type: regular fields of C_n or D_n on the plane, or the number of fields.
+        out_type: regular fields, or the number of fields.
+        kernel_size: the size of the square around the support.
+        samples: n, the number of elements of the whole group; by default that of the types, or 8.
+        extent: the initial t, in (0, 1].
         mirrored: E(2) instead of SE(2): n/2 angles, with and without reflection.
-        keep: p at the start.
-        sampling: ``grid`` has δ = 0 and keeps reflections if p > ½; ``random`` draws both at each call from torch's
+        keep: the initial p.
+        sampling: ``grid`` has δ = 0 and keeps reflections if p > ½; ``random`` draws both on every call from torch's
             generator; ``train`` draws in training only.
-        padding: ``same``, ``valid`` or a number of zeros on each side.
+        padding: ``same``, ``valid`` or the number of zeros on each side.
         net: ``joint`` or ``fourier``, see :class:`SoftGroupConv2d`.
-        hidden: units of the kernel network.
+        hidden: the number of hidden units of the kernel network.
         activation: ``cos`` or ``sin``, for the joint network.
-        bias: one number for each channel.
-        variant: which of ``VARIANTS`` computes it; None for the cheapest.
+        bias: whether to add a bias per channel.
+        variant: the way to compute the layer: ``window``, ``rank``, ``dense``, ``factored`` or ``loop``; None for the
+            one that should be fastest (:class:`intertwine.nn.cost_rules`).
 
     References: Romero, Lohit, *Learning partial equivariances from data*, 2022.
 
@@ -114,27 +114,26 @@ class PartialGroupConv2d(GroupLayer):
                 type(self).__name__,
                 expected="an extent above 0 and at most 1, the whole circle",
                 got=repr(extent),
-                fix="extent=1 is the equivariant layer.",
             )
         if not 0 <= keep <= 1:
-            raise InputError(type(self).__name__, expected="a probability keep", got=repr(keep), fix="Try keep=1.")
-        self._first_extent, self._first_keep = float(extent), float(keep)
+            raise InputError(type(self).__name__, expected="a probability keep", got=repr(keep))
+        self._initial_extent, self._initial_keep = float(extent), float(keep)
         self.extent = nn.Parameter(torch.tensor(float(extent)))
         self.keep = nn.Parameter(torch.tensor(float(keep))) if mirrored else None
 
     def reset_parameters(self) -> None:
-        """The extent and the probability it was made with, and a bias of 0."""
+        """Reset extent and probability to their initial values, and the bias to 0."""
         super().reset_parameters()
-        nn.init.constant_(self.extent, self._first_extent)
+        nn.init.constant_(self.extent, self._initial_extent)
         if self.keep is not None:
-            nn.init.constant_(self.keep, self._first_keep)
+            nn.init.constant_(self.keep, self._initial_keep)
 
-    def draw(self, generator: torch.Generator | None = None) -> Orientations:
+    def draw(self, *, generator: torch.Generator | None = None) -> Orientations:
         """Output samples for one call, through which gradients reach the extent and the probability."""
         return self._drawn(self.extent, self.keep, generator)
 
     def _fixed(self, g: int = 0) -> Any:
-        """The grid before, and after it what is kept of the group, past a tracer's stand-ins for the parameters."""
+        """The input grid and the kept output samples, from the raw parameters: a tracer would replace attributes."""
         extent, keep = (self._parameters.get(name) for name in ("extent", "keep"))
         if extent is None:
             raise InputError(type(self).__name__, expected="a parameter extent", got="none")
@@ -144,7 +143,7 @@ class PartialGroupConv2d(GroupLayer):
     def _drawn(self, extent: Tensor, keep: Tensor | None, generator: torch.Generator | None) -> Orientations:
         count = self.samples // 2 if self.mirrored else self.samples
         extent = extent.double()
-        # How many there are is read from the extent; on meta, which has no numbers, the layer costs the most it can.
+        # The extent decides the number of angles. Meta tensors have no values: assume the largest number.
         number = max(1, min(math.ceil(count * abs(_number(extent, 1.0)) - 1e-9), count))
         steps = torch.arange(number, dtype=torch.float64, device=extent.device) / number
         angles = 2 * math.pi * extent.detach() * steps - math.pi * extent
@@ -161,10 +160,10 @@ class PartialGroupConv2d(GroupLayer):
         return Orientations(torch.cat([from_angles(angles), from_angles(angles, mirror=True)]), factors)
 
     def squared_shares(self) -> Mapping[str, Tensor]:
-        """1 − t, or 1 − t (1 + p) / 2 with reflections: the part of the group at which there is no output.
+        """1 − t, or 1 − t (1 + p) / 2 with reflections: the share of the group without output.
 
-        The kernel of a partial layer on the whole group is k(u⁻¹v) for u in that part and 0 elsewhere. Its mean over
-        the group is as much smaller than k as the part is smaller than the group, and the rest is what it misses.
+        On the whole group, the kernel of a partial layer is k(u⁻¹v) for u in the kept subset and 0 elsewhere. Its mean
+        over the group is k times the share of the kept subset, and the rest lies outside the strict kernels.
         """
         kept = self.extent.abs().clamp_max(1)
         if self.keep is not None:
@@ -172,14 +171,14 @@ class PartialGroupConv2d(GroupLayer):
         return {self.in_type.space.stabilizer.name: (1 - kept).clamp_min(0).sum()}
 
     def dial(self) -> Mapping[str, float]:
-        """1 − |t|, the part of the rotations that is left out, and 1 − p for reflections."""
-        found = {"rotation": max(0.0, 1 - abs(float(self.extent.detach())))}
+        """1 − |t|, the share of the rotations that is left out, and 1 − p for reflections."""
+        settings = {"rotation": max(0.0, 1 - abs(float(self.extent.detach())))}
         if self.keep is not None:
-            found["reflection"] = max(0.0, 1 - float(self.keep.detach()))
-        return found
+            settings["reflection"] = max(0.0, 1 - float(self.keep.detach()))
+        return settings
 
     def penalty(self) -> Tensor:
-        """(1 − |t|)² + (1 − p)², as far as they are below 1."""
+        """(1 − |t|)² + (1 − p)²; values of t and p above 1 count as 1."""
         lacks = [1 - self.extent.abs()] + ([] if self.keep is None else [1 - self.keep])
         return torch.stack([lack.clamp_min(0).square() for lack in lacks]).sum()
 
@@ -193,7 +192,7 @@ class PartialGroupConv2d(GroupLayer):
 
     @torch.no_grad()
     def perturb_(self, scale: float, *, generator: torch.Generator | None = None) -> Self:
-        """t and p shrink by scale · U(½, 3/2), not below 1/10 and 0."""
+        """Shrink t and p by scale · U(½, 3/2), down to 1/10 and 0 at most."""
         less = scale * (0.5 + torch.rand(2, generator=generator))
         self.extent.copy_((self.extent - less[0].to(self.extent)).clamp_min(0.1))
         if self.keep is not None:
@@ -209,13 +208,13 @@ class PartialGroupConv2d(GroupLayer):
 
 
 def _number(value: Tensor, unknown: float) -> float:
-    """The value of a tensor, or ``unknown`` where it has none."""
+    """The value of a tensor, or ``unknown`` for a meta tensor."""
     return unknown if value.is_meta else float(value.detach())
 
 
 @checked
 def extent_penalty(model: nn.Module) -> Tensor:
-    """Σ_l relu(t_{l+1} − t_l): a later partial layer should not see more of the group than an earlier one.
+    """Σ_l relu(t_{l+1} − t_l): a later partial layer should not cover more of the group than an earlier one.
 
     >>> layers = [PartialGroupConv2d(1, 1, 3, extent=t) for t in (0.5, 0.75, 0.25)]
     >>> float(extent_penalty(nn.Sequential(*layers)).detach())

@@ -1,4 +1,4 @@
-"""Convolution whose kernel may depend on the place, by a dial."""
+"""Convolution with a kernel that can depend on position, by a dial."""
 
 from __future__ import annotations
 
@@ -19,34 +19,35 @@ from ._soft_layer import Domain, SoftLayer, check_softness, make_net
 
 @register_layer
 class SoftConv2d(SoftLayer):
-    """(Φf)(u) = Σ_a k(ω a, ω' b) f(u + a) + bias, where b is the place u + a of the input, or u.
+    """(Φf)(u) = Σ_a k(ω a, ω' b) f(u + a) + bias, where b is the position u + a in the input, or u.
 
-    The kernel is a small network of the displacement a and of the place b. With the domain frequency ω' = 0 it does
-    not see the place, and the layer is an ordinary convolution; as ω' grows, the kernel may change faster and faster
-    over the image. ω = ω' = 0 is a sum over the support.
+    The kernel is a small network of the displacement a and the position b. With the domain frequency ω' = 0 it does not
+    depend on position, and the layer is an ordinary convolution; as ω' grows, the kernel can vary faster over the
+    image. ω = ω' = 0 is a sum over the support.
 
     Shapes: ``(batch, in_channels, height, width)`` to ``(batch, out_channels, height', width')``.
 
     Equivariance: under translations, away from the border, exactly if ω' = 0.
 
-    No kernel is kept for each place of the image: they are made for one row at a time, or not at all, whichever is
-    cheaper at the sizes of the call. With ω' = 0 that is not learned the layer is a plain convolution.
+    The layer never stores a kernel per position: it builds them one row at a time, or not at all, whichever should be
+    faster for the sizes of the call. If ω' = 0 and not learned, it is a plain convolution.
 
     Args:
-        in_type: scalars on the plane, or their number.
-        out_type: the same for the output.
-        kernel_size: of the square around the support.
+        in_type: scalars on the plane, or the number of channels.
+        out_type: scalars on the plane, or the number of channels.
+        kernel_size: the size of the square around the support.
         softness: ω', or (ω'_row, ω'_column).
-        learn: is ω' a parameter? See :func:`relaxation_penalty` for its prior.
-        domain: is b the place in the ``input`` (as published) or in the ``output`` (somewhat cheaper)?
-        padding: ``same``, ``valid`` or a number of zeros on each side.
-        support: ``disk``, the inscribed disk (29 of 49 places), or ``square``.
+        learn: whether ω' is a parameter; see :func:`relaxation_penalty` for its prior.
+        domain: whether b is the position in the ``input`` (as published) or in the ``output`` (somewhat cheaper).
+        padding: ``same``, ``valid`` or the number of zeros on each side.
+        support: ``disk``, the inscribed disk (29 of 49 taps), or ``square``.
         net: ``joint`` (the published sizes) or ``fourier`` (the published formulas).
-        hidden: units of the network.
+        hidden: the number of hidden units of the network.
         activation: ``cos`` or ``sin``, for the joint network.
         frequency: ω.
-        bias: one number for each channel.
-        variant: which of ``VARIANTS`` computes it; None for the cheapest.
+        bias: whether to add a bias per channel.
+        variant: the way to compute the layer: ``window``, ``rank``, ``dense``, ``factored`` or ``loop``; None for the
+            one that should be fastest (:class:`intertwine.nn.cost_rules`).
 
     References: van der Ouderaa, Romero, van der Wilk, *Relaxing equivariance constraints with non-stationary
     continuous filters*, 2022.

@@ -1,4 +1,4 @@
-"""Lifting and group convolution on the motions of the plane, with a dial for each subgroup."""
+"""Lifting and group convolution on the motions of the plane, with one dial per subgroup."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from ._soft_layer import Domain, KernelLayer, SoftLayer, check_softness, make_ne
 
 
 class GroupLayer(KernelLayer):
-    """A layer between fields on sampled motions of the plane: what is common to soft and partial ones."""
+    """The base class of soft and partial layers between fields on sampled motions of the plane."""
 
     tied: bool
-    """Are the samples of the output those of the input, if nothing else is said?"""
+    """Whether the output samples default to the input samples."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class GroupLayer(KernelLayer):
                 caller,
                 expected="no rotation_softness in a lifting layer, whose input has no angle",
                 got=f"rotation_softness={softness['rotation'].tolist()}",
-                fix="Relax rotations in the layers behind it, or take domain='output'.",
+                fix="Relax rotations in later layers, or use domain='output'.",
             )
         super().__init__(
             before,
@@ -80,11 +80,10 @@ class GroupLayer(KernelLayer):
                 caller,
                 expected="an integer rotation_frequency, for a kernel that is smooth on the circle",
                 got=repr(rotation_frequency),
-                fix="For example rotation_frequency=1.",
             )
         self.samples, self.mirrored, self.sampling, self.lifting = group.order, mirrored, sampling, lifting
         self.frequency, self.rotation_frequency, self.integer = frequency, rotation_frequency, integer
-        # A pointwise group convolution has no displacement to look at.
+        # A pointwise group convolution has no displacements.
         self.spatial = lifting or kernel_size > 1
         relative = ((2,) if self.spatial else ()) + (() if lifting else ((2 if mirrored else 1),))
         angular = [False, False] * self.spatial + ([] if lifting else [True, False][: relative[-1]])
@@ -107,28 +106,28 @@ class GroupLayer(KernelLayer):
         return grid(self.samples, mirrored=self.mirrored, device=self._device())
 
     def is_random(self) -> bool:
-        """Are samples drawn at each call?"""
+        """Whether samples are drawn on every call."""
         return self.sampling == "random" or (self.sampling == "train" and self.training)
 
     @abstractmethod
-    def draw(self, generator: torch.Generator | None = None) -> Orientations:
-        """Output samples for one call, as ``sampling`` says; from torch's own generator if none is given."""
+    def draw(self, *, generator: torch.Generator | None = None) -> Orientations:
+        """Output samples for one call, according to ``sampling``; by default from torch's generator."""
 
     @checked
     def forward(
         self, x: Floats, in_samples: Orientations | None = None, out_samples: Orientations | None = None
     ) -> Tensor:
-        """The layer from the samples of the input, by default the grid, to those given, those of the input or a draw.
+        """The layer between given samples.
 
-        Channels run over the fields, and for each field over its samples. With random samples those of the input have
-        to be given, because nobody else knows them.
+        Input samples default to the grid; output samples default to the input samples or to a new draw. Channels run
+        over fields, then over the samples of each field. If samples are random, pass the samples of the input.
         """
         if in_samples is None and not self.lifting and self.is_random():
             raise InputError(
                 type(self).__name__,
                 expected="in_samples, the samples at which the input was computed, because they are random",
                 got="none",
-                fix="samples = lift.draw(); layer(lift(x, out_samples=samples), samples)",
+                fix="Draw them once: samples = lift.draw(); layer(lift(x, out_samples=samples), samples).",
             )
         if out_samples is None:
             out_samples = in_samples if self.tied and in_samples is not None else self.draw()
@@ -144,7 +143,7 @@ class GroupLayer(KernelLayer):
         return self._by_unfolding(x.unflatten(1, (self.in_fields, -1)), self._fixed()).flatten(1, 2)
 
     def _fixed(self, g: int = 0) -> Any:
-        """The grid before and after, moved by element g as far as absolute coordinates are concerned."""
+        """The input and output grids; absolute coordinates are moved by element g."""
         device = self._device()
         return (grid(1, device=device) if self.lifting else self.fixed_samples(), self.fixed_samples(), g)
 
@@ -157,7 +156,7 @@ class GroupLayer(KernelLayer):
         if torch.compiler.is_compiling():  # nothing is kept
             return self._layer(x, len(after), (before, after, 0), (), ())
         extra = [s.elements for s in (before, after) if s.elements.requires_grad]
-        # Samples without a key are compared by value: new ones never meet a table kept for others.
+        # Samples without a key are compared by value, so new samples never use a table kept for others.
         key = tuple(s.key if s.key is not None else s.values() for s in (before, after))
         return self._layer(x, len(after), (before, after, 0), key, extra)
 
@@ -185,9 +184,9 @@ class GroupLayer(KernelLayer):
         return relative, absolute
 
     def _angle_part(self, elements: Orientations) -> Tensor:
-        """ω' times the absolute angle, along the samples of the input or of the output."""
+        """ω' times the absolute angle, along the input or output samples."""
         value = self.softness_of("rotation")
-        if self.integer:  # rounded, with the gradient of the number that was rounded
+        if self.integer:  # rounded, with a straight-through gradient
             value = value + (value.round() - value).detach()
         angle, _ = angle_and_mirror(elements.elements)
         part = value * (angle / self.net.angle_unit).to(self.net.weight)[:, None]
@@ -205,41 +204,43 @@ class GroupLayer(KernelLayer):
 class SoftGroupConv2d(SoftLayer, GroupLayer):
     """(Φf)(u) = Σ_v k(ω log(u⁻¹v), ω' log b) f(v) on SE(2) or E(2), where b is v, or u; v runs over the samples.
 
-    Elements are a place and a rotation, sampled at n angles. The kernel is a small network of Lie-algebra coordinates:
-    the displacement in the frame of the output element, the relative angle in (−π, π] and, for each subgroup that is
-    relaxed, its absolute coordinates times the domain frequency ω'. With all ω' = 0 it is a group convolution. A
-    lifting layer starts from an image: its kernel sees the turned displacement only, and n rotations come out.
+    An element is a position and a rotation, sampled at n angles. The kernel is a small network of Lie-algebra
+    coordinates: the displacement in the frame of the output element, the relative angle in (−π, π] and, per relaxed
+    subgroup, its absolute coordinates times the domain frequency ω'. With all ω' = 0 it is a group convolution. A
+    lifting layer takes an image: its kernel depends only on the rotated displacement, and its output has n rotations.
 
     Shapes: ``(batch, fields · samples, height, width)``, or ``(batch, scalars, height, width)`` if ``lifting``, to
     ``(batch, fields · samples, height', width')``: the samples of a field are the channels of a regular representation.
 
     Equivariance: under translations, away from the border, exactly if ``translation_softness`` is None or 0; under
-    those rotations about the center that the samples and the pixels share, exactly if ``rotation_softness`` is None
-    or 0: a quarter turn of the image turns the maps and moves the samples on. Under other rotations approximately.
+    those rotations about the center that the samples and the pixel grid share, exactly if ``rotation_softness`` is None
+    or 0: a quarter turn of the image rotates the maps and permutes the samples. Under other rotations, approximately.
 
     Args:
-        in_type: regular fields of C_n or D_n on the plane, or how many; scalars if ``lifting``.
-        out_type: regular fields, or how many.
-        kernel_size: of the square around the support; 1 is a pointwise layer, which sees the angle only.
-        samples: elements of the rotation group, n; 8 unless given, or as the types say.
+        in_type: regular fields of C_n or D_n on the plane, or the number of fields; scalars if ``lifting``.
+        out_type: regular fields, or the number of fields.
+        kernel_size: the size of the square around the support; 1 is a pointwise layer, which depends only on the angle.
+        samples: n, the number of elements of the rotation group; by default that of the types, or 8.
         rotation_softness: ω' of rotations; None leaves them strict.
         translation_softness: ω', or (ω'_row, ω'_column), of translations; None leaves them strict.
-        learn: are the ω' parameters?
-        lifting: is the input an image?
+        learn: whether the ω' are parameters.
+        lifting: whether the input is an image.
         mirrored: E(2) instead of SE(2): n/2 angles, with and without reflection.
-        sampling: ``grid``, always the same angles; ``random``, the grid turned by an offset drawn at each call from
+        sampling: ``grid``, always the same angles; ``random``, the grid rotated by an offset drawn on every call from
             torch's generator; ``train``, random in training and the grid in evaluation.
-        domain: is b the element of the ``input`` (as published) or of the ``output``?
-        padding: ``same``, ``valid`` or a number of zeros on each side.
-        support: ``disk`` or ``square``; only a disk turns into itself.
+        domain: whether b is the element of the ``input`` (as published) or of the ``output``.
+        padding: ``same``, ``valid`` or the number of zeros on each side.
+        support: ``disk`` or ``square``; rotations map only a disk to itself.
         net: ``joint`` (the published sizes) or ``fourier`` (the published formulas, smooth on the circle).
-        hidden: units of the network.
+        hidden: the number of hidden units of the network.
         activation: ``cos`` or ``sin``, for the joint network.
         frequency: ω of displacements.
         rotation_frequency: ω of relative angles; an integer for the Fourier network.
-        integer: round ω' of rotations, so that the Fourier kernel is smooth on the circle for both arguments.
-        bias: one number for each channel.
-        variant: which of ``VARIANTS`` computes it; None for the cheapest.
+        integer: whether to round ω' of rotations, which makes the Fourier kernel smooth on the circle in both
+            arguments.
+        bias: whether to add a bias per channel.
+        variant: the way to compute the layer: ``window``, ``rank``, ``dense``, ``factored`` or ``loop``; None for the
+            one that should be fastest (:class:`intertwine.nn.cost_rules`).
 
     >>> lift = SoftGroupConv2d(3, 4, samples=8, lifting=True)
     >>> layer = SoftGroupConv2d(4, 4, samples=8, rotation_softness=1.0, learn=True)
@@ -314,8 +315,8 @@ class SoftGroupConv2d(SoftLayer, GroupLayer):
         swap = torch.tensor([[0.0, -1.0], [1.0, 0.0]], dtype=torch.float64, device=x_first.device)  # (row, column)
         return swap @ x_first @ swap.T
 
-    def draw(self, generator: torch.Generator | None = None) -> Orientations:
-        """The grid, or the grid turned by a random offset."""
+    def draw(self, *, generator: torch.Generator | None = None) -> Orientations:
+        """The grid, or the grid rotated by a random offset."""
         if self.is_random():
             device = self.net.weight.device
             return draw(self.samples, mirrored=self.mirrored, generator=generator, device=device)
@@ -323,7 +324,7 @@ class SoftGroupConv2d(SoftLayer, GroupLayer):
 
     @classmethod
     def examples(cls) -> Iterator[RelaxedLayer]:
-        """Each subgroup by itself and both, lifting and not, both networks, with and without reflections."""
+        """Each subgroup alone and both, with and without lifting, both networks, with and without reflections."""
         yield cls(2, 3, 3, samples=4, rotation_softness=0.7, learn=True, hidden=8)
         yield cls(2, 2, 3, samples=4, translation_softness=0.5, rotation_softness=1.0, hidden=8)
         yield cls(2, 3, 5, samples=4, translation_softness=(0.2, 0.6), lifting=True, hidden=8)
@@ -342,7 +343,7 @@ def regular_types(
     mirrored: bool,
     lifting: bool,
 ) -> tuple[FieldType, FieldType, bool]:
-    """Regular fields of C_n or D_n before and after, and whether those before are scalars instead."""
+    """Input and output types, regular fields of C_n or D_n, and whether the input is scalar instead."""
     if isinstance(in_type, FieldType) != isinstance(out_type, FieldType):
         raise InputError(caller, expected="two field types, or two numbers of fields", got=f"{in_type} and {out_type}")
     if isinstance(in_type, FieldType) and isinstance(out_type, FieldType):
@@ -355,7 +356,7 @@ def regular_types(
                 caller,
                 expected="regular fields of C_n or D_n on one plane (scalars before a lifting layer)",
                 got=f"{in_type} and {out_type}" + (f" with samples={samples}" if samples is not None else ""),
-                fix="Loosen a layer between other types with intertwine.relaxed.relax(layer, images, how='soft').",
+                fix="Relax a layer between other types with intertwine.relaxed.relax(layer, images, how='soft').",
             )
         return in_type, out_type, scalar
     count = check_samples(caller, 8 if samples is None else samples, mirrored=mirrored)

@@ -1,4 +1,4 @@
-"""What layers with a kernel network share: its coordinates, the choice of a variant, and domain frequencies."""
+"""The base class of layers with a kernel network: coordinates, choice of a variant, and domain frequencies."""
 
 from __future__ import annotations
 
@@ -24,14 +24,13 @@ from ._soft_support import Support
 from ._soft_variants import VARIANTS, Sizes, cheapest, check_variant
 
 Domain = Literal["input", "output"]
-_REFERENCE = 7  # places along a side of the square on which shares are computed
+_REFERENCE = 7  # positions along each side of the square image on which shares are computed
 
 
 class KernelLayer(RelaxedLayer):
-    """A linear layer with the kernel k(ω ⊙ a, ω' ⊙ b), a the relative and b the absolute coordinates.
+    """A linear layer with the kernel k(ω ⊙ a, ω' ⊙ b) of relative coordinates a and absolute coordinates b.
 
-    ω' is kept for each soft subgroup by itself, as ``<subgroup>_softness``: a parameter if it is learned, else a
-    buffer.
+    Each soft subgroup has its own ω', ``<subgroup>_softness``: a parameter if it is learned, else a buffer.
     """
 
     net: KernelNet
@@ -71,7 +70,7 @@ class KernelLayer(RelaxedLayer):
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
-        """The softness it was made with, and a bias of 0; the network has a method of its own."""
+        """Reset the softness to its initial value and the bias to 0; the network resets itself."""
         for name, start in self._start.items():
             value = self.softness_of(name)
             value.copy_(value.new_tensor(start))
@@ -86,26 +85,26 @@ class KernelLayer(RelaxedLayer):
     def _coordinates(self, device: torch.device, where: Any, place: Tensor | None) -> tuple[Parts, Parts]:
         """Pieces of the relative and the absolute coordinates, which broadcast to (g, y, x, tap, sample, ·).
 
-        ``place`` is ω' ⊙ position; None where it is 0.
+        ``place`` is ω' ⊙ position; None if it is 0.
         """
 
     @abstractmethod
     def _fixed(self, g: int = 0) -> Any:
-        """``where`` of a call on the grid, absolute coordinates moved by element g of the stabilizer."""
+        """The argument ``where`` for a call on the grid; element g of the stabilizer moves absolute coordinates."""
 
     def _moving(self) -> bool:
-        """Does the kernel depend on the place? Not if ω' is 0 and will not be asked for a gradient."""
+        """Whether the kernel depends on position: not if ω' is 0 and needs no gradient."""
         if "translation" not in self.soft:
             return False
         value = self.softness_of("translation")
-        if value.is_meta:  # no numbers to look at: what costs most
+        if value.is_meta:  # no values: assume the more expensive case
             return True
         return (value.requires_grad and torch.is_grad_enabled()) or bool(value.detach().count_nonzero() > 0)
 
     def _layer(self, x: Tensor, groups: int, where: Any, key: tuple[object, ...], extra: Sequence[Tensor]) -> Tensor:
         """The layer on ``(batch, channels, samples, height, width)``; ``key`` and ``extra`` stand for ``where``."""
         self.window.require_room(type(self).__name__, x.shape[-2:])
-        if torch.compiler.is_compiling():  # the choice of a variant and what is kept are Python
+        if torch.compiler.is_compiling():  # choosing a variant and keeping tables are Python code
             return self._by_unfolding(x, where)
         forced = self.variant is not None and VARIANTS[self.variant].moves
         moving = forced or self._moving()
@@ -116,9 +115,8 @@ class KernelLayer(RelaxedLayer):
         if sizes.moving and not VARIANTS[name].moves:
             raise InputError(
                 type(self).__name__,
-                expected="a variant for kernels that differ from place to place",
+                expected="a variant for position-dependent kernels, or None",
                 got=name,
-                fix="Leave variant at None.",
             )
 
         def prepare() -> tuple[Tensor, ...]:
@@ -126,8 +124,8 @@ class KernelLayer(RelaxedLayer):
                 require_memory(
                     4 * groups * sizes.places * sizes.taps * sizes.samples * sizes.hidden,
                     caller=type(self).__name__,
-                    what=f"a table of {sizes.places} places for {groups} x {sizes.samples} samples",
-                    fix="Take fewer samples, fewer hidden units or a smaller image.",
+                    what=f"a table of {sizes.places} positions for {groups} x {sizes.samples} samples",
+                    fix="Use fewer samples, fewer hidden units or a smaller image.",
                     itemsize=x.element_size(),
                 )
             table = self.net.table(*self._coordinates(x.device, where, self._position_part(x, moving)))
@@ -137,44 +135,45 @@ class KernelLayer(RelaxedLayer):
                 self._norms.append(sampled_norm(table, mixture, groups * self.support.taps * x.shape[2]))
             return VARIANTS[name].prepare(table.expand(full), mixture, self.support)
 
-        if autocast_rounds(x):  # its tables are rounded: none for later calls without
+        if autocast_rounds(x):  # rounded tables must not be kept for later calls without autocast
             prepared = prepare()
         else:
             prepared = self._cache.get(prepare, weights, key=(name, moving, x.shape[2:], key))
+        # The table does not depend on the input, so in evaluation without gradients only this part runs.
         y = VARIANTS[name].run(x, prepared, self.support)
         return y if self.bias is None else y + self.bias[:, None, None, None]
 
     def _by_unfolding(self, x: Tensor, where: Any) -> Tensor:
-        """The layer by plain torch operations, without a look at sizes or values: for tracers and compilers."""
+        """The layer by plain torch operations that do not depend on sizes or values, for tracers and compilers."""
         support, padded = self.support, self.window.padded(x.flatten(1, 2))
 
         def seen(maps: Tensor) -> Tensor:
-            """What each place sees: ``(batch, channels, taps, places)``."""
+            """What each position sees: ``(batch, channels, taps, positions)``."""
             return unfold(maps, support.size).unflatten(1, (-1, support.size**2))[:, :, support.in_square]
 
         place = self._place_part(padded, x.shape[-2], x.shape[-1], seen) if TRANSLATION in self.soft else None
         table = self.net.table(*self._coordinates(self._device(), where, place))
-        patches = seen(padded).unflatten(1, (self.in_fields, -1))  # batch, field, sample, tap, place
+        patches = seen(padded).unflatten(1, (self.in_fields, -1))  # batch, field, sample, tap, position
         filtered = torch.einsum("glxtsj,ncstl->ncgjl", table, patches)
         y = torch.einsum("ncgjl,jco->nogl", filtered, self.net.mixture())
         y = y.unflatten(-1, (self.window.output_sizes((x.shape[-2], x.shape[-1]))[0], -1))
         return y if self.bias is None else y + self.bias[:, None, None, None]
 
     def _device(self) -> torch.device:
-        """Of the weights, past a tracer that would answer with a stand-in."""
+        """The device of the weights; bypasses a tracer, which would return a proxy."""
         weight = self.net._parameters["weight"]
         return weight.device if weight is not None else torch.device("cpu")
 
     def _place_part(self, padded: Tensor, height: int, width: int, seen: Callable[[Tensor], Tensor]) -> Tensor:
-        """ω' ⊙ position, ``(1, places, 1, taps or 1, 1, 2)``, counted by tensor operations."""
+        """ω' ⊙ position, ``(1, positions, 1, taps or 1, 1, 2)``, computed by tensor operations only."""
         ones = torch.ones_like(padded[:1, :1])
         index = torch.cat([ones.cumsum(2), ones.cumsum(3)], 1) - (1 + self.support.border)
         position = torch.cat([(2 * index[:, :1] + 1) / height - 1, (2 * index[:, 1:] + 1) / width - 1], 1)
         if self.domain == "input":
-            at = seen(position)
+            coordinates = seen(position)
         else:
-            at = unfold(position, self.support.size).unflatten(1, (2, -1)).mean(2, keepdim=True)
-        return self.softness_of(TRANSLATION) * at[0].permute(2, 1, 0)[None, :, None, :, None]
+            coordinates = unfold(position, self.support.size).unflatten(1, (2, -1)).mean(2, keepdim=True)
+        return self.softness_of(TRANSLATION) * coordinates[0].permute(2, 1, 0)[None, :, None, :, None]
 
     def _places(self, x: Tensor, moving: bool) -> tuple[int, int]:
         height, width = self.window.output_sizes(x.shape[-2:])
@@ -198,7 +197,7 @@ class KernelLayer(RelaxedLayer):
         )
 
     def _position_part(self, x: Tensor, moving: bool) -> Tensor | None:
-        """ω' ⊙ position, ``(1, y, x, tap or 1, 1, 2)``; None where it is 0."""
+        """ω' ⊙ position, ``(1, y, x, tap or 1, 1, 2)``; None if it is 0."""
         if not moving or "translation" not in self.soft:
             return None
         return self.softness_of("translation") * _positions(*self._position_key(x))[None, :, :, :, None]
@@ -208,7 +207,7 @@ class KernelLayer(RelaxedLayer):
         return self.support, x.shape[-2], x.shape[-1], self.domain == "input", weight.dtype, weight.device
 
     def _require_channels(self, x: Tensor, channels: int) -> None:
-        """Are the axes, the channels and the dtype those of the layer?"""
+        """Raise an error unless axes, channels and dtype fit the layer."""
         weight = self.net.weight
         if x.dim() != 4 or x.shape[1] != channels:
             raise InputError(
@@ -222,7 +221,7 @@ class KernelLayer(RelaxedLayer):
                 type(self).__name__,
                 expected=f"{weight.dtype}",
                 got=f"{x.dtype}",
-                fix="Cast the input or the layer, for example layer.double().",
+                fix="Cast the input or the layer, for example with layer.double().",
             )
 
     def output_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
@@ -231,11 +230,11 @@ class KernelLayer(RelaxedLayer):
         return self.window.output_sizes(sizes)
 
     def interior(self, sizes: Sequence[int]) -> tuple[int, int] | None:
-        """A shift by one place, away from the zeros around."""
+        """A shift by one position, away from the zero padding."""
         return self.window.interior(sizes)
 
     def local_kernels(self, sizes: Sequence[int]) -> LocalKernels:
-        """The kernel of every place, from the network."""
+        """The kernel of every position, from the network."""
         height, width = sizes
         support, out = self.support, self.output_sizes(sizes)
         x = self.net.weight.new_zeros(1, self.in_fields, 1, height, width)
@@ -251,13 +250,13 @@ class KernelLayer(RelaxedLayer):
 
 
 class SoftLayer(KernelLayer):
-    """A layer that leaves its symmetry by ω' alone: it is equivariant under a subgroup where its ω' is 0."""
+    """A layer that only ω' relaxes: it is equivariant under a subgroup if the ω' of that subgroup is 0."""
 
     def squared_shares(self) -> Mapping[str, Tensor]:
-        """From the table of the kernel network on a small square image; no kernel is made.
+        """From the table of the kernel network on a small square image, without building kernels.
 
-        Strict kernels depend on the relative coordinates alone. The projection of h_j(a, b) averages over the places,
-        or over the elements that move b, and its norm follows from the products of the mixture ⟨V_i, V_j⟩.
+        Strict kernels depend only on the relative coordinates. The projection of h_j(a, b) averages over positions, or
+        over the elements that move b, and its norm follows from the products ⟨V_i, V_j⟩ of the mixture.
         """
         if not self.soft:
             return {}
@@ -281,26 +280,26 @@ class SoftLayer(KernelLayer):
         def norm(h: Tensor) -> Tensor:
             return ((h @ gram) * h).sum().clamp_min(0)
 
-        here = table(0)
-        whole = norm(here) + self._bias_square(here)
+        unmoved = table(0)
+        whole = norm(unmoved) + self._bias_square(unmoved)
         shares = {}
         if TRANSLATION in self.soft:
-            shares[TRANSLATION] = share(norm(here - here.mean((1, 2), keepdim=True)), whole)
+            shares[TRANSLATION] = share(norm(unmoved - unmoved.mean((1, 2), keepdim=True)), whole)
         group = self.in_type.space.stabilizer
         order = getattr(group, "order", 1)
         if order > 1:
             mean = torch.stack([table(g) for g in range(order)]).mean(0)
-            shares[group.name] = share(norm(here - mean), whole)
+            shares[group.name] = share(norm(unmoved - mean), whole)
         return shares
 
     def _bias_square(self, table: Tensor) -> Tensor:
-        """Σ b² over all places and output samples."""
+        """Σ b² over all positions and output samples."""
         places = table.shape[0] * table.shape[1] * table.shape[2]
         return table.new_zeros(()) if self.bias is None else places * self.bias.square().sum()
 
     @abstractmethod
     def _group_sizes(self) -> tuple[int, int]:
-        """How many samples the output and the input have."""
+        """The numbers of output and input samples."""
 
     @abstractmethod
     def _turn(self, g: int) -> Tensor:
@@ -317,14 +316,14 @@ class SoftLayer(KernelLayer):
 
     @torch.no_grad()
     def to_equivariant_(self) -> Self:
-        """ω' = 0."""
+        """Set ω' to 0."""
         for name in self.soft:
             self.softness_of(name).zero_()
         return self
 
     @torch.no_grad()
     def perturb_(self, scale: float, *, generator: torch.Generator | None = None) -> Self:
-        """ω' += scale · U(½, 3/2)."""
+        """Add scale · U(½, 3/2) to ω'."""
         for name in self.soft:
             value = self.softness_of(name)
             value += scale * (0.5 + torch.rand(value.shape, generator=generator).to(value))
@@ -340,17 +339,17 @@ def _positions(
 
 
 def check_softness(caller: str, value: object, count: int) -> Tensor:
-    """ω' as a tensor of ``count`` numbers, none of them negative."""
-    numbers = [value] * count if isinstance(value, (int, float)) else list(value) if isinstance(value, Sequence) else []
-    good = len(numbers) == count and all(isinstance(v, (int, float)) and 0 <= v < math.inf for v in numbers)
-    if not good:
+    """ω' as a tensor of ``count`` nonnegative numbers."""
+    values = [value] * count if isinstance(value, (int, float)) else list(value) if isinstance(value, Sequence) else []
+    valid = len(values) == count and all(isinstance(v, (int, float)) and 0 <= v < math.inf for v in values)
+    if not valid:
         raise InputError(
             caller,
-            expected="a softness that is a finite number of 0 or more" + (f", or {count} of them" if count > 1 else ""),
+            expected="a finite softness of 0 or more" + (f", or {count} of them" if count > 1 else ""),
             got=repr(value),
-            fix="0 is the equivariant layer; 0.5 is a usual start.",
+            fix="0 gives the equivariant layer; 0.5 is a common initial value.",
         )
-    return torch.tensor([float(v) for v in numbers], device="cpu")
+    return torch.tensor([float(v) for v in values], device="cpu")
 
 
 def make_net(
@@ -366,7 +365,7 @@ def make_net(
 ) -> KernelNet:
     """The kernel network of that name."""
     if not isinstance(hidden, int) or hidden < 1:
-        raise InputError(caller, expected="1 or more hidden units", got=repr(hidden), fix="For example hidden=32.")
+        raise InputError(caller, expected="1 or more hidden units", got=repr(hidden))
     options: dict[str, Any] = {"activation": activation} if net == "joint" else {}
-    made = KERNEL_NETS[net]
-    return made(*sizes, relative=relative, absolute=absolute, angular=angular, hidden=hidden, **options)
+    kind = KERNEL_NETS[net]
+    return kind(*sizes, relative=relative, absolute=absolute, angular=angular, hidden=hidden, **options)

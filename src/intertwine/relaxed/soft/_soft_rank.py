@@ -1,7 +1,8 @@
-"""The position-dependent part acts first and on few units: out = Σ_j V_j (Σ_a h_j(a, b) x(u + a)), by chunks of rows.
+"""Soft layers by hidden units: out = Σ_j V_j (Σ_a h_j(a, b) x(u + a)), in chunks of rows.
 
-Better than kernels of their own when the batch is small against the number of hidden units: the kernels are never
-made. Patches of the input are copied for a few rows at a time and copied again in the backward pass.
+The position-dependent part acts first, on few hidden units, and the mixture comes last; kernels are never built. That
+is cheaper than a kernel per position if the batch is small compared with the number of hidden units. Patches of the
+input are copied a few rows at a time, and copied again in the backward pass rather than kept.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from ..._devices import without_autocast
 from ._soft_support import Support
 
 CHUNK = 1 << 20
-"""Numbers in one chunk of patches, about what a cache holds."""
+"""The number of entries in one chunk of patches, about what a cache holds."""
 
 
 def _rows(x: Tensor, table: Tensor) -> int:
-    """How many rows of the output are done at once."""
+    """The number of output rows per chunk."""
     batch, channels = x.shape[:2]
     _, height, width, taps, samples, hidden = table.shape
     return max(1, min(height, CHUNK // (width * batch * channels * max(taps * samples, hidden))))
@@ -37,11 +38,12 @@ def _patches(x: Tensor, row: int, rows: int, width: int, support: Support) -> Te
     """``(rows · width, taps · samples, batch · channels)``."""
     _, wide, samples, batch, channels = x.shape
     place = samples * batch * channels
-    found = x.new_empty(rows, width, support.taps, place)
+    patches = x.new_empty(rows, width, support.taps, place)
     for down, right, taps, first in support.runs:
         stride, start = (wide * place, place, place, 1), ((row + down) * wide + right) * place
-        found[:, :, first : first + taps] = x.as_strided((rows, width, taps, place), stride, start)
-    return found.view(rows * width, support.taps * samples, batch * channels)
+        # Neighboring taps are neighbors in memory, so an overlapping view copies a whole run at once.
+        patches[:, :, first : first + taps] = x.as_strided((rows, width, taps, place), stride, start)
+    return patches.view(rows * width, support.taps * samples, batch * channels)
 
 
 class _Rank(torch.autograd.Function):
@@ -58,8 +60,8 @@ class _Rank(torch.autograd.Function):
             rows = min(step, height - row)
             patches = _patches(seen, row, rows, width, support).transpose(1, 2)
             for group in range(groups):
-                own = table[group, row : row + rows].reshape(rows * width, taps * samples, hidden)
-                units = torch.bmm(patches, own).view(rows * width * batch, channels * hidden)
+                filters = table[group, row : row + rows].reshape(rows * width, taps * samples, hidden)
+                units = torch.bmm(patches, filters).view(rows * width * batch, channels * hidden)
                 result[group, row : row + rows] = (units @ flat).view(rows, width, batch, out)
         return result.permute(3, 0, 1, 2, 4).contiguous().permute(0, 4, 1, 2, 3).contiguous()
 
@@ -80,15 +82,17 @@ class _Rank(torch.autograd.Function):
             rows = min(step, height - row)
             patches = _patches(seen, row, rows, width, support)
             for group in range(groups):
-                own = table[group, row : row + rows].reshape(rows * width, taps * samples, hidden)
-                units = torch.bmm(patches.transpose(1, 2), own).view(rows * width * batch, channels * hidden)
-                given = gradient[group, row : row + rows].reshape(rows * width * batch, out)
-                of_flat.addmm_(units.T, given)
-                of_units = torch.mm(given, flat.T, out=units).view(rows * width, batch * channels, hidden)
-                found = torch.bmm(patches, of_units)
-                of_table[group, row : row + rows] = found.view(rows, width, taps, samples, hidden)
+                filters = table[group, row : row + rows].reshape(rows * width, taps * samples, hidden)
+                units = torch.bmm(patches.transpose(1, 2), filters).view(rows * width * batch, channels * hidden)
+                of_out = gradient[group, row : row + rows].reshape(rows * width * batch, out)
+                of_flat.addmm_(units.T, of_out)
+                of_units = torch.mm(of_out, flat.T, out=units).view(rows * width, batch * channels, hidden)
+                of_filters = torch.bmm(patches, of_units)
+                of_table[group, row : row + rows] = of_filters.view(rows, width, taps, samples, hidden)
                 if of_seen is not None:
-                    back = torch.bmm(own, of_units.transpose(1, 2)).view(rows, width, taps, samples, batch, channels)
+                    back = torch.bmm(filters, of_units.transpose(1, 2)).view(
+                        rows, width, taps, samples, batch, channels
+                    )
                     for tap, (down, right) in enumerate(support.offsets):
                         of_seen[row + down : row + down + rows, right : right + width] += back[:, :, tap]
         of_x: Tensor | None = None
@@ -100,7 +104,7 @@ class _Rank(torch.autograd.Function):
 
 
 def rank(x: Tensor, table: Tensor, mixture: Tensor, support: Support) -> Tensor:
-    """The layer, with gradients of all three, in the precision of the kernel also under autocast."""
+    """The layer, with gradients of all three, in the precision of the kernel even under autocast."""
     with without_autocast(x):
         same = x.to(mixture.dtype), table.to(mixture.dtype)
         return _Rank.apply(*same, mixture, support)  # type: ignore[no-untyped-call]

@@ -1,4 +1,4 @@
-"""Which places of the input one place of the output sees."""
+"""The taps of soft layers: the input positions that one output position sees."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ class Support:
     """The taps of a square kernel: all of them, or those of the inscribed disk.
 
     Attributes:
-        window: of the square.
-        disk: keep the taps with |a| ≤ (size − 1) / 2 only.
-        size: of the square.
-        border: zeros on each side of the input.
+        window: the window of the square.
+        disk: whether to use only taps with |a| ≤ (size − 1) / 2.
+        size: the size of the square.
+        border: the number of zeros on each side of the input.
         offsets: (row, column) of each tap in the square, row by row.
-        in_square: the number of each tap among those of the square.
-        runs: taps that lie side by side: (row, first column, how many, number of the first tap).
+        in_square: the index of each tap in the square.
+        runs: neighboring taps of one row: (row, first column, count, index of the first tap).
     """
 
     window: Window
@@ -59,13 +59,11 @@ class Support:
 
     @classmethod
     def of(cls, caller: str, size: object, padding: object, support: str) -> Self:
-        """From the arguments of a layer, checked."""
+        """The support from the arguments of a layer, checked."""
         if support not in ("disk", "square"):
             raise InputError(caller, expected="support disk or square", got=repr(support))
         if not isinstance(size, int) or size < 1:
-            raise InputError(
-                caller, expected="a positive kernel_size", got=repr(size), fix="For example kernel_size=7."
-            )
+            raise InputError(caller, expected="a positive kernel_size", got=repr(size))
         if size % 2 == 0 and (support == "disk" or padding == "same"):
             raise InputError(
                 caller,
@@ -82,25 +80,24 @@ class Support:
                 caller,
                 expected="padding 'same', 'valid' or a number from 0 to kernel_size - 1",
                 got=repr(padding),
-                fix="For example padding='same'.",
             )
         return cls(Window.of(size, padding=amount, caller=caller), support == "disk")
 
     @property
     def taps(self) -> int:
-        """Their number T."""
+        """The number of taps T."""
         return len(self.offsets)
 
     def displacements(self, device: torch.device | None = None) -> Tensor:
-        """From the center to each tap, the half width being 1: ``(taps, 2)``, float64."""
+        """Offsets from the center to each tap, in units of the half width: ``(taps, 2)``, float64."""
         half = max(self.size - 1, 1) / 2
         return (torch.tensor(self.offsets, dtype=torch.float64, device=device) - (self.size - 1) / 2) / half
 
     def positions(self, height: int, width: int, *, of_input: bool, device: torch.device | None = None) -> Tensor:
-        """Absolute places (row, column), the input filling [−1, 1]: ``(height', width', taps or 1, 2)``, float64.
+        """Absolute positions (row, column) in [−1, 1]²: ``(height', width', taps or 1, 2)``, float64.
 
-        The places are those that the taps see (``of_input``) or those of their centers. A place is the center of its
-        pixel, so that pooling keeps the coordinates.
+        These are the positions that the taps see (``of_input``) or the positions of their centers. A position is the
+        center of its pixel, so pooling does not change the coordinates.
         """
         center = (self.size - 1) / 2
         places = self.offsets if of_input else ((center, center),)
@@ -113,7 +110,7 @@ class Support:
         return torch.stack(torch.broadcast_tensors(rows[:, None], columns[None]), -1)
 
     def square(self, table: Tensor) -> Tensor:
-        """Taps along axis 0 spread over the square, zeros between: ``(size², ...)``."""
+        """Taps along axis 0 spread over the square, with zeros elsewhere: ``(size², ...)``."""
         if self.taps == self.size**2:
             return table
         return table.new_zeros(self.size**2, *table.shape[1:]).index_copy(0, _places(self, table.device), table)
@@ -126,10 +123,10 @@ def _places(support: Support, device: torch.device) -> Tensor:
 
 @kept_table(64)
 def reversal(support: Support, height: int, width: int, device: torch.device) -> Tensor:
-    """For the transposed layer: which row of a table its rows are, for each input place and reversed tap.
+    """For the transposed layer: the row of the table for each input position and reversed tap.
 
-    Both tables have the order (row, kernel row, place, tap). The input place v is seen from u = v + padding − a_t, by
-    tap t. Where u lies outside, any row does: the gradient it is multiplied with is zero.
+    Both tables have the order (row, kernel row, position, tap). Tap t sees the input position v from
+    u = v + padding − a_t. If u lies outside, any row will do: the gradient that multiplies it is zero.
     """
     rows, columns = support.window.output_sizes((height, width))
     number = torch.arange(support.taps - 1, -1, -1, device=device)

@@ -1,7 +1,7 @@
-"""One computation in several ways, and which of them is the cheapest for given sizes.
+"""Several ways to compute a soft layer, and a rule for the cheapest one at given sizes.
 
 All variants take the input ``x`` of shape (batch, channels, samples, height, width), the table h of shape (out
-samples, height', width', taps, samples, hidden), where height' = width' = 1 if the kernel is the same at all places,
+samples, height', width', taps, samples, hidden), where height' = width' = 1 if the kernel is the same at all positions,
 and the mixture V of shape (hidden, channels, out channels). They return (batch, out channels, out samples, height',
 width'):
 
@@ -26,7 +26,7 @@ from ._soft_window import by_runs, window
 
 @dataclass(frozen=True)
 class Sizes:
-    """What the cost of a variant depends on; ``moving`` says that the kernel depends on the place."""
+    """What the cost of a variant depends on; ``moving`` means that the kernel depends on position."""
 
     batch: int
     channels: int
@@ -45,7 +45,7 @@ class Sizes:
 Prepared = tuple[Tensor, ...]
 
 
-def _as_they_are(table: Tensor, mixture: Tensor, support: Support) -> Prepared:
+def _unchanged(table: Tensor, mixture: Tensor, support: Support) -> Prepared:
     return table, mixture
 
 
@@ -54,10 +54,10 @@ class Variant:
     """One way to compute a layer.
 
     Attributes:
-        prepare: what does not depend on the input, from the table and the mixture; it may be kept in evaluation.
-        run: the layer on an input.
-        moves: can the kernel differ from place to place?
-        cost: time of one call in multiply-adds at full speed; None where the variant does not apply.
+        prepare: computes what does not depend on the input from the table and the mixture; the result may be kept.
+        run: applies the layer to an input.
+        moves: whether the kernel may depend on position.
+        cost: the time of one call, in multiply-adds at full speed; None if the variant does not apply.
     """
 
     prepare: Callable[[Tensor, Tensor, Support], Prepared]
@@ -67,34 +67,36 @@ class Variant:
 
 
 VARIANTS: Registry[Variant] = Registry("variant")
-"""All ways to compute a soft layer."""
+"""All ways to compute a soft layer, by name."""
 
 
-# The definition, place by place. Never chosen; the others are tested against it.
+# The definition, position by position. Never chosen; the others are tested against it.
 def _loop(x: Tensor, prepared: Prepared, support: Support) -> Tensor:
     table, mixture = prepared
     (height, width), seen = support.window.output_sizes(x.shape[-2:]), support.window.padded(x)
-    found = []
+    outputs = []
     for row in range(height):
         for column in range(width):
-            own = table[:, min(row, table.shape[1] - 1), min(column, table.shape[2] - 1)]
-            kernel = torch.einsum("gtsj,jco->gtsco", own, mixture)
+            local = table[:, min(row, table.shape[1] - 1), min(column, table.shape[2] - 1)]
+            kernel = torch.einsum("gtsj,jco->gtsco", local, mixture)
             patch = torch.stack([seen[..., row + down, column + right] for down, right in support.offsets], -1)
-            found.append(torch.einsum("gtsco,ncst->nog", kernel, patch))
-    return torch.stack(found, -1).unflatten(-1, (height, width))
+            outputs.append(torch.einsum("gtsco,ncst->nog", kernel, patch))
+    return torch.stack(outputs, -1).unflatten(-1, (height, width))
 
 
-VARIANTS.add("loop", Variant(_as_they_are, _loop, True, lambda sizes: None))
+VARIANTS.add("loop", Variant(_unchanged, _loop, True, lambda sizes: None))
 
 
-# Costs are multiply-adds at full speed, about 38 per nanosecond where the constants were measured (one core, AVX2,
-# float32). Products with few channels do not get faster below a certain number of them.
+# Costs are multiply-adds at full speed, about 38 per nanosecond on the machine where the constants were fitted (one
+# core, AVX2, float32). Products do not get faster below a certain number of channels, hence the minima. Like the
+# thresholds in _cost_rules.py, these formulas choose between ways that compute the same thing, cost_rules turns them
+# off, and `benchmarks/soft.py --force` measures both variants to refit them.
 def _window_cost(s: Sizes) -> float | None:
     if not s.moving:
         return None
     back = s.training and s.input_gradient
-    least = 16 if back else 8
-    kernels = s.places * s.groups * s.samples * s.taps * max(s.channels, least) * max(s.out, least)
+    floor = 16 if back else 8
+    kernels = s.places * s.groups * s.samples * s.taps * max(s.channels, floor) * max(s.out, floor)
     passes = 1 + s.training + back
     return 1.5 * kernels * (passes * s.batch + (passes + s.training) * s.hidden)
 
@@ -114,29 +116,29 @@ def _rank_cost(s: Sizes) -> float | None:
     if not s.moving:
         return None
     filtering, mixing = 2 * s.samples * s.taps * s.hidden, s.hidden * s.out
-    copies = 30 * s.samples * s.taps / s.groups  # patches are copied once for all groups
+    copies = 30 * s.samples * s.taps / s.groups  # all groups share one copy of the patches
     filters = 1 + 2 * s.training + (s.training and s.input_gradient)
     mixtures = 1 + 2 * s.training
-    every = filters * filtering + mixtures * (mixing + copies)
-    return s.places * s.groups * s.batch * max(s.channels, 8) * every
+    per_channel = filters * filtering + mixtures * (mixing + copies)
+    return s.places * s.groups * s.batch * max(s.channels, 8) * per_channel
 
 
 def _run_rank(x: Tensor, prepared: Prepared, support: Support) -> Tensor:
     return rank(x, prepared[0], prepared[1], support)
 
 
-VARIANTS.add("rank", Variant(_as_they_are, _run_rank, True, _rank_cost))
+VARIANTS.add("rank", Variant(_unchanged, _run_rank, True, _rank_cost))
 
 
-# The kernel is the same everywhere: an ordinary convolution with samples and channels together.
+# For a kernel that is the same everywhere: an ordinary convolution over samples and channels together.
 def _dense_kernel(table: Tensor, mixture: Tensor, support: Support) -> Prepared:
     hidden, channels, out = mixture.shape
     groups, samples = len(table), table.shape[4]
-    square = support.square(table[:, 0, 0].permute(1, 3, 0, 2))  # place, hidden, group, sample
+    square = support.square(table[:, 0, 0].permute(1, 3, 0, 2))  # position, hidden, group, sample
     square = square.permute(2, 1, 3, 0).reshape(groups, hidden, -1)
     kernel = mixture.permute(2, 1, 0).reshape(out * channels, hidden) @ square
     kernel = kernel.view(groups, out, channels * samples, support.size, support.size)
-    return (kernel.transpose(0, 1).contiguous(),)  # outputs then come in order, and are not copied for it
+    return (kernel.transpose(0, 1).contiguous(),)  # puts outputs in order without a copy
 
 
 def _dense(x: Tensor, prepared: Prepared, support: Support) -> Tensor:
@@ -154,7 +156,7 @@ def _dense_cost(s: Sizes) -> float | None:
 VARIANTS.add("dense", Variant(_dense_kernel, _dense, False, _dense_cost))
 
 
-# The same with the mixture last: each channel is filtered by itself, with few filters.
+# The same with the mixture last: each channel is filtered on its own, with few filters.
 def _factors(table: Tensor, mixture: Tensor, support: Support) -> Prepared:
     square = support.square(table[:, 0, 0].permute(1, 3, 0, 2)).permute(1, 2, 3, 0)
     return square.unflatten(-1, (support.size, support.size)).contiguous(), mixture.permute(2, 1, 0).flatten(1)
@@ -171,14 +173,14 @@ def _factored(x: Tensor, prepared: Prepared, support: Support) -> Tensor:
 
 
 FACTORED_LIMIT = 1 << 27
-"""Most numbers between the two steps of ``factored``: it is the only variant that keeps more than its output."""
+"""The largest intermediate result of ``factored``, in entries: the only variant that stores more than its output."""
 
 
 def _factored_cost(s: Sizes) -> float | None:
     between = s.batch * s.places * s.channels * s.groups * s.hidden
     if s.moving or between > FACTORED_LIMIT:
         return None
-    # Fewer multiply-adds, but the numbers in between go through memory several times.
+    # Fewer multiply-adds, but the intermediate result passes through memory several times.
     return between * (1.5 * (s.square * s.samples + s.out) + 2000) / (1 if s.training else 3)
 
 
@@ -194,12 +196,11 @@ def cheapest(sizes: Sizes) -> str:
 
 
 def check_variant(caller: str, name: str | None) -> str | None:
-    """The name, if there is such a variant; None means the cheapest at each call."""
+    """The name, if there is such a variant; None means the cheapest on each call."""
     if name is not None and name not in set(VARIANTS):
         raise InputError(
             caller,
             expected=f"a variant among {', '.join(VARIANTS)}, or None for the cheapest",
             got=repr(name),
-            fix="Leave it at None.",
         )
     return name

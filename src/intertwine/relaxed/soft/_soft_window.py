@@ -1,8 +1,8 @@
-"""A kernel of its own at every place, made for one row of the output at a time and used at once.
+"""Soft layers with a kernel per position, built for one output row at a time and used immediately.
 
-The input is kept as (batch, row, column, channel). Then the taps of one kernel row lie side by side in memory for each
-place, and the windows of a whole row of places are one overlapping strided view, which a batched product reads as it
-is: nothing is unfolded, and no kernel lives longer than its row.
+The input is stored as (batch, row, column, channel). Then the taps of one kernel row are contiguous in memory at each
+position, and the windows of a whole output row are one overlapping strided view that a batched product reads directly:
+nothing is unfolded, and memory holds the kernels of one row only, instead of one kernel per position of the image.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def rows_first(x: Tensor, border: int) -> Tensor:
 
 
 def _windows(x: Tensor, row: int, places: int, support: Support) -> list[Tensor]:
-    """What each place of an output row sees through each kernel row: ``(places, batch, taps · block)``."""
+    """What each position of an output row sees through each kernel row: ``(positions, batch, taps · block)``, views."""
     batch, height, width, block = x.shape
     stride = (block, height * width * block, 1)
     return [
@@ -53,7 +53,10 @@ class _ByRuns(torch.autograd.Function):
 
 
 def by_runs(table: Tensor, support: Support) -> Tensor:
-    """The table of each output row in the order (kernel row, place, tap): ``(groups, rows, ..., hidden)``."""
+    """The table of each output row in the order (kernel row, position, tap): ``(groups, rows, ..., hidden)``.
+
+    In this order the kernels of a row come out of one product in the layout that the batched products read.
+    """
     return _ByRuns.apply(table, support)  # type: ignore[no-untyped-call]
 
 
@@ -63,7 +66,7 @@ def apply_kernels(x: Tensor, ordered: Tensor, mixture: Tensor, support: Support)
     batch, block, (_, channels, out) = len(x), x.shape[-1], mixture.shape
     width = length * channels // (support.taps * block)
     flat = mixture.reshape(hidden, -1)
-    kernels = x.new_empty(length, flat.shape[1])
+    kernels = x.new_empty(length, flat.shape[1])  # reused for all rows: no allocation in the loop
     pieces = _pieces(kernels, width, block, out, support)
     row_out = x.new_empty(width, batch, out)
     result = x.new_empty(batch, groups, height, width, out)
@@ -72,23 +75,23 @@ def apply_kernels(x: Tensor, ordered: Tensor, mixture: Tensor, support: Support)
         for group in range(groups):
             torch.mm(ordered[group, row], flat, out=kernels)
             for number, (window, piece) in enumerate(zip(windows, pieces, strict=True)):
-                row_out.baddbmm_(window, piece, beta=min(number, 1))
+                row_out.baddbmm_(window, piece, beta=min(number, 1))  # beta 0 overwrites the previous row
             result[:, group, row] = row_out.transpose(0, 1)
     return result
 
 
 def _pieces(kernels: Tensor, width: int, block: int, out: int, support: Support) -> list[Tensor]:
-    """Kernels of an output row, by kernel row: views ``(places, taps · block, out)``."""
+    """The kernels of an output row, by kernel row: views ``(positions, taps · block, out)``."""
     lengths = [width * taps * block * out for _, _, taps, _ in support.runs]
     return [piece.view(width, -1, out) for piece in kernels.view(-1).split(lengths)]
 
 
 def transposed(ordered: Tensor, support: Support, height: int, width: int, samples: int) -> Tensor:
-    """The table of the transposed layer in the same order: roles of the samples exchanged, taps reversed."""
+    """The table of the transposed layer in the same order: input and output samples exchanged, taps reversed."""
     groups, hidden = ordered.shape[0], ordered.shape[-1]
     index = reversal(support, height, width, ordered.device)
-    found = ordered.view(groups, -1, samples, hidden).index_select(1, index)
-    return found.view(groups, height, -1, samples, hidden).transpose(0, 3).flatten(2, 3).contiguous()
+    reordered = ordered.view(groups, -1, samples, hidden).index_select(1, index)
+    return reordered.view(groups, height, -1, samples, hidden).transpose(0, 3).flatten(2, 3).contiguous()
 
 
 class _Window(torch.autograd.Function):
@@ -106,20 +109,20 @@ class _Window(torch.autograd.Function):
         border = support.size - 1 - support.border
         padded = rows_first(gradient, border)
         of_x: Tensor | None = None
-        if ctx.needs_input_grad[0]:
+        if ctx.needs_input_grad[0]:  # the gradient of the input is a soft layer of the same kind
             back = transposed(ordered, support, x.shape[-2], x.shape[-1], x.shape[2])
             of_x = _channels_first(apply_kernels(padded, back, mixture.transpose(1, 2), support))
         if not (ctx.needs_input_grad[1] or ctx.needs_input_grad[2]):
             return of_x, None, None, None
-        own = padded[:, border : padded.shape[1] - border, border : padded.shape[2] - border]
-        of_ordered, of_mixture = _of_kernels(rows_first(x, support.border), own, ordered, mixture, support)
+        unpadded = padded[:, border : padded.shape[1] - border, border : padded.shape[2] - border]
+        of_ordered, of_mixture = _of_kernels(rows_first(x, support.border), unpadded, ordered, mixture, support)
         return of_x, of_ordered, of_mixture, None
 
 
 def _of_kernels(
     x: Tensor, gradient: Tensor, ordered: Tensor, mixture: Tensor, support: Support
 ) -> tuple[Tensor, Tensor]:
-    """Gradients of the table and the mixture; the gradient of a kernel is reduced to them as soon as it is made."""
+    """Gradients of the table and the mixture. Gradients of kernels are reduced row by row, never stored."""
     groups, height, _, hidden = ordered.shape
     width, block, out = gradient.shape[2], x.shape[-1], mixture.shape[-1]
     flat = mixture.reshape(hidden, -1)
@@ -128,11 +131,11 @@ def _of_kernels(
     pieces = _pieces(of_kernels, width, block, out, support)
     for row in range(height):
         windows = _windows(x, row, width, support)
-        given = gradient[:, row].transpose(0, 1)
+        of_row = gradient[:, row].transpose(0, 1)
         for group in range(groups):
-            own = given[..., group * out : (group + 1) * out]
+            of_group = of_row[..., group * out : (group + 1) * out]
             for window, piece in zip(windows, pieces, strict=True):
-                torch.bmm(window.transpose(1, 2), own, out=piece)
+                torch.bmm(window.transpose(1, 2), of_group, out=piece)
             of_flat.addmm_(ordered[group, row].T, of_kernels)
             torch.mm(of_kernels, flat.T, out=of_ordered[group, row])
     return of_ordered, of_flat.view(mixture.shape)
@@ -140,7 +143,7 @@ def _of_kernels(
 
 def _channels_first(result: Tensor) -> Tensor:
     """``(batch, samples, height, width, channels)`` to ``(batch, channels, samples, height, width)``."""
-    if result.shape[1] == 1:  # a plain transposition, which is several times faster
+    if result.shape[1] == 1:  # a plain transpose is several times faster
         return result[:, 0].permute(0, 3, 1, 2).contiguous()[:, :, None]
     return result.permute(0, 4, 1, 2, 3).contiguous()
 
@@ -148,7 +151,7 @@ def _channels_first(result: Tensor) -> Tensor:
 def window(x: Tensor, ordered: Tensor, mixture: Tensor, support: Support) -> Tensor:
     """The layer, with a table from :func:`by_runs` and gradients of all three.
 
-    It computes in the precision of the kernel, also under autocast.
+    It computes in the precision of the kernel, even under autocast.
     """
     with without_autocast(x):
         same = x.to(mixture.dtype), ordered.to(mixture.dtype)

@@ -8,6 +8,7 @@ layers.
     filters    from free weights to filters
     pointwise  the fast path for maps at each point
     linear     convolutions and linear layers
+    clouds     fields on scattered points
     nonlinear  nonlinearities and tensor products
     norms      normalization and dropout
     resizing   pooling, blurring, upsampling
@@ -28,6 +29,11 @@ from ._layer import combined_claim as combined_claim
 from ._layer import register_layer as register_layer
 from ._traced import TracedLayer as TracedLayer
 from ._window import Window as Window
+from .clouds import PointConv as PointConv
+from .clouds import bessel_basis as bessel_basis
+from .clouds import gaussian_basis as gaussian_basis
+from .clouds import radius_graph as radius_graph
+from .clouds import smooth_cutoff as smooth_cutoff
 from .filters import FilterExpansion as FilterExpansion
 from .linear import Conv2d as Conv2d
 from .linear import Conv3d as Conv3d

@@ -14,7 +14,7 @@ from .._checked import checked, describe
 from .._devices import on_cpu
 from .._registry import Registry
 from ..errors import InputError, TypeMismatchError
-from ..spaces import FieldType, Grid, HomogeneousSpace, Space
+from ..spaces import Cloud, FieldType, Grid, HomogeneousSpace, Point, Space
 
 
 @checked
@@ -98,6 +98,7 @@ class Layer(torch_nn.Module, ABC):
         claim: :class:`Exact`, :class:`Approximate` or :class:`Relaxed`.
         fixed_sizes: the only spatial sizes it takes, where it has weights for each position; None for any.
         needs_space: whether it takes only ``(batch, channels, *space)``, not ``(batch, channels)``.
+        needs_geometry: whether it takes positions and edges beside the features, as layers on clouds do.
         keeps_space: whether the spatial axes of the input are there in the output.
     """
 
@@ -105,6 +106,7 @@ class Layer(torch_nn.Module, ABC):
     out_type: FieldType
     fixed_sizes: tuple[int, ...] | None = None
     needs_space = False
+    needs_geometry = False
     keeps_space = True
     how_to_make = "Derive yours from intertwine.nn.Layer; put several layers in intertwine.nn.Sequential."
 
@@ -194,13 +196,15 @@ def axis_names(space: Space) -> tuple[str, ...]:
     """What the axes of a sampled field are called, after those of the batch and the channels."""
     if isinstance(space, Grid):
         return ("depth", "height", "width")[-space.dimension :]
+    if isinstance(space, Point | Cloud):
+        return ()
     return ("points",) if isinstance(space, HomogeneousSpace) else ("rings", "azimuths")
 
 
 @on_cpu
 def pointwise_claim(space: Space) -> Strict:
     """The claim of a layer that acts at each sample alike, linear or not."""
-    if isinstance(space, HomogeneousSpace) or (isinstance(space, Grid) and space.exact):
+    if isinstance(space, HomogeneousSpace | Point | Cloud) or (isinstance(space, Grid) and space.exact):
         return Exact()
     if not isinstance(space, Grid):
         return Approximate("what acts on samples raises the degree of a field on the sphere", bound=0.2)

@@ -1,0 +1,107 @@
+"""Functions of the distance: bases, a smooth cutoff, and the small network that combines them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import pi, sqrt
+
+import torch
+from torch import Tensor
+from torch import nn as torch_nn
+
+from ..._checked import Positive, checked
+from ...errors import InputError
+
+_SERIES = 0.16
+"""Below this, four terms of the series of sin(x)/x are exact to 64 bits."""
+
+
+@checked
+def smooth_cutoff(distance: Tensor, radius: float, *, power: Positive = 6) -> Tensor:
+    """A polynomial that falls from 1 at distance 0 to 0 at the radius, with two continuous derivatives, and stays 0.
+
+    >>> smooth_cutoff(torch.tensor([0.0, 0.5, 1.0, 2.0]), 1.0)
+    tensor([1.0000, 0.8555, 0.0000, 0.0000])
+    """
+    _require_radius("smooth_cutoff", radius)
+    return _cutoff(distance, radius, power)
+
+
+@checked
+def bessel_basis(distance: Tensor, radius: float, count: Positive = 8) -> Tensor:
+    """√2 sin(nπr/R)/(nπr/R) for n = 1..count: spherical Bessel functions of order 0 that vanish at the radius.
+
+    >>> bessel_basis(torch.tensor([0.0, 1.0]), 1.0, 2).shape
+    torch.Size([2, 2])
+    """
+    _require_radius("bessel_basis", radius)
+    return _bessel(distance, radius, count)
+
+
+@checked
+def gaussian_basis(distance: Tensor, radius: float, count: Positive = 8) -> Tensor:
+    """Gaussians with centers spread evenly from 0 to the radius, as wide as the centers are apart.
+
+    >>> gaussian_basis(torch.tensor([0.0]), 1.0, 3)
+    tensor([[1.0000, 0.6065, 0.1353]])
+    """
+    _require_radius("gaussian_basis", radius)
+    centers = torch.linspace(0, radius, count, device=distance.device, dtype=distance.dtype)
+    width = radius / max(count - 1, 1)
+    return torch.exp(-((distance[..., None] - centers) / width).square() / 2)
+
+
+class RadialNetwork(torch_nn.Module):
+    """From distances ``(edges,)`` to ``(edges, outputs)``: a Bessel basis, hidden layers, and the cutoff.
+
+    The last layer starts so that the mean square of each output over distances up to the radius is about 1.
+    """
+
+    def __init__(self, outputs: int, *, radius: float, basis: int, hidden: Sequence[int]) -> None:
+        super().__init__()
+        self.radius, self.basis = radius, basis
+        sizes = [basis, *hidden, outputs]
+        self.layers = torch_nn.ModuleList(torch_nn.Linear(a, b) for a, b in zip(sizes, sizes[1:], strict=False))
+        self._rescale()
+
+    @torch.no_grad()
+    def _rescale(self) -> None:
+        """Measure the outputs on distances as they occur in 3-space, and scale the last layer."""
+        distance = self.radius * torch.linspace(0.05, 1, 64) ** (1 / 3)
+        scale = self(distance).square().mean(0).sqrt().clamp_min(1e-3)
+        self.layers[-1].weight /= scale[:, None]
+        self.layers[-1].bias /= scale
+
+    def forward(self, distance: Tensor) -> Tensor:
+        values = _bessel(distance, self.radius, self.basis)
+        for number, layer in enumerate(self.layers):
+            values = layer(values if number == 0 else torch.nn.functional.silu(values))
+        return values * _cutoff(distance, self.radius)[:, None]
+
+
+def _bessel(distance: Tensor, radius: float, count: int) -> Tensor:
+    n = torch.arange(1, count + 1, device=distance.device, dtype=distance.dtype)
+    return sqrt(2) * _sinc(distance[..., None] * (n * (pi / radius)))
+
+
+def _sinc(x: Tensor) -> Tensor:
+    """sin(x)/x with all derivatives. Near 0 they would be differences of large numbers, so a series takes over."""
+    small = x < _SERIES
+    y = torch.where(small, x, torch.zeros_like(x)).square()
+    series = 1 - y / 6 * (1 - y / 20 * (1 - y / 42 * (1 - y / 72)))
+    safe = torch.where(small, torch.ones_like(x), x)
+    return torch.where(small, series, safe.sin() / safe)
+
+
+def _cutoff(distance: Tensor, radius: float, power: int = 6) -> Tensor:
+    p = power
+    x = (distance / radius).clamp(max=1.0)
+    falling = 1 - (p + 1) * (p + 2) / 2 * x**p + p * (p + 2) * x ** (p + 1) - p * (p + 1) / 2 * x ** (p + 2)
+    return torch.where(x < 1, falling, torch.zeros_like(falling))
+
+
+def _require_radius(caller: str, radius: float) -> None:
+    if not 0 < radius < float("inf"):
+        raise InputError(caller, expected="a radius above 0", got=str(radius))
+
+

@@ -1,8 +1,8 @@
 """A frame for each edge, and the matrices that turn fields into it.
 
 In the frame of an edge, the edge lies along one fixed axis, and a kernel commutes with what is left of the group: the
-turns about the axis. Any frame with that axis will do, because turning it about the axis changes nothing; so each half of
-the sphere has its own formula, and there is no pole at which one of them would be singular.
+turns about the axis. Any frame with that axis will do, because turning it about the axis changes nothing. So each half
+of the sphere has its own formula, and there is no pole at which a formula would be singular.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from torch import Tensor
 from torch import nn as torch_nn
 
 from ...groups import clebsch_gordan
+from ..basis._tables import TableModule
 
 _DEGREE_ONE = (1, 2, 0)  # harmonics of degree 1 are ordered (y, z, x)
 
 
-class SpatialFrames(torch_nn.Module):
+class SpatialFrames(TableModule):
     """From directions ``(edges, 3)`` to the Wigner matrices of rotations that take the z axis to them.
 
     D^l is computed from D^1 and D^(l-1) with Clebsch-Gordan coefficients: polynomials in the entries of the rotation,
@@ -30,8 +31,8 @@ class SpatialFrames(torch_nn.Module):
         self.degrees = tuple(degrees)
         for l in range(2, max(degrees, default=0) + 1):
             c = clebsch_gordan(1, l - 1, l)  # (3, 2l-1, 2l+1)
-            self.register_buffer(f"right{l}", c.transpose(0, 1).flatten(1), persistent=False)
-            self.register_buffer(f"left{l}", c.permute(2, 1, 0).flatten(1), persistent=False)
+            self.register_table(f"right{l}", c.transpose(0, 1).flatten(1))
+            self.register_table(f"left{l}", c.permute(2, 1, 0).flatten(1))
 
     def forward(self, directions: Tensor) -> dict[int, Tensor]:
         one = rotation_from_axis(directions)[:, _DEGREE_ONE][:, :, _DEGREE_ONE]

@@ -15,9 +15,10 @@ from ...spaces import Cloud2d, Cloud3d, FieldType
 from .._layer import Exact, Layer, register_layer
 from .._traced import TracedLayer
 from ..basis._summands import is_trivial
+from ..basis._tables import TableModule
 from ._frames import PlanarFrames, SpatialFrames
 from ._irreducibles import Kind, SortedFields, sorted_fields
-from ._radial import RadialNetwork
+from ._radial import RadialBasis, RadialNetwork
 from ._radius_graph import as_box, edge_vectors
 from ._sectors import Sector, sectors
 
@@ -29,26 +30,28 @@ _FADE = 0.1
 class PointConv(TracedLayer):
     r"""(Φf)(x_i) = Σ_j κ(x_j − x_i) f(x_j) over the edges from j to i, with κ(hr) = ρ2(h) κ(r) ρ1(h)⁻¹.
 
-    A kernel is known from its values along one axis, κ(r) = ρ2(h) A(\|r\|) ρ1(h)⁻¹ for r = \|r\| h e, where A commutes with
-    the turns about the axis (the kernels on H\\G/H). So each edge is turned into its own frame, multiplied by matrices that
-    are sparse there, and turned back: with n copies of each degree up to L, about n²L³ multiplications per edge instead
-    of the n²L⁶ of tensor products with harmonics.
+    A kernel is known from its values along one axis, κ(r) = ρ2(h) A(\|r\|) ρ1(h)⁻¹ for r = \|r\| h e, where A commutes
+    with the turns about the axis: these are the kernels on H\\G/H. So each edge is turned into its own frame,
+    multiplied by matrices that are sparse there, and turned back. With n copies of each degree up to L that takes about
+    n²L³ multiplications per edge instead of the n²L⁶ of tensor products with harmonics.
 
-    The matrices are A(r) = Σ_k W_k R_k(r), with weights W_k and radial functions R_k, one for each copy and row of the
-    input; the radial functions come from a small network of the distance and vanish smoothly at the radius. A second,
-    isotropic part Σ_j R_0(r) f(x_j) is mixed after the sum over the edges. Directions fade out where points coincide, so κ
-    is continuous there and has a derivative, and only the isotropic part remains.
+    The matrices are A(r) = Σ_k W_k R_k(r) with weights W_k and radial functions R_k, one for each copy and row of the
+    input. The radial functions come from a small network of the distance and vanish smoothly at the radius. A second,
+    isotropic part Σ_j R_0(r) f(x_j) is mixed after the sum over the edges. Directions fade out where points meet, so
+    that κ is continuous there and has a derivative; only the isotropic part remains.
 
     Shapes: features ``(points, d1)`` to ``(points, d2)``; positions ``(points, dimension)``; edges ``(2, edges)``, each
-    column a source and a target, as in PyTorch Geometric. Equivariance: exact under all motions and under permutations of the
-    points.
+    column a source and a target, as in PyTorch Geometric. Equivariance: exact under all motions, and under permutations
+    of the points.
 
     Args:
         in_type: fields on a cloud under SO(2), O(2), SO(3) or O(3), a sum of irreducibles.
         out_type: fields on the same cloud.
         radius: edges this long and longer contribute nothing.
         rank: how many radial functions each copy and row has.
-        basis: how many Bessel functions the radial network starts from.
+        basis: the functions of the distance that the radial network starts from, :func:`gaussian_basis` or
+            :func:`bessel_basis`.
+        functions: how many of them.
         hidden: widths of the hidden layers of the radial network.
         neighbors: a typical number of edges per point, by which the sum is scaled.
         bias: one number per trivial field of the output.
@@ -71,7 +74,8 @@ class PointConv(TracedLayer):
         *,
         radius: float,
         rank: Positive = 1,
-        basis: Positive = 8,
+        basis: RadialBasis = "gaussian",
+        functions: Positive = 8,
         hidden: Sequence[int] = (64,),
         neighbors: float = 1.0,
         bias: bool = True,
@@ -87,7 +91,10 @@ class PointConv(TracedLayer):
         self.frames = SpatialFrames(degrees) if in_type.space.dimension == 3 else PlanarFrames(degrees)  # type: ignore[attr-defined]
         self._directional = sum(sector.sizes[0] for sector in self._sectors) * rank
         copies = sum(inputs.count(degree) for degree in inputs.degrees)
-        self.radial = RadialNetwork(self._directional + copies, radius=self.radius, basis=basis, hidden=hidden)
+        radial_functions = self._directional + copies
+        self.radial = RadialNetwork(
+            radial_functions, radius=self.radius, basis=basis, functions=functions, hidden=hidden
+        )
         self.weights = torch_nn.ParameterList(
             torch_nn.Parameter(torch.empty(rank * rows, (2 if sector.phase else 1) * columns))
             for sector, (rows, columns) in ((sector, sector.sizes) for sector in self._sectors)
@@ -95,19 +102,15 @@ class PointConv(TracedLayer):
         self.isotropic = torch_nn.ParameterList(
             torch_nn.Parameter(torch.empty(inputs.kinds[i].count, outputs.kinds[o].count)) for i, o in self._isotropic
         )
-        self.register_buffer("gather", inputs.order, persistent=False)
-        self.register_buffer("scatter", outputs.inverse, persistent=False)
-        scalars = _trivial_channels(out_type)
-        self.register_buffer("scalars", torch.tensor(scalars, dtype=torch.int64), persistent=False)
-        self.bias = torch_nn.Parameter(torch.zeros(len(scalars))) if bias and scalars else None
+        self.channels = _Channels(inputs.order, outputs.inverse, _trivial_channels(out_type))
+        scalars = len(self.channels.scalars)
+        self.bias = torch_nn.Parameter(torch.zeros(scalars)) if bias and scalars else None
         self.reset_parameters()
 
     @staticmethod
     def _require(in_type: FieldType, out_type: FieldType, radius: float, neighbors: float) -> None:
         if in_type.space != out_type.space:
-            raise TypeMismatchError(
-                "PointConv", expected="field types on one cloud", got=f"{in_type} and {out_type}"
-            )
+            raise TypeMismatchError("PointConv", expected="field types on one cloud", got=f"{in_type} and {out_type}")
         for name, value in (("radius", radius), ("neighbors", neighbors)):
             if not 0 < value < float("inf"):
                 raise InputError("PointConv", expected=f"{name} above 0", got=str(value))
@@ -163,12 +166,12 @@ class PointConv(TracedLayer):
         distance, directions = _polar(vectors)
         radial = self.radial(distance)
         fade = distance.square() / (distance.square() + (_FADE * self.radius) ** 2)
-        sent = x[:, self.gather][source]
+        sent = x[:, self.channels.sort][source]
         turned = self._turned(sent, self.frames(directions), radial[:, : self._directional] * fade[:, None])
         out = x.new_zeros(x.shape[0], self.out_type.dim).index_add(0, target, turned)
-        out = (out + self._mixed(x, sent, radial[:, self._directional :], target)) / sqrt(self.neighbors)
-        out = out[:, self.scatter]
-        return out if self.bias is None else out.index_add(1, self.scalars, self.bias.expand(x.shape[0], -1))
+        out = (out + self._mixed(x, sent, radial[:, self._directional :], target)) / sqrt(2 * self.neighbors)
+        out = out[:, self.channels.unsort]
+        return out if self.bias is None else out.index_add(1, self.channels.scalars, self.bias.expand(x.shape[0], -1))
 
     def _turned(self, sent: Tensor, frames: dict[int, Tensor], radial: Tensor) -> Tensor:
         """Into the frames of the edges, through the sectors, and back."""
@@ -226,7 +229,7 @@ class PointConv(TracedLayer):
             )
         if torch.compiler.is_compiling():  # what follows looks at values
             return
-        if edges.numel() and not (0 <= int(edges.min()) and int(edges.max()) < n):
+        if edges.numel() and not (int(edges.min()) >= 0 and int(edges.max()) < n):
             raise InputError(
                 "PointConv",
                 expected=f"edges between points 0 to {n - 1}",
@@ -302,10 +305,23 @@ def _isotropic(inputs: SortedFields, outputs: SortedFields) -> tuple[tuple[int, 
     )
 
 
-def _trivial_channels(field: FieldType) -> list[int]:
+class _Channels(TableModule):
+    """Which channels come where: sorted by degree, and back; and which of the output are scalars."""
+
+    sort: Tensor
+    unsort: Tensor
+    scalars: Tensor
+
+    def __init__(self, sort: Tensor, unsort: Tensor, scalars: Tensor) -> None:
+        super().__init__()
+        for name, table in (("sort", sort), ("unsort", unsort), ("scalars", scalars)):
+            self.register_table(name, table)
+
+
+def _trivial_channels(field: FieldType) -> Tensor:
     channels, start = [], 0
     for atom in field.rho.atoms:
         if is_trivial(atom):
             channels.append(start)
         start += atom.dim
-    return channels
+    return torch.tensor(channels, dtype=torch.int64)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 from math import pi, sqrt
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -42,38 +44,44 @@ def bessel_basis(distance: Tensor, radius: float, count: Positive = 8) -> Tensor
 def gaussian_basis(distance: Tensor, radius: float, count: Positive = 8) -> Tensor:
     """Gaussians with centers spread evenly from 0 to the radius, as wide as the centers are apart.
 
-    >>> gaussian_basis(torch.tensor([0.0]), 1.0, 3)
-    tensor([[1.0000, 0.6065, 0.1353]])
+    Each one is added to its mirror image at negative distances: an even function of the distance is a smooth function
+    of the vector, also where two points meet.
+
+    >>> gaussian_basis(torch.tensor([1.0]), 1.0, 3)
+    tensor([[0.1353, 0.6176, 1.0003]])
     """
     _require_radius("gaussian_basis", radius)
-    centers = torch.linspace(0, radius, count, device=distance.device, dtype=distance.dtype)
-    width = radius / max(count - 1, 1)
-    return torch.exp(-((distance[..., None] - centers) / width).square() / 2)
+    return _gaussian(distance, radius, count)
+
+
+RadialBasis = Literal["gaussian", "bessel"]
 
 
 class RadialNetwork(torch_nn.Module):
-    """From distances ``(edges,)`` to ``(edges, outputs)``: a Bessel basis, hidden layers, and the cutoff.
+    """From distances ``(edges,)`` to ``(edges, outputs)``: a basis, hidden layers, and the cutoff.
 
     The last layer starts so that the mean square of each output over distances up to the radius is about 1.
     """
 
-    def __init__(self, outputs: int, *, radius: float, basis: int, hidden: Sequence[int]) -> None:
+    def __init__(
+        self, outputs: int, *, radius: float, basis: RadialBasis, functions: int, hidden: Sequence[int]
+    ) -> None:
         super().__init__()
-        self.radius, self.basis = radius, basis
-        sizes = [basis, *hidden, outputs]
-        self.layers = torch_nn.ModuleList(torch_nn.Linear(a, b) for a, b in zip(sizes, sizes[1:], strict=False))
+        self.radius, self.basis, self.functions = radius, basis, functions
+        sizes = [functions, *hidden, outputs]
+        self.layers = torch_nn.ModuleList(torch_nn.Linear(a, b) for a, b in pairwise(sizes))
         self._rescale()
 
     @torch.no_grad()
     def _rescale(self) -> None:
         """Measure the outputs on distances as they occur in 3-space, and scale the last layer."""
-        distance = self.radius * torch.linspace(0.05, 1, 64) ** (1 / 3)
+        distance = self.radius * torch.linspace(0, 1, 128) ** (1 / 3)
         scale = self(distance).square().mean(0).sqrt().clamp_min(1e-3)
         self.layers[-1].weight /= scale[:, None]
         self.layers[-1].bias /= scale
 
     def forward(self, distance: Tensor) -> Tensor:
-        values = _bessel(distance, self.radius, self.basis)
+        values = _BASES[self.basis](distance, self.radius, self.functions)
         for number, layer in enumerate(self.layers):
             values = layer(values if number == 0 else torch.nn.functional.silu(values))
         return values * _cutoff(distance, self.radius)[:, None]
@@ -82,6 +90,17 @@ class RadialNetwork(torch_nn.Module):
 def _bessel(distance: Tensor, radius: float, count: int) -> Tensor:
     n = torch.arange(1, count + 1, device=distance.device, dtype=distance.dtype)
     return sqrt(2) * _sinc(distance[..., None] * (n * (pi / radius)))
+
+
+def _gaussian(distance: Tensor, radius: float, count: int) -> Tensor:
+    step = radius / max(count - 1, 1)
+    centers = torch.arange(count, device=distance.device, dtype=distance.dtype) * step
+    r = distance[..., None]
+    both = torch.exp(-((r - centers) / step).square() / 2) + torch.exp(-((r + centers) / step).square() / 2)
+    return both / torch.where(centers == 0, 2.0, 1.0).to(both)
+
+
+_BASES: dict[RadialBasis, Callable[[Tensor, float, int], Tensor]] = {"gaussian": _gaussian, "bessel": _bessel}
 
 
 def _sinc(x: Tensor) -> Tensor:
@@ -103,5 +122,3 @@ def _cutoff(distance: Tensor, radius: float, power: int = 6) -> Tensor:
 def _require_radius(caller: str, radius: float) -> None:
     if not 0 < radius < float("inf"):
         raise InputError(caller, expected="a radius above 0", got=str(radius))
-
-

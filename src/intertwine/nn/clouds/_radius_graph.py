@@ -119,7 +119,7 @@ def _pairs(x: Tensor, radius: float, batch: Tensor | None, box: Tensor | None) -
     ordered, order = numbers.sort()
     sources, targets = [], []
     point = torch.arange(len(x), device=x.device)
-    for step in _steps(len(counts), counts, batch is not None, box is not None):
+    for step in _steps(counts, batched=batch is not None, periodic=box is not None):
         near = cells + torch.tensor(step, device=x.device)
         extent = torch.tensor(counts, device=x.device)
         if box is not None:
@@ -146,8 +146,8 @@ def _cells(x: Tensor, radius: float, box: Tensor | None) -> tuple[Tensor, list[i
     if box is not None:
         fraction = x @ torch.linalg.inv(box)
         fraction = fraction - fraction.floor()
-        counts = (_widths(box) / radius).floor().clamp(1, 2**20).long()
-        return torch.minimum((fraction * counts).long(), counts - 1), counts.tolist()
+        per_axis = (_widths(box) / radius).floor().clamp(1, 2**20).long()
+        return torch.minimum((fraction * per_axis).long(), per_axis - 1), per_axis.tolist()
     low, high = x.min(0).values, x.max(0).values
     width = radius
     while True:  # points far apart get wider cells, so that their numbers fit
@@ -158,7 +158,7 @@ def _cells(x: Tensor, radius: float, box: Tensor | None) -> tuple[Tensor, list[i
     return ((x - low) / width).floor().long(), counts
 
 
-def _steps(axes: int, counts: Sequence[int], batched: bool, periodic: bool) -> list[tuple[int, ...]]:
+def _steps(counts: Sequence[int], *, batched: bool, periodic: bool) -> list[tuple[int, ...]]:
     """The steps to the neighboring cells. In a periodic row of two cells, left and right are the same cell."""
     ranges: list[Sequence[int]] = []
     for axis, count in enumerate(counts):

@@ -1,7 +1,7 @@
 """What a kernel may do in the frame of an edge.
 
-There the kernel is a matrix that commutes with the stabilizer of the axis: SO(2) or O(2) in space, nothing or one mirror
-in the plane. Under this small group the channels fall into sectors, and a kernel is a free matrix in each of them:
+There the kernel is a matrix that commutes with the stabilizer of the axis: SO(2) or O(2) in space, nothing or one
+mirror in the plane. Under this small group the channels fall into sectors, and a kernel is a free matrix in each:
 
 - In space, rows m = 0 are scalars, and the rows ±m of every degree l ≥ m are one pair that turns by m times the angle.
   SO(2) leaves a complex number free between any two pairs, O(2) a real one. Mirrors tell natural scalars from
@@ -47,8 +47,8 @@ class Sector:
 
 def sectors(group: SO2 | O2 | SO3 | O3, inputs: SortedFields, outputs: SortedFields) -> tuple[Sector, ...]:
     """All sectors with channels in the input and in the output."""
-    found = _planar(group, inputs, outputs) if isinstance(group, SO2 | O2) else _spatial(group, inputs, outputs)
-    return tuple(sector for sector in found if all(sector.sizes))
+    every = _planar(group, inputs, outputs) if isinstance(group, SO2 | O2) else _spatial(group, inputs, outputs)
+    return tuple(sector for sector in every if all(sector.sizes))
 
 
 def _spatial(group: SO3 | O3, inputs: SortedFields, outputs: SortedFields) -> list[Sector]:

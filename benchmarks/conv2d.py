@@ -18,7 +18,7 @@ import torch
 from _timing import Comparison, compare, cpu_seconds, evaluation, write_result
 
 from intertwine.groups import Cyclic, Dihedral, FiniteGroup
-from intertwine.kernels import forget
+from intertwine.kernels import clear_cache
 from intertwine.nn import Conv2d
 from intertwine.nn.filters._blocks import block_table
 from intertwine.spaces import Grid2d
@@ -84,7 +84,7 @@ def construction(repeats: int) -> dict[str, float]:
     print("making a layer (CPU seconds)")
 
     def cold(order: int) -> float:
-        forget()
+        clear_cache()
         block_table.cache_clear()
         return cpu_seconds(lambda: layers(Dihedral(order), 5, 2 * 2 * order))
 

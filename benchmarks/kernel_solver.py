@@ -16,14 +16,14 @@ import torch
 from _timing import compare, cpu_seconds, write_result
 
 from intertwine.groups import Alternating, Cyclic, Dihedral, Icosahedral, Symmetric
-from intertwine.kernels import KernelBasis, brute_force, forget, solve
+from intertwine.kernels import KernelBasis, brute_force, clear_cache, solve
 from intertwine.spaces import FieldType, HomogeneousSpace
 
 GOAL = 50.0
 
 
 def cold(in_type: FieldType, out_type: FieldType) -> KernelBasis:
-    forget()
+    clear_cache()
     return solve(in_type, out_type)
 
 

@@ -19,7 +19,8 @@ from _memory import peak_megabytes
 from _timing import compare, cpu_seconds, write_result
 from torch import Tensor, nn
 
-from intertwine.measure import channel_graph, match, transform_network
+from intertwine.measure import channel_graph, match
+from intertwine.measure.graph import transform_network
 from intertwine.measure.matching._assignment import best_involution, best_permutation
 
 GOAL = 1.25

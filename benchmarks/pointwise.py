@@ -18,9 +18,10 @@ import torch
 from _memory import peak_megabytes
 from _timing import Comparison, compare, evaluation, training_step, write_result
 
+from intertwine import _cost_rules
 from intertwine.groups import Cyclic, Dihedral, FiniteGroup, direct_sum
 from intertwine.nn import Conv2d, ConvNeXtBlock
-from intertwine.nn.pointwise import _point_map
+from intertwine.nn.pointwise._point_map import PointMap
 from intertwine.spaces import FieldType, Grid2d
 
 GROUPS: tuple[FiniteGroup, ...] = (Dihedral(1), Cyclic(4), Cyclic(8), Dihedral(4))
@@ -117,8 +118,8 @@ def switches() -> list[dict[str, object]]:
     for group in GROUPS:
         found: dict[str, object] = {"group": group.name}
         for channels in (64, 128, 192, 256, 384, 512, 1024):
-            gain = _point_map.PointMap(regular(group, channels), regular(group, channels)).gain
-            found[str(channels)] = -(-_point_map.START // gain) if gain > 0 else "never"
+            gain = PointMap(regular(group, channels), regular(group, channels)).gain
+            found[str(channels)] = -(-_cost_rules.START // gain) if gain > 0 else "never"
         print("  " + ", ".join(f"{key} {value}" for key, value in found.items()))
         rows.append(found)
     return rows
@@ -165,8 +166,8 @@ def main() -> None:
     torch.set_num_threads(1)
     torch.manual_seed(0)
     if options.force:
-        _point_map.TURN = _point_map.MOVE = 0
-        _point_map.START = -1
+        _cost_rules.TURN = _cost_rules.MOVE = 0
+        _cost_rules.START = -1
         points(options.repeats, options.widths)
         return
     found = {"switches": switches(), "blocks": blocks(options.repeats), "memory": memory()}

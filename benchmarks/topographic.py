@@ -16,7 +16,7 @@ import torch
 from _timing import compare, write_result
 
 from intertwine.models import VAE, NotCyclicWarning, TopographicVAE
-from intertwine.topographic import OffsetTopology, shifting, stationary
+from intertwine.topographic import OffsetTopology, shifting_topology, stationary_topology
 from intertwine.topographic._topology import _matrix
 
 GOAL = 1.15
@@ -37,19 +37,28 @@ def networks(repeats: int) -> list[dict[str, object]]:
             "sprites 64 x 64, 15 x 15",
             (1, 64, 64),
             15,
-            {"window 15": shifting(15), "window 5": shifting(5), "bubble 5 x 5": stationary(5, 5)},
+            {
+                "window 15": shifting_topology(15),
+                "window 5": shifting_topology(5),
+                "bubble 5 x 5": stationary_topology(5, 5),
+            },
         ),
         (
             "digits 28 x 28, 18 x 18",
             (3, 28, 28),
             18,
-            {"window 18, band 1": shifting(18, band=1), "window 5, band 1": shifting(5, band=1)},
+            {"window 18, band 1": shifting_topology(18, band=1), "window 5, band 1": shifting_topology(5, band=1)},
         ),
-        ("sprites 32 x 32, 12 x 12", (1, 32, 32), 12, {"window 12": shifting(12), "window 4": shifting(4)}),
+        (
+            "sprites 32 x 32, 12 x 12",
+            (1, 32, 32),
+            12,
+            {"window 12": shifting_topology(12), "window 4": shifting_topology(4)},
+        ),
     ):
         x = torch.rand(8, size, *image).round()
         shape = {"capsules": size, "length": size}
-        alone = TopographicVAE(image, **shape, topology=stationary(1, 1))
+        alone = TopographicVAE(image, **shape, topology=stationary_topology(1, 1))
         plain = VAE(image, **shape)
         print(f"{name}, 8 sequences (CPU ms: without, with; ratio; quartiles; ratio to the VAE with one encoder)")
         for title, topology in topologies.items():
@@ -88,7 +97,12 @@ def sums(repeats: int) -> list[dict[str, object]]:
     print("sums over neighborhoods, 8 sequences, forward and backward (CPU ms: shifts, dense product; ratio)")
     rows = []
     for size in (12, 18, 32):
-        for topology in (shifting(3), shifting(size // 2), shifting(size), shifting(size, band=1)):
+        for topology in (
+            shifting_topology(3),
+            shifting_topology(size // 2),
+            shifting_topology(size),
+            shifting_topology(size, band=1),
+        ):
             found = _both(topology, size, repeats)
             share = len(topology.offsets)
             print(

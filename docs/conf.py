@@ -59,10 +59,12 @@ suppress_warnings = ["ref.python"]  # two rooms may each have a class of the sam
 
 
 def public_names(room: str) -> list[tuple[str, object]]:
-    """What the face of a room shows, in the order of the alphabet: not its files, not what is private."""
+    """The public names of a room in alphabetical order; of a sub-package, those that its room does not show."""
     module = import_module(f"intertwine.{room}")
-    found = [(n, v) for n, v in vars(module).items() if not n.startswith("_") and not inspect.ismodule(v)]
-    return sorted((pair for pair in found if pair[0] != "annotations"), key=lambda pair: pair[0].lower())
+    parent = vars(import_module(module.__name__.rpartition(".")[0]))
+    public = [(n, v) for n, v in vars(module).items() if not n.startswith("_") and not inspect.ismodule(v)]
+    own = [(n, v) for n, v in public if n != "annotations" and parent.get(n) is not v]
+    return sorted(own, key=lambda pair: pair[0].lower())
 
 
 def api_page(room: str) -> str:
@@ -133,11 +135,13 @@ def skip_member(app: Sphinx, what: str, name: str, value: object, skip: bool, op
 def find_elsewhere(app: Sphinx, env: BuildEnvironment, node: pending_xref, text: TextElement) -> Node | None:
     """A docstring names a class of another room by its name alone: take the only one there is."""
     name = node.get("reftarget", "")
-    found = [full for full in env.domains["py"].data["objects"] if full.endswith(f".{name}") and full.count(".") == 2]
-    if node.get("refdomain") != "py" or len(found) != 1:
+    objects = env.domains["py"].data["objects"]
+    top_level = ("class", "function", "data")  # not methods and attributes
+    matches = [full for full, entry in objects.items() if full.endswith(f".{name}") and entry.objtype in top_level]
+    if node.get("refdomain") != "py" or len(matches) != 1:
         return None
     domain = env.domains["py"]
-    return domain.resolve_xref(env, node["refdoc"], app.builder, "obj", found[0], node, text)
+    return domain.resolve_xref(env, node["refdoc"], app.builder, "obj", matches[0], node, text)
 
 
 def inline_math(self: HTML5Translator, node: nodes.math) -> None:

@@ -37,8 +37,8 @@ found = tw.measure.audit(net, (test[0][:200], test[1][:200]), "c4", name="digits
 for layer in (r for r in found.readings if r.metric == "layer_equivariance_error"):
     print(f"{layer.layer:6} {layer.kind:12} equivariance error {layer.value:.2f} [{layer.low:.2f}, {layer.high:.2f}]")
 if options.out:
-    found.save(options.out)  # audit.json, audit.csv, audit.xml
-    print("page:", tw.report.write_audit_page(options.out / "audit.html", found))
+    found.save(options.out)  # audit.html, audit.json, audit.csv, audit.xml
+    print("page:", options.out / "audit.html")
 
 seen = torch.cat([x.rot90(k, (2, 3)) for k in range(4)])  # images distributed as in training
 twin = tw.measure.symmetrize(net, seen, "c4")

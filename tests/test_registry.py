@@ -24,5 +24,5 @@ def test_an_unknown_name_is_explained():
     things.add("square", 4)
     with pytest.raises(InputError, match="Did you mean square"):
         things["squaer"]
-    with pytest.raises(InputError, match="Choose one of these"):
+    with pytest.raises(InputError, match="expected one of square; got 'xyz'"):
         things["xyz"]

@@ -73,7 +73,7 @@ def faults(site: Path) -> list[str]:
 
 def shown_by(room: str) -> set[str]:
     """The public names in the source of a room's face; of a room that is one file, its classes and functions."""
-    face = ROOT / "src" / "intertwine" / room / "__init__.py"
+    face = ROOT / "src" / "intertwine" / room.replace(".", "/") / "__init__.py"
     file = face if face.exists() else face.parent.with_suffix(".py")
     found: set[str] = set()
     for node in ast.parse(file.read_text(encoding="utf-8")).body:
@@ -117,6 +117,10 @@ def test_the_site(tmp_path: Path) -> None:
     for room in intertwine._ROOMS:
         places = Page((site / "api" / f"{room}.html").read_text(encoding="utf-8")).places
         assert {f"intertwine.{room}.{name}" for name in shown_by(room)} - places == set()
+    for page in (DOCS / "api").glob("*.*.md"):  # sub-packages: what their room does not show
+        places = Page((site / "api" / f"{page.stem}.html").read_text(encoding="utf-8")).places
+        names = shown_by(page.stem) - shown_by(page.stem.partition(".")[0])
+        assert {f"intertwine.{page.stem}.{name}" for name in names} - places == set()
     assert "Measure how symmetric a trained network is" in (site / "commands.html").read_text(encoding="utf-8")
     assert "<math" in (site / "concepts/kernels.html").read_text(encoding="utf-8")
     if REQUIRED or (CHROMIUM and DRIVER):

@@ -23,9 +23,9 @@ from intertwine._checked import checked
 from intertwine.errors import IntertwineError
 
 ROOMS = (
-    "groups", "spaces", "kernels", "nn", "relaxed", "topographic", "measure", "measure.relu", "data", "models",
-    "testing", "train",
-    "experiments", "report",
+    "groups", "spaces", "kernels", "nn", "relaxed", "topographic", "measure", "measure.metrics",
+    "measure.graph", "measure.surgery", "data", "models", "testing", "train", "experiments", "experiments.relu",
+    "report",
 )  # fmt: skip
 
 C4, PLANE = tw.groups.Cyclic(4), tw.spaces.Grid2d(tw.groups.Cyclic(4))
@@ -57,6 +57,7 @@ def right_values(folder: Path) -> dict[str, Any]:
     net = nn.Sequential(nn.Conv2d(1, 2, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(128, 3)).eval()
     return {
         "int": 2, "Positive": 2, "float": 0.5, "str": "C4", "bool": True, "Tensor": images, "Images": images,
+        "Vector": torch.arange(4) % 3,
         "nn.Module": net,
         "torch_nn.Module": net, "FieldType": FIELD, "Group": C4, "FiniteGroup": C4, "Representation": C4.regular,
         "Grid": PLANE, "Space": PLANE, "Layer": tw.nn.ReLU(FIELD), "Path": folder / "file", "Any": 1,
@@ -73,9 +74,12 @@ def right_values(folder: Path) -> dict[str, Any]:
 def public_callables() -> Iterator[tuple[str, Callable[..., Any]]]:
     for room in ROOMS:
         module = importlib.import_module(f"intertwine.{room}")
+        shown = vars(importlib.import_module(module.__name__.rpartition(".")[0]))
         for name, value in sorted(vars(module).items()):
             if name.startswith("_") or inspect.ismodule(value) or not callable(value):
                 continue
+            if shown.get(name) is value:
+                continue  # a sub-package: its room shows this name too
             if typing.get_origin(value) is not None or (inspect.isclass(value) and issubclass(value, BaseException)):
                 continue  # an alias of types; an error
             if not inspect.isabstract(value) and not getattr(value, "_is_protocol", False):

@@ -46,7 +46,7 @@ def relaxed() -> list[tuple[str, Tensor]]:
     found = []
     for softness in (0.0, 0.5, 2.0):
         torch.manual_seed(6)
-        layer = tw.relaxed.SoftConv2d(1, 1, kernel_size=7, softness=softness, frequency=1.5).double()
+        layer = tw.relaxed.SoftConv2d(1, 1, 7, softness=softness, frequency=1.5).double()
         x = torch.zeros(1, 1, 16, 16, dtype=torch.float64, requires_grad=True)
         y = layer(x)
         slopes = [torch.autograd.grad(y[0, 0, i, j], x, retain_graph=True)[0][0, 0] for i, j in PLACES]
@@ -89,7 +89,7 @@ def measured(data: tw.data.ImageData) -> list[tuple[str, Tensor]]:
             nn.functional.cross_entropy(net(seen), labels[part]).backward()
             optimizer.step()
     twin = tw.measure.symmetrize(net.eval(), torch.cat([images, images.flip(3)]), "hflip")
-    own, moved = tw.measure.filter_pairs(net, twin.matching, "0.weight")
+    own, moved = tw.measure.surgery.filter_pairs(net, twin.matching, "0.weight")
     return [
         ("filters", own[:, 0].detach()),
         ("mirrored,\nmatched", moved[:, 0].detach()),

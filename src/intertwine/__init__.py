@@ -7,7 +7,7 @@ layer states a claim about its equivariance.
 >>> tw.groups.Dihedral(4).order
 8
 
-Subpackages are imported when first used, so that ``import intertwine`` itself is immediate.
+Subpackages load on first use, which keeps ``import intertwine`` itself fast.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # type checkers and editors see what __getattr__ provides
+if TYPE_CHECKING:  # lets type checkers and editors see what __getattr__ provides
     from . import data as data
     from . import errors as errors
     from . import experiments as experiments
@@ -53,11 +53,11 @@ _ROOMS = (
 
 
 def enable_torchvision() -> None:
-    """Let ``import torchvision`` work beside a CPU build of torch; call it first.
+    """Make ``import torchvision`` work with a CPU build of torch; call this first.
 
-    The torchvision on PyPI is built for CUDA. Beside a CPU build of torch its import fails at operations on boxes that
-    are missing there. This declares them, so that networks, transforms and data sets can be used. It does nothing where
-    nothing is missing, and ``timm:NAME`` networks do it by themselves.
+    The torchvision on PyPI is built for CUDA. With a CPU build of torch, its import fails because some operations on
+    boxes are missing. This declares them, which makes networks, transforms and data sets usable. It does nothing if
+    no operation is missing. ``timm:NAME`` networks call it automatically.
 
     >>> enable_torchvision()
     """

@@ -3,8 +3,8 @@
 import os
 import sys
 
-# `python -m` puts the current folder first: a file there would take the place of any package that is imported from
-# here on. Modules named as MODEL are still found, see measure/_network.py.
+# `python -m` puts the current folder first on sys.path, where a file could shadow any package imported from here on.
+# Modules named as MODEL are still found, see measure/load.
 if __name__ == "__main__" and sys.path and sys.path[0] in ("", os.getcwd()):
     del sys.path[0]
 

@@ -1,11 +1,10 @@
-"""Arguments of public functions, checked against their annotations.
+"""Checks the arguments of public functions against their annotations.
 
-A wrong argument should be named where it comes in. Without this check, ``Conv2d(3, 8, 3)`` fails deep inside the
-package with ``'int' object has no attribute 'space'``. The annotations already say what is expected, so they are the
-check: one decorator, nothing to keep in step.
+A wrong argument should fail where it enters the package. Without this check, ``Conv2d(3, 8, 3)`` fails deep inside
+with ``'int' object has no attribute 'space'``. The annotations already say what is expected, so they double as the
+check: one decorator, and nothing to keep in sync.
 
-What the values must be can be part of an annotation, see :data:`Positive`; anything less common is the function's own
-business.
+An annotation can also restrict values, see :data:`Positive`. Functions check anything less common themselves.
 """
 
 from __future__ import annotations
@@ -30,40 +29,43 @@ Target = TypeVar("Target", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class Where:
-    """In an annotation, ``Annotated[int, Where("1 or more", lambda n: n >= 1)]``: what else must hold, in words too."""
+    """A condition on values, with its wording: ``Annotated[int, Where("1 or more", lambda n: n >= 1)]``."""
 
     words: str
     holds: Callable[[Any], bool]
 
 
 def tensor_of(*ranks: int) -> Where:
-    """Tensors of one of these ranks, for an annotation."""
+    """The condition that a tensor has one of these ranks."""
     return Where(f"rank {' or '.join(map(str, ranks))}", lambda x: x.ndim in ranks)
 
 
 Positive = Annotated[int, Where("1 or more", lambda n: n >= 1)]
-"""A number of channels, classes, images."""
+"""A number of channels, classes or images."""
+
+NonNegative = Annotated[int, Where("0 or more", lambda n: n >= 0)]
+"""A degree or a band limit."""
 
 Floats = Annotated[torch.Tensor, Where("floating point numbers", lambda x: x.is_floating_point())]
-"""Images, sequences and other inputs of networks."""
+"""Images, sequences and other network inputs."""
 
 Vector = Annotated[torch.Tensor, tensor_of(1)]
 Matrix = Annotated[torch.Tensor, tensor_of(2)]
 
-_MAX_ITEMS = 1000  # of a container that are looked at
+_MAX_ITEMS = 1000  # how many items of a container are checked
 _MAX_REPR = 80
 _UNIONS = (typing.Union, types.UnionType)
 
 
 _PLANS: dict[Callable[..., Any], _Plan] = {}
-"""Of the functions that were called. Not a variable of the decorator: the compiler of torch would look at it."""
+"""The plans of functions called so far. Not in the decorator's closure, because torch.compile would guard on it."""
 
 
 def checked(target: Target) -> Target:
-    """A function, method or dataclass that raises an :class:`InputError` for arguments that contradict its annotations.
+    """Make a function, method or dataclass raise :class:`InputError` for arguments that contradict its annotations.
 
-    A class with a class attribute ``how_to_make`` tells the reader how to get one of its objects. Annotations that name
-    something imported for type checkers only are passed over, and so is everything while torch traces a program.
+    A class attribute ``how_to_make`` tells readers of the error how to get an object of that class. Annotations
+    imported for type checkers only are skipped. While torch traces a program, nothing is checked.
 
     >>> @checked
     ... def double(n: int) -> int:
@@ -92,9 +94,9 @@ def checked(target: Target) -> Target:
 
 
 def matches(value: object, hint: Any) -> bool:
-    """Whether a value is what an annotation says.
+    """Whether a value matches an annotation.
 
-    Numbers of numpy count as numbers; True and False don't. A text is no sequence of texts.
+    NumPy numbers count as numbers; True and False don't. A string does not count as a sequence of strings.
 
     >>> matches((3, 4), int | Sequence[int]), matches("34", Sequence[str]), matches(True, int)
     (True, False, False)
@@ -124,7 +126,7 @@ def matches(value: object, hint: Any) -> bool:
 
 
 def _members(protocol: type) -> set[str]:
-    """What an object must have to follow a protocol."""
+    """The attribute names that an object needs to satisfy a protocol."""
     inherited = [kind for kind in protocol.__mro__ if getattr(kind, "_is_protocol", False)]
     return {name for kind in inherited for name in {**vars(kind), **kind.__annotations__} if not name.startswith("_")}
 
@@ -135,24 +137,24 @@ def _matches_generic(value: object, origin: Any, inner: tuple[Any, ...]) -> bool
     if origin is type:
         bound = getattr(inner[0], "__bound__", inner[0])
         return isinstance(value, type) and (not isinstance(bound, type) or issubclass(value, bound))
-    if not isinstance(value, origin) or isinstance(value, torch.Tensor):  # tensors are no collections of anything
+    if not isinstance(value, origin) or isinstance(value, torch.Tensor):  # a tensor is not a sequence of numbers
         return False
     if origin is tuple and inner[-1:] != (...,):
         return len(value) == len(inner) and all(map(matches, value, inner))
     if issubclass(origin, Mapping):
         return all(matches(k, inner[0]) and matches(v, inner[1]) for k, v in islice(value.items(), _MAX_ITEMS))
     if isinstance(value, str):
-        return False  # each letter of it would be a text again
+        return False  # its letters are strings again, so it would match Sequence[str]
     if isinstance(value, Sequence | Set) and issubclass(origin, Iterable):
         return all(matches(each, inner[0]) for each in islice(value, _MAX_ITEMS))
     return True
 
 
 class _Parameter:
-    """One parameter: its name, and the object that its annotation names.
+    """One parameter of a function: its name and its evaluated annotation.
 
-    Elements of groups are composed by the thousand. Where the type of a value decides, types that were accepted once
-    are remembered, so that a call costs little.
+    Group elements are composed thousands of times, so a check must be cheap. Where the type of a value decides, types
+    accepted once are remembered in ``seen``.
     """
 
     def __init__(self, parameter: inspect.Parameter, names: dict[str, Any]) -> None:
@@ -170,7 +172,7 @@ class _Parameter:
 
 
 def _is_plain(hint: Any) -> bool:
-    """Whether the type of a value alone decides if it is what an annotation says."""
+    """Whether the type of a value alone decides if the value matches an annotation."""
     if typing.get_origin(hint) in _UNIONS:
         return all(map(_is_plain, typing.get_args(hint)))
     return hint in (Any, object, inspect.Parameter.empty, None) or (
@@ -179,28 +181,28 @@ def _is_plain(hint: Any) -> bool:
 
 
 class _Plan:
-    """The parameters of a function; a starred one takes all arguments that are left."""
+    """The parameters of a function; ``rest`` is its ``*args`` parameter, which takes all remaining arguments."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.named: dict[str, _Parameter] = {}
         self.ordered: list[_Parameter] = []
         self.rest: _Parameter | None = None
-        # A class that would close a circle of imports is imported for type checkers only, but its sub-package or its
-        # room has it.
+        # To avoid import cycles, some classes are imported for type checkers only. Look them up in the enclosing
+        # packages, which export them.
         names: dict[str, Any] = {}
         package = function.__module__.rpartition(".")[0]
-        while "." in package:  # the package itself has the rooms, which are no classes
+        while "." in package:  # stop before intertwine itself: it holds modules, not classes
             names = {**vars(sys.modules[package]), **names}
             package = package.rpartition(".")[0]
         names |= function.__globals__
         for name, parameter in inspect.signature(function).parameters.items():
-            known = _Parameter(parameter, names)
+            described = _Parameter(parameter, names)
             if parameter.kind is parameter.VAR_POSITIONAL:
-                self.rest = known
+                self.rest = described
             elif parameter.kind is not parameter.VAR_KEYWORD:
-                self.named[name] = known
+                self.named[name] = described
                 if parameter.kind is not parameter.KEYWORD_ONLY:
-                    self.ordered.append(known)
+                    self.ordered.append(described)
 
     def in_order(self) -> Iterable[_Parameter]:
         return self.ordered if self.rest is None else chain(self.ordered, repeat(self.rest))
@@ -210,7 +212,7 @@ def _resolved(annotation: Any, names: dict[str, Any]) -> Any:
     if not isinstance(annotation, str):
         return annotation
     try:
-        return eval(annotation, names)  # our own source text
+        return eval(annotation, names)  # safe: the annotation is our own source code
     except NameError:  # imported for type checkers only
         return Any
 
@@ -225,7 +227,7 @@ def _wrong(function: Callable[..., Any], args: tuple[Any, ...], parameter: _Para
 
 
 def _name_of_call(function: Callable[..., Any], args: tuple[Any, ...]) -> str:
-    """``Conv2d`` for a constructor, ``Dihedral.irrep`` for a method: of the object's own class, not of the base."""
+    """``Conv2d`` for a constructor, ``Dihedral.irrep`` for a method. Names the object's class, not the base class."""
     is_method = "." in function.__qualname__.rpartition(">.")[2]
     if not is_method or not args:
         return function.__name__
@@ -256,7 +258,7 @@ _PLAIN = {
 
 
 def in_words(hint: Any) -> str:
-    """An annotation in the words of an error.
+    """An annotation as an error message words it.
 
     >>> in_words(int | Sequence[float] | None), in_words(Literal["input", "output"])
     ('a whole number, a sequence of float or None', "'input' or 'output'")
@@ -293,7 +295,7 @@ def _with_article(noun: str) -> str:
 
 
 def describe(value: object) -> str:
-    """A value in the words of an error: short, and with its type where that is not plain to see.
+    """A value as an error message words it: short, with its type if that is not obvious.
 
     >>> describe(3), describe(torch.zeros(2, 3)), describe(int)
     ('3', 'a tensor of shape (2, 3) and dtype float32', 'the class int')
@@ -307,13 +309,13 @@ def describe(value: object) -> str:
     kind = _with_article(type(value).__name__)
     try:
         text = repr(value)
-    except Exception:  # somebody's own class
+    except Exception:  # a user's class may have a broken __repr__
         return kind
     return kind if "\n" in text or text.startswith("<") else f"{shortened(text, _MAX_REPR)}, {kind}"
 
 
 def require_index(x: int | torch.Tensor, count: int, *, caller: str, what: str, fix: str) -> int | torch.Tensor:
-    """A number from 0 to ``count`` - 1, or a tensor of such numbers.
+    """Return ``x`` if it is a number from 0 to ``count`` - 1 or a tensor of such numbers; raise an error otherwise.
 
     >>> require_index(torch.tensor([0, 3]), 4, caller="example", what="points", fix="")
     tensor([0, 3])

@@ -1,4 +1,4 @@
-"""Where tables are computed, and whether autocast rounds products, on whatever device a layer lives."""
+"""Computing tables on the CPU, and switching autocast off, whatever device a layer is on."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ R = TypeVar("R")
 
 
 def on_cpu(compute: Callable[P, R]) -> Callable[P, R]:
-    """Run a computation of tables on the CPU, also under ``torch.device(...)`` or another default device."""
+    """Decorator: run a function with the CPU as the default device, whatever default device is set."""
 
     @wraps(compute)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
-        # A default device is a mode. Asking which one takes microseconds, and most of the time there is none.
+        # A default device is a torch function mode. Checking for modes first is cheap; get_default_device is not.
         if not torch._C._len_torch_function_stack() or torch.get_default_device().type == "cpu":
             return compute(*args, **kwargs)
         with torch.device("cpu"):
@@ -30,10 +30,10 @@ def on_cpu(compute: Callable[P, R]) -> Callable[P, R]:
 
 
 class OnCPU:
-    """Base of mathematical values: all their methods and properties compute on the CPU.
+    """Base class of mathematical objects: all their methods and properties compute on the CPU.
 
-    Their tables are read value by value and kept in caches. A group that is made, or first used, under
-    ``torch.device("meta")`` or ``torch.set_default_device("cuda")`` would otherwise hold tables on two devices.
+    Their tables are read entry by entry and cached. Without this class, a group created or first used under
+    ``torch.device("meta")`` or ``torch.set_default_device("cuda")`` would hold tables on two devices.
     """
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -51,7 +51,7 @@ _COMPUTING = ("__init__", "__post_init__", "__call__")
 
 
 def _moved(member: Any) -> Any:
-    """The same member of a class, run on the CPU."""
+    """The class member, wrapped to run on the CPU."""
     if isinstance(member, FunctionType):
         return on_cpu(member)
     if isinstance(member, classmethod | staticmethod):
@@ -64,11 +64,11 @@ def _moved(member: Any) -> Any:
 
 
 def autocast_rounds(x: Tensor) -> bool:
-    """Whether autocast is on for the device of x; some devices, such as ``meta``, have none."""
+    """Whether autocast is on for the device of x. Some devices, such as ``meta``, don't support it."""
     device = x.device.type
     return torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
 
 
 def without_autocast(x: Tensor) -> AbstractContextManager[object]:
-    """A context in which products of tensors on the device of x are not rounded."""
+    """A context in which autocast does not round products of tensors on the device of x."""
     return torch.autocast(x.device.type, enabled=False) if autocast_rounds(x) else nullcontext()

@@ -1,4 +1,4 @@
-"""Digests of content: groups, representations, spaces and files of solutions are the same when their digests are."""
+"""Content digests. Groups, representations, spaces and cached solutions are equal if their digests are."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 def content_digest(*parts: object) -> str:
-    """A digest of strings, numbers and tensors; tensors count by shape, type and bytes."""
+    """The SHA-256 digest of strings, numbers and tensors. Tensors enter with their shape, dtype and bytes."""
     sha = hashlib.sha256()
     for part in parts:
         if isinstance(part, Tensor):

@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all."""
+"""Atomic writes."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from contextlib import suppress
 from pathlib import Path
 
 PART = ".part-"
-"""How the names of unfinished files and folders begin."""
+"""Prefix of the names of unfinished files and folders."""
 
 
 def write_synced(path: Path, data: bytes) -> None:
-    """Write a file and wait until the disk has it."""
+    """Write a file and wait until it is on disk."""
     with open(path, "wb") as file:
         file.write(data)
         file.flush()
@@ -20,21 +20,21 @@ def write_synced(path: Path, data: bytes) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """Wait until the disk has the names in a folder: without this, a rename may not survive a power cut."""
-    if os.name == "nt":  # a folder cannot be opened there; the file system journals renames
+    """Wait until a folder's entries are on disk. Without this, a rename may not survive a power failure."""
+    if os.name == "nt":  # Windows cannot open a folder; its file system journals renames
         return
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some network file systems do not know this call
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some network file systems don't support this call
             raise
     finally:
         os.close(handle)
 
 
 def replace_file(path: Path, data: bytes) -> None:
-    """Write a file so that readers, and a kill at any moment, see the old content or the new one."""
+    """Write a file atomically: readers see the old or the new content, even if the process is killed midway."""
     part = path.with_name(f"{PART}{path.name}-{os.getpid()}")
     try:
         write_synced(part, data)

@@ -1,4 +1,4 @@
-"""What a layer computes from its weights alone, kept in evaluation until a weight changes."""
+"""Caches for what a layer computes from its weights alone; valid until a weight changes."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ P = ParamSpec("P")
 
 
 class Kept(Generic[T]):
-    """Keeps what ``make`` returned, and makes it again when a weight was changed, replaced, moved or cast.
+    """Caches the result of ``make`` and recomputes it after a weight was changed, replaced, moved or cast.
 
-    A change is seen by the tensor's address and version counter. In-place changes through ``weight.data`` count in
-    neither, so on the CPU the weights are compared as well: they are several times smaller than what is made of them.
-    The copy is no part of the layer's state: it is neither saved nor copied.
+    The address and version counter of a tensor reveal most changes. In-place changes through ``weight.data`` affect
+    neither, so on the CPU the weights are also compared with a copy. That is cheap, because they are several times
+    smaller than what is computed from them. The cache is not part of the layer's state: it is neither saved nor
+    copied.
     """
 
     def __init__(self) -> None:
@@ -27,7 +28,7 @@ class Kept(Generic[T]):
         self._value: T | None = None
 
     def get(self, make: Callable[[], T], weights: Sequence[Tensor], *, key: tuple[object, ...] = ()) -> T:
-        """The value for this key; made with gradients, and not kept, where a gradient could be wanted."""
+        """The value for this key. If a weight could need a gradient, it is computed with gradients and not cached."""
         if torch.compiler.is_compiling():
             return make()
         if torch.is_grad_enabled() and any(weight.requires_grad for weight in weights):
@@ -36,7 +37,7 @@ class Kept(Generic[T]):
         if stamp is None:
             return make()
         if self._value is None or stamp != self._stamp or not self._same(weights):
-            # A tensor made under inference_mode could not be used for gradients of the input later.
+            # A tensor made under inference_mode could not take part in gradients with respect to the input later.
             with torch.inference_mode(False), torch.no_grad():
                 self._value = make()
                 self._weights = [weight.detach().clone() for weight in weights if weight.device.type == "cpu"]
@@ -47,7 +48,7 @@ class Kept(Generic[T]):
         return all(torch.equal(a, b) for a, b in zip(self._weights, weights, strict=False))
 
     def forget(self) -> None:
-        """Drop the value."""
+        """Drop the cached value."""
         self._stamp, self._weights, self._value = None, [], None
 
     def __deepcopy__(self, memo: dict[int, object]) -> Kept[T]:
@@ -58,9 +59,10 @@ class Kept(Generic[T]):
 
 
 def kept_table(maxsize: int) -> Callable[[Callable[P, Tensor]], Callable[P, Tensor]]:
-    """``lru_cache`` for a function that returns a tensor; nothing is kept while a tracer makes tensors without content.
+    """``lru_cache`` for functions that return a tensor, switched off while torch traces a program.
 
-    A table that ``torch.export`` saw first would be kept without its values, for every layer of the process.
+    Traced tensors have no content. A table first computed under ``torch.export`` would otherwise stay cached without
+    its values, for every layer in the process.
     """
 
     def decorate(make: Callable[P, Tensor]) -> Callable[P, Tensor]:
@@ -78,7 +80,7 @@ def kept_table(maxsize: int) -> Callable[[Callable[P, Tensor]], Callable[P, Tens
 
 
 def _stamp(weights: Sequence[Tensor], key: tuple[object, ...]) -> tuple[object, ...] | None:
-    """What changes with the weights; None for tensors without address or version (functional transforms)."""
+    """A tuple that changes when the weights do; None for tensors without address or version (functional transforms)."""
     try:
         return (key, *((w.data_ptr(), w._version, w.dtype, w.device) for w in weights))
     except RuntimeError:

@@ -1,4 +1,4 @@
-"""Numerical ground shared by every floor: tolerances, the memory guard, and bases of ranges of projectors."""
+"""Numerics shared by all packages: tolerances, the memory guard, and bases for the range of a projector."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from torch import Tensor
 from .errors import IntertwineError, SizeLimitError
 
 LAW_TOLERANCE = 1e-10
-"""Largest residual at which a law (homomorphism, cocycle, kernel constraint) still counts as satisfied."""
+"""A law (homomorphism, cocycle, kernel constraint) counts as satisfied if its residual is at most this."""
 
 RANK_TOLERANCE = 1e-6
-"""Squared length below which a projected unit vector counts as zero. Projectors have spectrum {0, 1}, so the
-squared lengths that occur are either of the size of rounding errors or far above this."""
+"""A projected unit vector counts as zero if its squared length is at most this. Projectors have spectrum {0, 1}, so
+squared lengths are either as small as rounding errors or far above this."""
 
 _UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30}
 
 
 def memory_limit() -> int:
-    """Largest single result in bytes: ``INTERTWINE_MEMORY_LIMIT`` (such as ``4G``), else half of the machine.
+    """Maximum size of a single result in bytes: ``INTERTWINE_MEMORY_LIMIT`` (such as ``4G``), else half of all memory.
 
     >>> memory_limit() > 0
     True
@@ -36,14 +36,14 @@ def memory_limit() -> int:
 
 
 def require_memory(elements: int, *, caller: str, what: str, fix: str, itemsize: int = 8) -> None:
-    """Refuse a result of ``elements`` numbers that would not fit, before anything is allocated."""
+    """Raise an error if ``elements`` numbers would not fit in memory, before anything is allocated."""
     size, limit = elements * itemsize, memory_limit()
     if size > limit:
         raise SizeLimitError(
             caller,
             expected=f"a result of at most {_readable(limit)}",
             got=f"{what}, which needs {_readable(size)}",
-            fix=f"{fix} (INTERTWINE_MEMORY_LIMIT moves the limit.)",
+            fix=f"{fix} (INTERTWINE_MEMORY_LIMIT sets the limit.)",
         )
 
 
@@ -59,26 +59,26 @@ def _readable(size: int) -> str:
 def projector_range(projector: Tensor) -> Tensor:
     """Orthonormal basis, as rows, of the range of an orthogonal projector.
 
-    The basis vectors are the projections of the coordinate vectors, taken in order and orthogonalized: a rule
-    without ties or arbitrary signs, so that two machines agree on the basis up to rounding. Subtracting a unit
-    vector of the range from a projector leaves a projector, whose diagonal holds the remaining squared lengths.
+    The basis vectors are the projections of the coordinate vectors, taken in order and orthogonalized. This rule has
+    no ties or arbitrary signs, so two machines agree on the basis up to rounding. Subtracting v vᵀ, for a unit vector
+    v in the range, leaves a projector, whose diagonal holds the squared lengths that remain.
 
     >>> projector_range(torch.full((2, 2), 0.5, dtype=torch.float64))
     tensor([[0.7071, 0.7071]], dtype=torch.float64)
     """
     rest = projector.clone()
-    found: list[Tensor] = []
+    vectors: list[Tensor] = []
     for k in range(rest.shape[0]):
         if rest[k, k] <= RANK_TOLERANCE:
             continue
         v = rest[:, k].clone()
-        if found:  # a second pass keeps orthogonality at rounding level even after a short first vector
-            basis = torch.stack(found)
+        if vectors:  # a second pass keeps vectors orthogonal to rounding, even after a short vector was normalized
+            basis = torch.stack(vectors)
             v -= basis.T @ (basis @ v)
         v /= torch.linalg.vector_norm(v)
-        found.append(v)
+        vectors.append(v)
         rest -= torch.outer(v, v)
-    return torch.stack(found) if found else rest.new_zeros((0, rest.shape[0]))
+    return torch.stack(vectors) if vectors else rest.new_zeros((0, rest.shape[0]))
 
 
 _MEMORY = (
@@ -88,7 +88,7 @@ _MEMORY = (
 
 
 def is_memory(error: BaseException) -> bool:
-    """Whether an error says that memory ran out: torch has no one class for this on all devices."""
+    """Whether an error says that memory ran out. Torch has no single class for this on all devices."""
     if isinstance(error, IntertwineError):
         return False
     text = str(error).lower()

@@ -1,4 +1,4 @@
-"""A list of things by name: what is registered is listed, tested and found by the command line."""
+"""Registries: what is registered under a name is listed, tested and available on the command line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class Registry(Generic[T]):
-    """Things of one kind by name, in the order in which they were registered.
+    """Entries of one kind by name, in order of registration.
 
     >>> shapes = Registry[int]("shape")
     >>> shapes.add("triangle", 3)
@@ -27,36 +27,33 @@ class Registry(Generic[T]):
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
-        self._things: dict[str, T] = {}
+        self._entries: dict[str, T] = {}
 
-    def add(self, name: str, thing: T) -> T:
-        """Register ``thing`` and return it. A name belongs to one thing only."""
-        if self._things.setdefault(name, thing) is not thing:
+    def add(self, name: str, entry: T) -> T:
+        """Register ``entry`` under a name that is not taken, and return it."""
+        if self._entries.setdefault(name, entry) is not entry:
             raise InputError(
-                f"{self.kind} {name!r}",
-                expected="a name that is not taken",
-                got=f"a second {self.kind} of this name",
-                fix="Choose another name.",
+                f"{self.kind} {name!r}", expected="a name that is not taken", got=f"a second {self.kind} of this name"
             )
-        return thing
+        return entry
 
     def __getitem__(self, name: str) -> T:
-        if name not in self._things:
-            close = get_close_matches(name, self._things, 1)
+        if name not in self._entries:
+            close = get_close_matches(name, self._entries, 1)
             raise InputError(
                 self.kind,
-                expected=f"one of {', '.join(self._things)}",
+                expected=f"one of {', '.join(self._entries)}",
                 got=repr(name),
-                fix=f"Did you mean {close[0]}?" if close else "Choose one of these.",
+                fix=f"Did you mean {close[0]}?" if close else "",
             )
-        return self._things[name]
+        return self._entries[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._things)
+        return iter(self._entries)
 
     def __len__(self) -> int:
-        return len(self._things)
+        return len(self._entries)
 
     def values(self) -> list[T]:
-        """The things themselves."""
-        return list(self._things.values())
+        """All entries."""
+        return list(self._entries.values())

@@ -1,7 +1,7 @@
-"""JSON and YAML that anybody may have written, read with bounds on length, depth and size after expansion.
+"""Readers for JSON and YAML from untrusted sources, with bounds on length, depth and size after expansion.
 
-Whatever is wrong with such a file becomes one :class:`InputError`; a parser's own errors, its recursion limit included,
-never reach the reader.
+Anything wrong with such a file raises an :class:`InputError`. A parser's own errors, including its recursion limit,
+never reach the caller.
 """
 
 from __future__ import annotations
@@ -13,33 +13,31 @@ from typing import Any
 
 from .errors import InputError
 
-LONGEST_JSON = 256 * 2**20
-"""Bytes of JSON that are read at most; the largest audits and exported programs have some ten million."""
+MAX_JSON_BYTES = 256 * 2**20
+"""Maximum number of bytes of a JSON file. The largest audits and exported programs have some ten million."""
 
-LONGEST_YAML = 2**20
-DEEPEST_YAML = 50
-MOST_YAML_NODES = 100_000
-LONGEST_NUMBER = 1000
-"""Digits of a number in YAML; longer ones take time that grows with their square."""
+MAX_YAML_BYTES = 2**20
+MAX_YAML_DEPTH = 50
+MAX_YAML_NODES = 100_000
+MAX_NUMBER_LENGTH = 1000
+"""Maximum number of characters of a number in YAML. The time to parse one grows with the square of its length."""
 
 
-def read_bounded(path: str | os.PathLike[str], *, longest: int) -> bytes:
-    """The content of a file of at most ``longest`` bytes; never more is read, whatever the file says of its length.
+def read_bounded(path: str | os.PathLike[str], *, max_bytes: int) -> bytes:
+    """The content of a file of at most ``max_bytes`` bytes. Never reads more, whatever length the file reports.
 
-    A file that is not there, or may not be read, is the usual OSError.
+    A missing or unreadable file raises the usual OSError.
     """
     with open(path, "rb") as file:
-        content = file.read(longest + 1)
-    if len(content) > longest:
-        raise InputError(
-            str(path), expected=f"a file of at most {longest} bytes", got="a longer one", fix="Check that it is whole."
-        )
+        content = file.read(max_bytes + 1)
+    if len(content) > max_bytes:
+        raise InputError(str(path), expected=f"a file of at most {max_bytes} bytes", got="a longer one")
     return content
 
 
-def read_json(path: str | os.PathLike[str], *, longest: int = LONGEST_JSON) -> Any:
+def read_json(path: str | os.PathLike[str], *, max_bytes: int = MAX_JSON_BYTES) -> Any:
     """The value in a JSON file."""
-    return parse_json(read_bounded(path, longest=longest), caller=str(path))
+    return parse_json(read_bounded(path, max_bytes=max_bytes), caller=str(path))
 
 
 def parse_json(text: str | bytes, *, caller: str) -> Any:
@@ -50,56 +48,58 @@ def parse_json(text: str | bytes, *, caller: str) -> Any:
     >>> parse_json("[" * 100_000, caller="example")
     Traceback (most recent call last):
     ...
-    intertwine.errors.InputError: example: expected JSON; got brackets nested too deeply. Write the file again.
+    intertwine.errors.InputError: example: expected JSON; got brackets nested too deeply.
     """
     try:
         return json.loads(text)
     except RecursionError:
         reason = "brackets nested too deeply"
-    except ValueError as error:  # bad syntax, bytes that are no text, numbers of thousands of digits
+    except ValueError as error:  # bad syntax, invalid UTF-8, numbers with thousands of digits
         reason = str(error)
-    raise InputError(caller, expected="JSON", got=reason, fix="Write the file again.")
+    raise InputError(caller, expected="JSON", got=reason)
 
 
 def read_yaml(path: str | os.PathLike[str]) -> Any:
     """The value in a YAML file."""
-    return parse_yaml(read_bounded(path, longest=LONGEST_YAML), caller=str(path))
+    return parse_yaml(read_bounded(path, max_bytes=MAX_YAML_BYTES), caller=str(path))
 
 
 def parse_yaml(text: str | bytes, *, caller: str) -> Any:
-    r"""The value of a YAML text of plain values; aliases count as often as what they stand for.
+    r"""The value of a YAML text of plain values. Each alias counts as much as what it stands for.
 
     >>> parse_yaml("lr: 0.1\nlayers: [1, 2]", caller="example")
     {'lr': 0.1, 'layers': [1, 2]}
     """
     import yaml
 
-    reason = "a longer one" if len(text) > LONGEST_YAML else ""
+    reason = "a longer one" if len(text) > MAX_YAML_BYTES else ""
     try:
         reason = reason or _excess(yaml, text)
         if not reason:
             return yaml.safe_load(text)
     except RecursionError:
         reason = "values nested too deeply"
-    except (yaml.YAMLError, ValueError) as error:  # ValueError: impossible dates, numbers of thousands of digits
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: impossible dates, numbers with thousands of digits
         reason = " ".join(str(error).split())
     raise InputError(
         caller,
-        expected=f"YAML of at most {LONGEST_YAML} bytes and {MOST_YAML_NODES} values, {DEEPEST_YAML} deep",
+        expected=f"YAML of at most {MAX_YAML_BYTES} bytes and {MAX_YAML_NODES} values, {MAX_YAML_DEPTH} deep",
         got=reason,
-        fix="Correct the file at that place.",
     )
 
 
 def _excess(yaml: Any, text: str | bytes) -> str:
-    """What is too much in the text, told from its events, of which each is cheap; empty if nothing is."""
-    sizes: dict[str, int] = {}  # of what each anchor stands for, aliases inside of it expanded
-    open_nodes: list[tuple[str | None, int]] = [(None, 0)]  # anchor, and size so far
+    """The bound that a YAML text exceeds, in words; empty if none.
+
+    Reads the text as a stream of events, each of which is cheap, before any value is built.
+    """
+    sizes: dict[str, int] = {}  # how many values each anchor stands for, with the aliases inside it expanded
+    open_nodes: list[tuple[str | None, int]] = [(None, 0)]  # the anchor of each open collection, and its size so far
     for event in yaml.parse(text, Loader=yaml.SafeLoader):
         size = 0
         if isinstance(event, yaml.CollectionStartEvent):
             open_nodes.append((event.anchor, 1))
-            if len(open_nodes) > DEEPEST_YAML:
+            if len(open_nodes) > MAX_YAML_DEPTH:
                 return "values nested too deeply"
         elif isinstance(event, yaml.CollectionEndEvent):
             anchor, size = open_nodes.pop()
@@ -107,25 +107,25 @@ def _excess(yaml: Any, text: str | bytes) -> str:
                 sizes[anchor] = size
         elif isinstance(event, yaml.AliasEvent):
             if event.anchor not in sizes:
-                return f"an alias {event.anchor!r} of something that is not complete before it"
+                return f"an alias {event.anchor!r} of a value that is not complete before it"
             size = sizes[event.anchor]
         elif isinstance(event, yaml.ScalarEvent):
             size = 1
             if event.anchor is not None:
                 sizes[event.anchor] = size
-            if len(event.value) > LONGEST_NUMBER and event.style is None and event.value[0] in "+-.0123456789":
+            if len(event.value) > MAX_NUMBER_LENGTH and event.style is None and event.value[0] in "+-.0123456789":
                 return f"a number of {len(event.value)} characters"
         anchor, total = open_nodes[-1]
         open_nodes[-1] = (anchor, total + size)
-        if total + size > MOST_YAML_NODES:
+        if total + size > MAX_YAML_NODES:
             return "more values, counting what aliases stand for"
     return ""
 
 
 def read_tensors(path: Path) -> dict[str, Any]:
-    """The tensors in a safetensors file, by name; one that is damaged is an InputError.
+    """The tensors in a safetensors file, by name. A damaged file raises an InputError.
 
-    The format holds nothing but numbers, and its reader checks that every tensor lies within the file.
+    The format holds only numbers, and its reader checks that every tensor lies within the file.
     """
     from safetensors import SafetensorError
     from safetensors.torch import load_file

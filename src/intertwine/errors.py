@@ -1,37 +1,37 @@
-"""Every error this package raises on purpose.
+"""The errors this package raises on purpose.
 
-Each message says who complains, what was expected, what came instead and, where it helps, what to do about it.
-All of them descend from :class:`IntertwineError`, so one ``except`` clause catches the package and nothing else.
+Each message names the function or file, what was expected, what came instead and, if there is something to do, the fix.
+All errors derive from :class:`IntertwineError`, so one ``except`` clause catches them and nothing else.
 """
 
 from __future__ import annotations
 
 import re
 
-LONGEST_PART = 1000
-"""Most characters of one part of a message. What a file or a caller gave may be of any length; a message is read."""
+_MAX_PART = 1000
+"""The maximum number of characters in one part of a message. Input of any length may end up in a message."""
 
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
-def shortened(text: str, longest: int = LONGEST_PART) -> str:
-    """The text as it may be printed: both ends of a long one, control characters spelled out.
+def shortened(text: str, max_length: int = _MAX_PART) -> str:
+    """The text in printable form: only both ends if it is long, and control characters escaped.
 
     >>> shortened("abcdefghij" * 10, 40)
     'abcdefghij … (80 more characters) … abcdefghij'
     """
-    if len(text) > longest:
-        end = longest // 4
+    if len(text) > max_length:
+        end = max_length // 4
         text = f"{text[:end]} … ({len(text) - 2 * end} more characters) … {text[-end:]}"
-    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)  # a terminal would obey them
+    return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text)  # a terminal would obey raw ones
 
 
 class IntertwineError(Exception):
-    """Root of all errors of this package.
+    """Base class of all errors in this package.
 
     Args:
-        caller: the function, class or file that complains.
+        caller: the function, class or file that raises the error.
         expected: what it needs.
         got: what it was given.
         fix: what the reader can do about it, if there is something to say.
@@ -70,7 +70,7 @@ class RepresentationError(InputError):
 
 
 class TypeMismatchError(InputError):
-    """Two field types do not meet."""
+    """Two field types do not fit together."""
 
 
 class EmptyKernelSpaceError(InputError):
@@ -86,7 +86,7 @@ class SizeLimitError(IntertwineError, MemoryError):
 
 
 class NumericalError(IntertwineError, ArithmeticError):
-    """Two computations that must agree do not: a defect here or an ill-conditioned input, never passed over."""
+    """Two computations that must agree do not: a bug in this package or an ill-conditioned input."""
 
 
 class MissingExtraError(IntertwineError, ImportError):
@@ -94,15 +94,15 @@ class MissingExtraError(IntertwineError, ImportError):
 
 
 class UnsafeFileError(InputError):
-    """A file would run code when it is read; nothing of it was."""
+    """A file would run code when read. None of it ran."""
 
 
 class StorageError(IntertwineError, OSError):
-    """A file cannot be written or read: a full disk, a read-only folder, somebody else's lock."""
+    """A file cannot be written or read: a full disk, a read-only folder, another process's lock."""
 
 
 class BusyError(StorageError):
-    """Another process is at work in the folder."""
+    """Another process is using the folder."""
 
 
 class NonFiniteError(IntertwineError, ArithmeticError):
@@ -110,4 +110,4 @@ class NonFiniteError(IntertwineError, ArithmeticError):
 
 
 class LostWorkerError(IntertwineError, RuntimeError):
-    """Another process of a distributed run ended or fell silent."""
+    """Another process of a distributed run ended or stopped responding."""

@@ -204,7 +204,7 @@ class TestErrors:
     def test_empty(self):
         group = SO2()
         plane = Grid2d(group)
-        with pytest.raises(EmptyKernelSpaceError, match="no harmonic couples"):
+        with pytest.raises(EmptyKernelSpaceError, match=r"no harmonic .* couples"):
             solve(plane.field(group.irrep(0)), plane.field(group.irrep(6)), kernel_size=3)
 
     def test_two_grids(self):

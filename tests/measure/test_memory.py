@@ -27,12 +27,12 @@ from intertwine.measure import (
     match_networks,
     repair,
     shift_consistency,
-    variance_collapse,
 )
 from intertwine.measure._batches import Fitting, is_memory
 from intertwine.measure.graph._permute import full_state
 from intertwine.measure.matching import _match
 from intertwine.measure.matching._match import correlate
+from intertwine.measure.surgery import variance_collapse
 from intertwine.measure.surgery._barrier import interpolation_curve
 from intertwine.measure.surgery._merge import reset_batch_norms
 from intertwine.measure.surgery._repair import channel_statistics
@@ -95,7 +95,7 @@ def test_measures_of_single_images(name):
     # A layer sees the images of all four turns together.
     small = net(8 if name == "layer_errors" else 3)
     wanted = MEASURES[name](net())
-    with pytest.warns(RuntimeWarning, match=r"\d+ images do not fit into memory at once; going on with \d"):
+    with pytest.warns(RuntimeWarning, match=r"\d+ images do not fit into memory at once; continuing with \d"):
         found = MEASURES[name](small)
     torch.testing.assert_close(found, wanted, atol=1e-12, rtol=0)
     assert len(found.flatten()) == len(wanted.flatten()), "every image once"

@@ -61,7 +61,7 @@ def test_maps_that_are_no_group_are_refused():
         Symmetry.from_maps(Cyclic(2), [lambda x: x, lambda x: x.rot90(1, (2, 3))], name="bad")
     with pytest.raises(InputError, match="expected 2 maps"):
         Symmetry.from_maps(Cyclic(2), [lambda x: x], name="few")
-    with pytest.raises(GroupLawError, match="the identity first"):
+    with pytest.raises(GroupLawError, match="the identity as the first map"):
         Symmetry.from_maps(Cyclic(2), [lambda x: x.flip(3), lambda x: x], name="first")
     with pytest.raises(InputError, match="Did you mean hflip"):
         parse_symmetry("hflp")

@@ -15,10 +15,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from intertwine.measure import capsule_correlation, capsule_equivariance_error, capsule_null, traversal_error
+from intertwine.measure.metrics import capsule_correlation, capsule_equivariance_error, capsule_null, traversal_error
 from intertwine.measure.metrics._capsules import observed_roll
 from intertwine.models import VAE, BubbleVAE, NotCyclicWarning, TopographicVAE
-from intertwine.topographic import TorusTopology, Window, sample_topographic, shifting, stationary
+from intertwine.topographic import TorusTopology, Window, sample_topographic, shifting_topology, stationary_topology
 
 STORED = Path(__file__).with_name("capsule_outputs.json")
 IMAGE, SMALL = (1, 8, 8), {"capsules": 3, "length": 5}
@@ -28,7 +28,7 @@ MODELS: dict[str, Callable[[], VAE | TopographicVAE]] = {
     "window 3": lambda: TopographicVAE(IMAGE, **SMALL, window=3),
     "whole window": lambda: TopographicVAE(IMAGE, **SMALL, window=5, shift=20.0, eps=1e-3),
     "causal, band 1": lambda: TopographicVAE(IMAGE, **SMALL, window=Window.causal(3), band=1),
-    "open ends": lambda: TopographicVAE(IMAGE, **SMALL, topology=shifting(3, padding="zero")),
+    "open ends": lambda: TopographicVAE(IMAGE, **SMALL, topology=shifting_topology(3, padding="zero")),
     "longer capsules": lambda: TopographicVAE(IMAGE, capsules=2, length=7, window=4, band=1),
     "torus": lambda: TopographicVAE(IMAGE, capsules=1, length=30, topology=TorusTopology(5, 6, 3)),
     "bubble": lambda: BubbleVAE(IMAGE, **SMALL, window=3, width=3),
@@ -74,9 +74,9 @@ def of_measures() -> dict[str, list[float]]:
     factor = (torch.arange(40)[:, None] + torch.arange(9)) % 9
     found: dict[str, list[float]] = {}
     for name, topology in {
-        "shifting": shifting(5),
-        "stationary": stationary(1, 3),
-        "causal": shifting(Window.causal(4)),
+        "shifting": shifting_topology(5),
+        "stationary": stationary_topology(1, 3),
+        "causal": shifting_topology(Window.causal(4)),
     }.items():
 
         def sample(generator: torch.Generator, topology=topology) -> Tensor:

@@ -14,7 +14,7 @@ from intertwine.groups import Dihedral, parse_finite
 from intertwine.models import VAE, BubbleVAE, NotCyclicWarning, TopographicVAE, topographic_pool
 from intertwine.nn import CosetLinear, Linear
 from intertwine.spaces import Grid2d, HomogeneousSpace, Point
-from intertwine.topographic import TorusTopology, shifting, stationary
+from intertwine.topographic import TorusTopology, shifting_topology, stationary_topology
 
 IMAGE = (1, 8, 8)
 GROUPS = ["C5", "C3 x C5", "S3", "D4"]
@@ -140,7 +140,7 @@ class TestWhichGeneratorMoves:
 
     def test_bubbles_lie_along_the_cycles(self):
         bubble = BubbleVAE(IMAGE, capsules=2, group="C3 x C5", window=3, width=3).double()
-        assert bubble.topology == stationary(3, 3)
+        assert bubble.topology == stationary_topology(3, 3)
         assert bubble(X.double(), moving=5).t.shape == (3, 5, 2, 15)
 
 
@@ -259,4 +259,6 @@ class TestBadInput:
             TopographicVAE(IMAGE, capsules=1, group="C3 x C3", window=5)(line, moving=1)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            TopographicVAE(IMAGE, capsules=1, group="C3 x C3", topology=shifting(5, padding="zero"))(line, moving=1)
+            TopographicVAE(IMAGE, capsules=1, group="C3 x C3", topology=shifting_topology(5, padding="zero"))(
+                line, moving=1
+            )

@@ -11,7 +11,7 @@ from torch import nn
 
 from intertwine.errors import InputError
 from intertwine.models import VAE, BubbleVAE, NotCyclicWarning, TopographicVAE, topographic_pool
-from intertwine.topographic import TorusTopology, Window, shifting
+from intertwine.topographic import TorusTopology, Window, shifting_topology
 
 X = torch.rand(3, 5, 1, 8, 8, generator=torch.Generator().manual_seed(0)).round()
 SMALL = {"capsules": 3, "length": 5}
@@ -104,7 +104,7 @@ def test_traversal_rolls_all_capsules():
 
 def test_it_learns():
     torch.manual_seed(0)
-    model = TopographicVAE((1, 8, 8), **SMALL, window=5, topology=shifting(5))
+    model = TopographicVAE((1, 8, 8), **SMALL, window=5, topology=shifting_topology(5))
     frames = torch.zeros(1, 5, 1, 8, 8)
     for k in range(5):
         frames[0, k, 0, :, k : k + 3] = 1
@@ -127,7 +127,7 @@ class TestBadInput:
             TopographicVAE((1, 8, 8), capsules=2, length=9, window=5)(line)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            TopographicVAE((1, 8, 8), capsules=2, length=9, topology=shifting(5, padding="zero"))(line)
+            TopographicVAE((1, 8, 8), capsules=2, length=9, topology=shifting_topology(5, padding="zero"))(line)
             closed = torch.cat([line[:, :5], line[:, 1:5].flip(1)], 1)
             TopographicVAE((1, 8, 8), capsules=2, length=9, window=5)(closed)
 

@@ -188,7 +188,7 @@ class TestStride:
 class TestOptions:
     def test_uneven_options(self):
         for options in ({"stride": (1, 2)}, {"padding": (1, 0)}, {"dilation": (2, 1)}):
-            with pytest.raises(InputError, match="C4 turns one into the other"):
+            with pytest.raises(InputError, match="C4 mixes them"):
                 Conv2d(REGULAR, REGULAR, 3, **options)
         with pytest.raises(InputError, match=r"kernel_size=\(3, 5\)"):
             Conv2d(REGULAR, REGULAR, (3, 5))

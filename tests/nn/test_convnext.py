@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch.nn.functional import conv2d, gelu
 
+from intertwine import _cost_rules
 from intertwine.errors import InputError, TypeMismatchError
 from intertwine.groups import SO2, Cyclic, Dihedral
 from intertwine.nn import Approximate, Conv2d, ConvNeXtBlock, DepthwiseConv2d, Exact, to_plain
-from intertwine.nn.pointwise import _point_map
 from intertwine.spaces import Grid2d
 from intertwine.testing import assert_equivariant
 
@@ -95,8 +95,8 @@ def test_types_whose_channels_are_not_permuted_are_refused() -> None:
     field = Grid2d(D4).field(D4.regular)
     with pytest.raises(InputError, match="expansion"):
         ConvNeXtBlock(field, expansion=0)
-    with pytest.raises(InputError, match="odd kernel"):
-        ConvNeXtBlock(field, kernel_size=4)
+    with pytest.raises(InputError, match=r"ConvNeXtBlock: .*odd kernel"):
+        ConvNeXtBlock(field, 4)
 
 
 def by_hand(block: ConvNeXtBlock, x: torch.Tensor) -> torch.Tensor:
@@ -114,7 +114,7 @@ def by_hand(block: ConvNeXtBlock, x: torch.Tensor) -> torch.Tensor:
 def test_the_block_by_hand(eager: bool, mixed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if eager:
         for name, value in (("TURN", 0), ("MOVE", 0), ("START", -1)):
-            monkeypatch.setattr(_point_map, name, value)
+            monkeypatch.setattr(_cost_rules, name, value)
     rho = D4.regular + 2 * D4.trivial + D4.quotient(D4.subgroup([4])) + D4.regular if mixed else 2 * D4.regular
     block = ConvNeXtBlock(Grid2d(D4).field(rho), kernel_size=3, expansion=2, layer_scale=0.7).double()
     assert (block.expand.point is not None) == eager

@@ -135,7 +135,7 @@ def test_a_network_on_sets():
 def test_errors():
     points = HomogeneousSpace(S4, S4.fixing(0))
     scalars = points.field(points.subgroup.trivial)
-    with pytest.raises(TypeMismatchError, match="Use Conv2d, Conv3d or SphereConv"):
+    with pytest.raises(TypeMismatchError, match="use Conv2d or Conv3d"):
         CosetLinear(scalars, Grid2d(D4).field(D4.trivial))
     with pytest.raises(SubgroupError, match="two spaces of one group"):
         CosetLinear(scalars, HomogeneousSpace(D4, D4.subgroup([4])).field(D4.subgroup([4]).trivial))

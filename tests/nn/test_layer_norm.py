@@ -98,7 +98,7 @@ class TestRefusals:
                 make(Sphere().field(SO2().trivial))
 
     def test_groups_divide(self):
-        for groups, text in ((3, "divides the 4 fields"), (0, "divides the 4 fields"), (2.0, "a whole number")):
+        for groups, text in ((3, "divisor of the 4 fields"), (0, "divisor of the 4 fields"), (2.0, "a whole number")):
             with pytest.raises(InputError, match=text):
                 GroupNorm(REGULAR, groups)
 

@@ -148,7 +148,7 @@ class TestPools:
     @pytest.mark.parametrize("pool", [AvgPool2d, MaxPool2d])
     def test_sizes_are_exact_or_refused(self, pool):
         for k, stride, padding in ((2, 2, 0), (3, 2, 1), (3, 2, 0), (2, 1, 0)):
-            layer = pool(REGULAR, k, stride, padding)
+            layer = pool(REGULAR, k, stride=stride, padding=padding)
             for size in range(6, 10):
                 if (size + 2 * padding - k) % stride:
                     with pytest.raises(InputError, match="would not commute with D4"):
@@ -157,7 +157,7 @@ class TestPools:
                     assert assert_equivariant(layer, size=size) < 1e-12
 
     def test_what_is_refused_is_really_broken(self):
-        layer = MaxPool2d(REGULAR, 3, 2, 1, allow_asymmetric=True)
+        layer = MaxPool2d(REGULAR, 3, stride=2, padding=1, allow_asymmetric=True)
         with pytest.raises(AssertionError, match="does not commute"):
             assert_equivariant(layer, size=8)
 

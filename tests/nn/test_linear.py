@@ -8,6 +8,7 @@ import pickle
 import pytest
 import torch
 
+from intertwine import _cost_rules
 from intertwine.errors import EmptyKernelSpaceError, TypeMismatchError
 from intertwine.groups import (
     O2,
@@ -22,7 +23,6 @@ from intertwine.groups import (
     direct_sum,
 )
 from intertwine.nn import Conv2d, Conv3d, Linear, to_plain
-from intertwine.nn.pointwise import _point_map
 from intertwine.nn.pointwise._block_product import BlockDiagonal, DiagonalBlock
 from intertwine.nn.pointwise._irreducible import IrreducibleRows, adapted_basis
 from intertwine.nn.pointwise._point_map import PointMap, point_map
@@ -39,7 +39,7 @@ quotient = D4.quotient(D4.subgroup([4]))
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     """The irreducible basis for layers of any width and any number of samples."""
     for name, value in (("TURN", 0), ("MOVE", 0), ("START", -1)):
-        monkeypatch.setattr(_point_map, name, value)
+        monkeypatch.setattr(_cost_rules, name, value)
 
 
 PAIRS: list[tuple[str, Representation, Representation]] = [

@@ -259,8 +259,8 @@ class TestPathByPath:
 
     @pytest.fixture(autouse=True)
     def _always(self, monkeypatch):
-        monkeypatch.setattr("intertwine.nn.nonlinear._tensor_product.SMALLEST_FILTER", 0)
-        monkeypatch.setattr("intertwine.nn.nonlinear._tensor_product.GAIN", 0.0)
+        monkeypatch.setattr("intertwine._cost_rules.SMALLEST_FILTER", 0)
+        monkeypatch.setattr("intertwine._cost_rules.PATH_GAIN", 0.0)
 
     LAYERS = (
         (

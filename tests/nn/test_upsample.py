@@ -79,7 +79,7 @@ class TestBlurPool:
         if mode == "zeros":
             windows += [(2, 2, None), (4, 2, 0), (3, 3, 1), (4, 1, 1)]
         for k, stride, padding in windows:
-            layer = BlurPool2d(PLANE, k, stride, padding, padding_mode=mode)
+            layer = BlurPool2d(PLANE, k, stride=stride, padding=padding, padding_mode=mode)
             margin = (k - 1) // 2 if padding is None else padding
             for size in range(6, 9):
                 if (size + 2 * margin - k) % stride:

@@ -82,9 +82,9 @@ def test_the_interior_is_where_no_window_meets_padding() -> None:
 def test_convolution_with_every_padding(mode: str) -> None:
     x = torch.randn(2, 4, 9, 8, dtype=torch.float64)
     conv = nn.Conv2d(4, 6, 3, stride=2, padding=(2, 1), dilation=2, groups=2, padding_mode=mode).double()
-    window = Window.of(3, 2, (2, 1), 2, padding_mode=mode)
-    assert torch.allclose(window.convolve(x, conv.weight, conv.bias, 2), conv(x), rtol=0, atol=1e-13)
-    inside = window.unpadded.convolve(window.padded(x), conv.weight, conv.bias, 2)
+    window = Window.of(3, stride=2, padding=(2, 1), dilation=2, padding_mode=mode)
+    assert torch.allclose(window.convolve(x, conv.weight, conv.bias, groups=2), conv(x), rtol=0, atol=1e-13)
+    inside = window.unpadded.convolve(window.padded(x), conv.weight, conv.bias, groups=2)
     assert torch.allclose(inside, conv(x), rtol=0, atol=1e-13)
     small = x[..., :1, :]  # less than the padding along the height
     if mode in ("reflect", "circular"):
@@ -104,7 +104,7 @@ def test_another_padding_on_each_side() -> None:
 
 def test_a_window_is_a_key() -> None:
     """Tables are kept by window; what is derived takes no part."""
-    one, two = Window.of(3, padding=1), Window.of((3, 3), (1, 1), (1, 1))
+    one, two = Window.of(3, padding=1), Window.of((3, 3), stride=(1, 1), padding=(1, 1))
     assert one == two
     assert hash(one) == hash(two)
     assert one != Window.of(3, padding=1, padding_mode="circular")
@@ -118,7 +118,7 @@ def test_what_is_no_window() -> None:
     with pytest.raises(InputError, match="1, 2 or 3 dimensions; got 4"):
         Window.of(3, dimension=4)
     with pytest.raises(InputError, match=r"MyLayer: expected stride of at least 1, or 2 of them \(height, width\)"):
-        Window.of(3, 0, caller="MyLayer")
+        Window.of(3, stride=0, caller="MyLayer")
     with pytest.raises(InputError, match="an input of at least 3 along the width"):
         Window.of(5, padding=1).require_room("test", (3, 2))
 

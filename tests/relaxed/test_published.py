@@ -19,7 +19,7 @@ def test_outputs_and_counts_stay(row: dict[str, Any]) -> None:
     torch.manual_seed(row["example"])
     layer = list(getattr(relaxed, row["layer"]).examples())[row["example"]].double()
     noise = torch.Generator().manual_seed(row["example"])
-    layer.perturb_(0.5, noise).eval()
+    layer.perturb_(0.5, generator=noise).eval()
     assert sum(p.numel() for p in layer.parameters()) == row["parameters"]
     x = torch.randn(row["input"], generator=noise, dtype=torch.float64)
     with torch.no_grad():

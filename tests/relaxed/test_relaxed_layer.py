@@ -50,7 +50,7 @@ def sizes_of(layer: RelaxedLayer) -> tuple[int, ...]:
 
 @each
 def test_the_way_back(name: str, number: int) -> None:
-    layer = made(name, number).perturb_(0.5, noise())
+    layer = made(name, number).perturb_(0.5, generator=noise())
     assert layer.to_equivariant_() is layer
     assert all(value == pytest.approx(0, abs=1e-12) for value in layer.relaxation().values())
     if not isinstance(layer, ModulatedConv):  # its functions stay, so that their weights, which are 0, can grow again
@@ -61,7 +61,7 @@ def test_the_way_back(name: str, number: int) -> None:
 
 @each
 def test_away_from_it(name: str, number: int) -> None:
-    layer = made(name, number).to_equivariant_().perturb_(1.0, noise()).eval()
+    layer = made(name, number).to_equivariant_().perturb_(1.0, generator=noise()).eval()
     shares, errors = layer.relaxation(), equivariance_errors(layer)
     relaxed = {subgroup for subgroup, share in shares.items() if share > 1e-6}
     assert relaxed, "a perturbation relaxes something"
@@ -73,7 +73,7 @@ def test_away_from_it(name: str, number: int) -> None:
 
 @each
 def test_shares_are_those_of_every_kernel_written_out(name: str, number: int) -> None:
-    layer = made(name, number).perturb_(0.5, noise())
+    layer = made(name, number).perturb_(0.5, generator=noise())
     if isinstance(layer, PartialGroupConv2d):  # its kernels are those at other angles than the type's
         pytest.skip("has a test of its own")
     sizes = layer.fixed_sizes or reference_sizes(layer)
@@ -96,7 +96,7 @@ def reference_sizes(layer: RelaxedLayer) -> tuple[int, int]:
 @each
 def test_kernels_written_out_are_the_layer(name: str, number: int) -> None:
     """Σ κ(x, y) f(x + y) + b(x), position by position, where no window leaves the image."""
-    layer = made(name, number).perturb_(0.5, noise()).eval()
+    layer = made(name, number).perturb_(0.5, generator=noise()).eval()
     if type(layer).__name__ == "InputLowRankLocalConv2d":
         pytest.skip("its kernels depend on the input")
     sizes = sizes_of(layer)
@@ -157,7 +157,7 @@ def test_the_share_of_a_partial_layer(extent: float) -> None:
 
 @each
 def test_penalty_and_table(name: str, number: int) -> None:
-    layer = made(name, number).perturb_(0.5, noise())
+    layer = made(name, number).perturb_(0.5, generator=noise())
     model = torch.nn.Sequential(layer, torch.nn.Identity())
     assert float(relaxation_penalty(model, weight=3.0).detach()) == pytest.approx(3 * float(layer.penalty().detach()))
     common = relaxation_penalty(model, weight=2.0, kind="share")
@@ -171,7 +171,7 @@ def test_penalty_and_table(name: str, number: int) -> None:
 def test_the_common_penalty_drives_layers_back() -> None:
     torch.manual_seed(0)
     for layer in (LowRankLocalConv2d(1, 2, 3, rank=2, input_size=8), LocallyConnected2d(1, 2, 3, input_size=8)):
-        layer.perturb_(1.0, noise())
+        layer.perturb_(1.0, generator=noise())
         before = layer.relaxation()["translation"]
         optimizer = torch.optim.Adam(layer.parameters(), 0.05)
         for _ in range(60):

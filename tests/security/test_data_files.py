@@ -71,7 +71,7 @@ class TestTar:
             ArchiveTree(tmp_path / "a.tar", everything)
 
     def test_too_many(self, tmp_path, monkeypatch):
-        monkeypatch.setattr("intertwine.data.sources._tree.MOST_MEMBERS", 5)
+        monkeypatch.setattr("intertwine.data.sources._tree.MAX_MEMBERS", 5)
         with tarfile.open(tmp_path / "a.tar", "w") as archive:
             for k in range(10):
                 archive.addfile(tarfile.TarInfo(f"a/{k}.png"))

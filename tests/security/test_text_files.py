@@ -6,13 +6,13 @@ import pickle
 
 import pytest
 
-from intertwine._untrusted import DEEPEST_YAML, parse_json, parse_yaml, read_bounded, read_json, read_yaml
+from intertwine._untrusted import MAX_YAML_DEPTH, parse_json, parse_yaml, read_bounded, read_json, read_yaml
 from intertwine.cli._values import parse_settings
 from intertwine.errors import InputError, IntertwineError, StorageError, shortened
 from intertwine.experiments import parse_parameter
 from intertwine.measure import read_audit
 from intertwine.train import RunRecord, TrainConfig, read_metrics, read_records
-from intertwine.train._checkpoint import CheckpointFolder, CheckpointWarning
+from intertwine.train.records._checkpoint import CheckpointFolder, CheckpointWarning
 
 DEEP = "[" * 100_000
 LONG = "9" * 5000
@@ -54,18 +54,18 @@ def test_what_people_write_is_read():
         "base": {"lr": 0.1, "steps": [1, 2]},
         "run": {"lr": 0.2, "steps": [1, 2]},
     }
-    assert parse_yaml("[" * (DEEPEST_YAML - 1) + "]" * (DEEPEST_YAML - 1), caller="file")
+    assert parse_yaml("[" * (MAX_YAML_DEPTH - 1) + "]" * (MAX_YAML_DEPTH - 1), caller="file")
     assert parse_yaml("text: |\n  " + "1" * 2000, caller="file")["text"] == "1" * 2000
     assert parse_json('{"a": [NaN, 1e400, -0.0]}', caller="file")["a"][1] == float("inf")
 
 
 def test_no_more_is_read_than_asked_for(tmp_path):
     (tmp_path / "a").write_bytes(bytes(11))
-    assert len(read_bounded(tmp_path / "a", longest=11)) == 11
+    assert len(read_bounded(tmp_path / "a", max_bytes=11)) == 11
     with pytest.raises(InputError, match="at most 10 bytes"):
-        read_bounded(tmp_path / "a", longest=10)
+        read_bounded(tmp_path / "a", max_bytes=10)
     with pytest.raises(InputError, match="at most 1000 bytes"):  # a file without end
-        read_bounded("/dev/zero", longest=1000)
+        read_bounded("/dev/zero", max_bytes=1000)
 
 
 @pytest.mark.parametrize("text", [DEEP, LONG, "{"])

@@ -61,7 +61,7 @@ def test_wrong_input():
     field = Point("C4").field("regular")
     with pytest.raises(InputError, match=r"a tensor \(..., 4\)"):
         field.transform(torch.zeros(2, 3), 1)
-    with pytest.raises(InputError, match="one element"):
+    with pytest.raises(InputError, match="a single element"):
         field.transform(torch.zeros(2, 4), torch.tensor([0, 1]))
     with pytest.raises(InputError, match="only point"):
         field.space.section(1)

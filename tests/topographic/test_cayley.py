@@ -7,15 +7,22 @@ import torch
 
 from intertwine.errors import InputError
 from intertwine.groups import Cyclic, FiniteGroup, parse_finite
-from intertwine.topographic import CayleyTopology, OffsetTopology, Window, sample_topographic, shifting, stationary
+from intertwine.topographic import (
+    CayleyTopology,
+    OffsetTopology,
+    Window,
+    sample_topographic,
+    shifting_topology,
+    stationary_topology,
+)
 
 GROUPS = ["C5", "C3 x C5", "C4 x C4", "S3", "D4"]
 NEIGHBORS = [
-    shifting(3),
-    shifting(Window.causal(4)),
-    shifting(3, padding="zero"),
-    stationary(3, padding="replicate"),
-    shifting(3, band=1),
+    shifting_topology(3),
+    shifting_topology(Window.causal(4)),
+    shifting_topology(3, padding="zero"),
+    stationary_topology(3, padding="replicate"),
+    shifting_topology(3, band=1),
 ]
 
 
@@ -62,7 +69,7 @@ def test_all_forms_agree(name, neighbors):
         assert topology.reach(5) == neighbors.reach(5)
 
 
-@pytest.mark.parametrize("neighbors", [shifting(4), shifting(5, band=1), stationary(3, 3)])
+@pytest.mark.parametrize("neighbors", [shifting_topology(4), shifting_topology(5, band=1), stationary_topology(3, 3)])
 def test_the_published_window_is_the_cyclic_case(neighbors):
     squares = torch.rand(2, 7, 3, 9)
     assert torch.equal(CayleyTopology(Cyclic(9), 1, neighbors).sums(squares), neighbors.sums(squares))
@@ -73,7 +80,9 @@ def test_a_full_window_moves_by_rho(name, s, other):
     """V_{l+1} = rho(s) V_l, exactly, and for no other element."""
     group = parse_finite(name)
     time = int(group.element_orders[s])
-    sums = CayleyTopology(group, s, shifting(time)).sums(torch.rand(2, time, 3, group.order, dtype=torch.float64))
+    sums = CayleyTopology(group, s, shifting_topology(time)).sums(
+        torch.rand(2, time, 3, group.order, dtype=torch.float64)
+    )
     following = sums.roll(-1, 1)
     torch.testing.assert_close(sums @ group.regular(s).T, following, rtol=0, atol=1e-12)
     assert float((sums @ group.regular(other).T - following).abs().max()) > 0.1
@@ -83,9 +92,9 @@ def test_sequences_that_move_differently():
     group = parse_finite("C3 x C5")
     squares = torch.rand(5, 6, 2, 15, dtype=torch.float64, requires_grad=True)
     moving = torch.tensor([5, 1, 6, 1, 5])
-    together = CayleyTopology(group, moving, shifting(3)).sums(squares)
+    together = CayleyTopology(group, moving, shifting_topology(3)).sums(squares)
     for k, s in enumerate(moving.tolist()):
-        alone = CayleyTopology(group, s, shifting(3)).sums(squares[k : k + 1])
+        alone = CayleyTopology(group, s, shifting_topology(3)).sums(squares[k : k + 1])
         torch.testing.assert_close(together[k : k + 1], alone, rtol=0, atol=1e-12)
     together.sum().backward()
     torch.testing.assert_close(squares.grad, torch.full_like(squares, 3.0))
@@ -96,7 +105,7 @@ def test_who_shares_variance_in_a_group_that_does_not_commute():
     group = parse_finite("S3")
     s = 3
     t = sample_topographic(
-        CayleyTopology(group, s, shifting(3)),
+        CayleyTopology(group, s, shifting_topology(3)),
         sequences=4000,
         time=6,
         capsules=1,
@@ -116,7 +125,7 @@ def test_who_shares_variance_in_a_group_that_does_not_commute():
 
 
 def test_standard_samples_of_sequences_that_move_differently():
-    topology = CayleyTopology(parse_finite("C2 x C3"), torch.tensor([1, 3, 1]), shifting(2))
+    topology = CayleyTopology(parse_finite("C2 x C3"), torch.tensor([1, 3, 1]), shifting_topology(2))
     t = sample_topographic(topology, sequences=3, time=4, capsules=2, length=6, standard=True)
     assert t.shape == (3, 4, 2, 6)
 
@@ -124,14 +133,14 @@ def test_standard_samples_of_sequences_that_move_differently():
 def test_bad_input():
     group = parse_finite("D4")
     with pytest.raises(InputError, match=r"elements 0\.\.7"):
-        CayleyTopology(group, 8, shifting(3))
+        CayleyTopology(group, 8, shifting_topology(3))
     with pytest.raises(InputError, match=r"one element for each sequence, \(batch,\)"):
-        CayleyTopology(group, torch.zeros(2, 2, dtype=torch.int64), shifting(3))
+        CayleyTopology(group, torch.zeros(2, 2, dtype=torch.int64), shifting_topology(3))
     with pytest.raises(InputError, match="one for each element of D4; got 7"):
-        CayleyTopology(group, 1, shifting(3)).sums(torch.rand(1, 4, 1, 7))
+        CayleyTopology(group, 1, shifting_topology(3)).sums(torch.rand(1, 4, 1, 7))
     with pytest.raises(InputError, match="3 elements in moving"):
-        CayleyTopology(group, torch.tensor([1, 2]), shifting(3)).sums(torch.rand(3, 4, 1, 8))
+        CayleyTopology(group, torch.tensor([1, 2]), shifting_topology(3)).sums(torch.rand(3, 4, 1, 8))
     with pytest.raises(InputError, match="one element for all sequences"):
-        CayleyTopology(group, torch.tensor([1, 2]), shifting(3)).matrix(4, 8)
+        CayleyTopology(group, torch.tensor([1, 2]), shifting_topology(3)).matrix(4, 8)
     with pytest.raises(InputError, match="no neighbor counts twice"):
-        CayleyTopology(group, 4, shifting(3, band=1)).sums(torch.rand(1, 4, 1, 8))
+        CayleyTopology(group, 4, shifting_topology(3, band=1)).sums(torch.rand(1, 4, 1, 8))

@@ -17,9 +17,9 @@ from intertwine.topographic import (
     TorusTopology,
     Window,
     sample_topographic,
-    shifting,
-    stationary,
-    topographic,
+    shifting_topology,
+    stationary_topology,
+    student_t,
 )
 
 PADDINGS = ("cyclic", "zero", "replicate")
@@ -53,14 +53,17 @@ def by_loop(topology: OffsetTopology, squares: torch.Tensor) -> torch.Tensor:
 
 topologies = st.one_of(
     st.builds(
-        lambda k, b, p, c: shifting(Window.causal(k) if c else k, band=b, padding=p),
+        lambda k, b, p, c: shifting_topology(Window.causal(k) if c else k, band=b, padding=p),
         st.integers(1, 5),
         st.integers(0, 1),
         st.sampled_from(PADDINGS),
         st.booleans(),
     ),
     st.builds(
-        lambda k, w, p: stationary(k, w, padding=p), st.integers(1, 5), st.integers(1, 4), st.sampled_from(PADDINGS)
+        lambda k, w, p: stationary_topology(k, w, padding=p),
+        st.integers(1, 5),
+        st.integers(1, 4),
+        st.sampled_from(PADDINGS),
     ),
 )
 
@@ -77,30 +80,30 @@ def test_all_forms_agree(topology, time, length):
 
 @pytest.mark.parametrize(("k", "count"), [(18, 52), (13, 37), (5, 13)])
 def test_bands_lack_the_corners(k, count):
-    assert len(shifting(k, band=1).offsets) == count
-    assert len(shifting(k).offsets) == k
+    assert len(shifting_topology(k, band=1).offsets) == count
+    assert len(shifting_topology(k).offsets) == k
 
 
 def test_windows():
     assert (Window.of(13).low, Window.of(13).high) == (-6, 6)
     assert (Window.of(10).low, Window.of(10).high) == (-4, 5), "an even window has one more frame ahead"
-    assert stationary(5, 3).times.size == 5
-    held_out = sorted(set(range(18)) - shifting(13).reach(18))
+    assert stationary_topology(5, 3).times.size == 5
+    held_out = sorted(set(range(18)) - shifting_topology(13).reach(18))
     assert held_out == [7, 8, 9, 10, 11]
-    assert sorted(set(range(15)) - shifting(10).reach(15)) == [6, 7, 8, 9, 10]
-    assert shifting(Window.causal(3)).reach(9) == {0, 7, 8}
+    assert sorted(set(range(15)) - shifting_topology(10).reach(15)) == [6, 7, 8, 9, 10]
+    assert shifting_topology(Window.causal(3)).reach(9) == {0, 7, 8}
 
 
 def test_a_full_window_rolls_by_itself():
     squares = torch.rand(2, 9, 4, 9, dtype=torch.float64)
-    sums = shifting(9).sums(squares)
+    sums = shifting_topology(9).sums(squares)
     torch.testing.assert_close(sums.roll(1, 3).roll(1, 1), sums, rtol=0, atol=1e-12)
 
 
 def test_the_direction_of_the_roll():
     """Squares at (l, i) and (l + 1, i + 1) go together, at (l, i) and (l + 1, i − 1) they do not."""
     t = sample_topographic(
-        shifting(5), sequences=4000, time=9, capsules=1, length=9, generator=torch.Generator().manual_seed(0)
+        shifting_topology(5), sequences=4000, time=9, capsules=1, length=9, generator=torch.Generator().manual_seed(0)
     )[:, :, 0]
     size = t.square().log()  # the tails of t itself are too heavy for a correlation
     forward, backward = (
@@ -111,7 +114,10 @@ def test_the_direction_of_the_roll():
     assert abs(backward) < 0.02
 
 
-@pytest.mark.parametrize("topology", [stationary(1, 3), stationary(3, 3), shifting(4), shifting(5, band=1)])
+@pytest.mark.parametrize(
+    "topology",
+    [stationary_topology(1, 3), stationary_topology(3, 3), shifting_topology(4), shifting_topology(5, band=1)],
+)
 def test_each_variable_is_student_t(topology):
     """Scaled by the root of the number of neighbors, to the tails."""
     t = sample_topographic(
@@ -149,7 +155,7 @@ class TestTorus:
 
 class TestAdjacency:
     def test_any_matrix(self):
-        known = shifting(3)
+        known = shifting_topology(3)
         w = known.matrix(5, 5)
         topology = AdjacencyTopology(w, length=5).double()
         squares = torch.rand(2, 5, 3, 5, dtype=torch.float64)
@@ -159,12 +165,12 @@ class TestAdjacency:
         torch.testing.assert_close(still.sums(squares), squares)
 
     def test_learned(self):
-        topology = AdjacencyTopology(shifting(3).matrix(5, 5), length=5, learn=True)
+        topology = AdjacencyTopology(shifting_topology(3).matrix(5, 5), length=5, learn=True)
         squares = torch.rand(2, 5, 3, 5)
         topology.sums(squares).sum().backward()
         assert bool((topology.free.grad > 0).any())
         assert bool((topology.weights() > 0).all())
-        torch.testing.assert_close(topology.weights(), shifting(3).matrix(5, 5).float(), rtol=0, atol=2e-4)
+        torch.testing.assert_close(topology.weights(), shifting_topology(3).matrix(5, 5).float(), rtol=0, atol=2e-4)
 
     @pytest.mark.parametrize(
         ("matrix", "message"),
@@ -181,7 +187,7 @@ class TestAdjacency:
 
 
 def test_several_axes_each_roll_by_themselves():
-    parts = shifting(4), shifting(6)
+    parts = shifting_topology(4), shifting_topology(6)
     both = ProductTopology((4, 6), parts)
     squares = torch.rand(2, 12, 3, 24, dtype=torch.float64)
     grid = squares.unflatten(3, (4, 6))
@@ -190,8 +196,8 @@ def test_several_axes_each_roll_by_themselves():
     expected = (first.sqrt() + second.sqrt()).square().flatten(3)
     torch.testing.assert_close(both.sums(squares), expected, rtol=1e-12, atol=0)
     assert both.reach(12) == parts[1].reach(12)
-    flat = ProductTopology((1, 6), (stationary(3), shifting(6)))
-    one = stationary(3).sums(squares[..., :6]).sqrt() + shifting(6).sums(squares[..., :6]).sqrt()
+    flat = ProductTopology((1, 6), (stationary_topology(3), shifting_topology(6)))
+    one = stationary_topology(3).sums(squares[..., :6]).sqrt() + shifting_topology(6).sums(squares[..., :6]).sqrt()
     torch.testing.assert_close(flat.sums(squares[..., :6]), one.square(), rtol=1e-12, atol=0)
     with pytest.raises(InputError, match="4 x 6"):
         both.sums(squares[..., :23])
@@ -202,27 +208,27 @@ def test_several_axes_each_roll_by_themselves():
 class TestLatent:
     def test_the_formula(self):
         z, u = torch.randn(2, 5, 3, 5), torch.randn(2, 5, 3, 5)
-        t = topographic(z, u, shifting(3), shift=2.0, eps=1e-3)
-        sums = by_loop(shifting(3), u.square())
+        t = student_t(z, u, shifting_topology(3), shift=2.0, eps=1e-3)
+        sums = by_loop(shifting_topology(3), u.square())
         torch.testing.assert_close(t, (z + 2) / (sums + 1e-3).sqrt())
 
     def test_gradients(self):
         z, u = (torch.randn(1, 4, 2, 4, dtype=torch.float64, requires_grad=True) for _ in range(2))
-        for topology in (shifting(3), shifting(3, padding="zero"), stationary(1, 3)):
-            torch.autograd.gradcheck(lambda a, b, w=topology: topographic(a, b, w, shift=1.0), (z, u))
+        for topology in (shifting_topology(3), shifting_topology(3, padding="zero"), stationary_topology(1, 3)):
+            torch.autograd.gradcheck(lambda a, b, w=topology: student_t(a, b, w, shift=1.0), (z, u))
 
     def test_bad_input(self):
         with pytest.raises(InputError, match="z and u of one shape"):
-            topographic(torch.zeros(1, 2, 3), torch.zeros(1, 2, 3), shifting(1))
+            student_t(torch.zeros(1, 2, 3), torch.zeros(1, 2, 3), shifting_topology(1))
         with pytest.raises(InputError, match="at least 5 frames"):
-            topographic(torch.zeros(1, 4, 1, 5), torch.zeros(1, 4, 1, 5), shifting(5))
+            student_t(torch.zeros(1, 4, 1, 5), torch.zeros(1, 4, 1, 5), shifting_topology(5))
         with pytest.raises(InputError, match="no neighbor counts twice"):
-            stationary(1, 5).sums(torch.ones(1, 1, 1, 4))
+            stationary_topology(1, 5).sums(torch.ones(1, 1, 1, 4))
         for make in (
             lambda: Window.of(0),
             lambda: Window.causal(0),
             lambda: Window(1, 2),
-            lambda: shifting(3, band=-1),
+            lambda: shifting_topology(3, band=-1),
         ):
             with pytest.raises(InputError):
                 make()

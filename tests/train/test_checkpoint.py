@@ -11,7 +11,7 @@ from torch import Tensor
 
 from intertwine.errors import InputError, StorageError
 from intertwine.train import CheckpointWarning, load_weights
-from intertwine.train._checkpoint import Checkpoint, CheckpointFolder
+from intertwine.train.records._checkpoint import Checkpoint, CheckpointFolder
 from tests.train import tiny
 
 
@@ -132,7 +132,7 @@ def test_with_all_checkpoints_damaged_the_run_begins_anew(tmp_path: Path, finish
 
 
 def test_a_checkpoint_of_another_schema_is_an_error_and_stays(tmp_path: Path) -> None:
-    from intertwine.train._content import content_hash
+    from intertwine.train import content_hash
 
     folder = CheckpointFolder(tmp_path, keep=1)
     path = folder.save(checkpoint(1)) / "state.json"

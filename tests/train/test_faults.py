@@ -18,8 +18,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from intertwine.errors import NonFiniteError, StorageError
-from intertwine.train import RunRecord, deterministic_loader, fit, read_metrics, seed_all
-from intertwine.train._storage import locked
+from intertwine.train import RunRecord, deterministic_loader, fit, locked, read_metrics, seed_all
 from tests.train import tiny
 from tests.waiting import wait_until
 
@@ -162,7 +161,7 @@ def test_two_runs_do_not_share_a_folder(tmp_path: Path) -> None:
     code = """
 import sys, time
 from pathlib import Path
-from intertwine.train._storage import locked
+from intertwine.train import locked
 with locked(Path(sys.argv[1])):
     print(1, flush=True)
     time.sleep(60)
@@ -272,7 +271,7 @@ def test_a_signal_saves_and_says_how_to_continue(
 
 
 def test_a_second_press_stops_at_once() -> None:
-    from intertwine.train import _interrupt
+    from intertwine.train.loop import _interrupt
 
     before = signal.getsignal(signal.SIGINT)
     with _interrupt.Interrupts() as interrupts:

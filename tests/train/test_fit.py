@@ -25,8 +25,8 @@ from intertwine.train import (
     read_metrics,
     seed_all,
 )
-from intertwine.train._data_digest import data_digest
-from intertwine.train._loader import as_loader
+from intertwine.train.loading._data_digest import data_digest
+from intertwine.train.loading._replayed import as_loader
 from tests.train import tiny
 
 

@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset
 from intertwine.errors import InputError
 from intertwine.train import Augmented, SeededDataset, deterministic_loader
 from intertwine.train._batch import batch_size, map_tensors, named_tensors
-from intertwine.train._loader import ReplayedLoader
+from intertwine.train.loading._replayed import ReplayedLoader
 
 
 class Global(Dataset[tuple[int, Tensor, float, float]]):

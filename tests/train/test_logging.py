@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from intertwine.train import CheckpointWarning, read_metrics
-from intertwine.train._logging import MetricsLog
-from intertwine.train._progress import Progress
+from intertwine.train.loop._progress import Progress
+from intertwine.train.records._logging import MetricsLog
 from tests.train import tiny
 
 ROOT = Path(__file__).parents[2]

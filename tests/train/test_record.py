@@ -9,7 +9,7 @@ import pytest
 import intertwine
 from intertwine.errors import StorageError
 from intertwine.train import RecordWarning, RunRecord, read_records
-from intertwine.train import _record as module
+from intertwine.train.records import _record as module
 
 
 def make(value: float = 1.0) -> RunRecord:

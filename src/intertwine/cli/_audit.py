@@ -133,10 +133,7 @@ def audit(
     with suppress(InputError):  # a gate on what was not measured: shown below, after what was found
         judged = found.judge(gates)
     if out is not None:
-        from ..report import write_audit_page
-
-        found.save(out, gates if judged else ())
-        write_audit_page(out / "audit.html", found, judged)
+        found.save(out, gates=gates if judged else ())
     _print(found, judged, as_json=as_json, out=out, notes=network.notes)
     found.judge(gates)
     if not all(kept for _, _, kept in judged):

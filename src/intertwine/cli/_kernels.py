@@ -73,19 +73,20 @@ def kernels(
         _require_writable(png)
 
     from .. import groups, report
-    from ..kernels import SteerableKernelBasis, solve
+    from ..kernels import OrbitKernels, SteerableKernelBasis, solve
 
     if subgroup is not None:
         finite = groups.parse_finite(group)
         h1 = groups.parse_subgroup(finite, subgroup)
         h2 = groups.parse_subgroup(finite, out_subgroup) if out_subgroup is not None else h1
         notes = [_other_classes(finite, text, h) for text, h in ((subgroup, h1), (out_subgroup, h2)) if text]
-        basis = solve(*_coset_types(finite, h1, h2, in_type, out_type))
-        summary = summary_of(finite, basis, (h1, h2))
+        on_cosets = solve(*_coset_types(finite, h1, h2, in_type, out_type))
+        basis: OrbitKernels | SteerableKernelBasis = on_cosets
+        summary = summary_of(finite, on_cosets, (h1, h2))
     else:
         notes = []
         moving = groups.parse(group)
-        basis = solve(*_filter_types(moving, taps or 0, lattice, in_type, out_type), kernel_size=taps)
+        basis = solve(*_filter_types(moving, taps or 0, lattice, in_type, out_type), kernel_size=taps or 0)
         summary = (
             steerable_summary(basis)
             if isinstance(basis, SteerableKernelBasis)

@@ -1,12 +1,12 @@
-"""Datasets of images, by name or from class folders, archives and ``.npz`` files; augmentations that repeat by seed.
+"""Image datasets, by name or from class folders, archives and ``.npz`` files, and augmentations reproducible by seed.
 
-Sub-packages, in the order in which they build on each other. The files at the top (a dataset and its parts, sequences,
-augmentations, downloads) build on ``sources``; the others build on the files at the top.
+The sub-packages, in the order in which they build on each other. The files at the top (a dataset and its splits,
+sequences, augmentations, downloads) build on ``sources``; the other sub-packages build on the files at the top.
 
     sources   where images come from: tensors, files and archives, packed bits, a renderer
     readers   file formats and folder layouts
-    named     the datasets with a name, one file each, imported when names are first looked up
-    catalog   every dataset by its name or its path
+    named     named datasets, one file each, imported when a name is first looked up
+    catalog   looking up datasets by name or path
 """
 
 from ._digit_motions import DigitMotion as DigitMotion

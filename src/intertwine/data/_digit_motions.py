@@ -1,7 +1,7 @@
-"""Transformations of digits over time: turned, scaled, colored, seen in perspective.
+"""Digits transformed over time: rotated, scaled, colored, seen in perspective.
 
-Angles and hues go round in equal steps, scales from 0.60 to 1.26; each sequence starts at a random place of each. As in
-Keller and Welling, "Topographic VAEs learn equivariant capsules" (2021).
+Angles and hues go once around in equal steps, scales go from 0.60 to 1.26. Each sequence starts at a random step of
+each. As in Keller and Welling, "Topographic VAEs learn equivariant capsules" (2021).
 """
 
 from __future__ import annotations
@@ -24,17 +24,18 @@ Mode = Literal["single", "dual", "perspective"]
 @checked
 @dataclass(frozen=True)
 class DigitMotion:
-    """One gray image to a colored sequence.
+    """Turns a gray image into a colored sequence.
 
-    ``single``: one of rotation, scale and hue moves, drawn at random, the other two stay at a random value. ``dual``:
-    rotation and hue move together. ``perspective``: a rotation about two axes in space and hue together.
+    In mode ``single``, one of rotation, scale and hue, drawn at random, changes, and the other two stay at a random
+    value. In mode ``dual``, rotation and hue change together. In mode ``perspective``, a rotation about two axes in
+    space and the hue change together.
 
-    Labels are ``(time, 4)``: what moves (0 rotation, 1 scale, 2 hue, 3 several), and the steps of the three.
+    Labels are ``(time, 4)``: what changes (0 rotation, 1 scale, 2 hue, 3 several), and the steps of the three.
 
     Args:
-        frames: in a sequence.
-        mode: what moves.
-        color: red digits whose hue can move; otherwise gray, and hue is left out.
+        frames: the number of frames in a sequence.
+        mode: what changes.
+        color: whether digits have a hue, which can change. Otherwise they are gray.
 
     >>> frames, labels = DigitMotion(frames=6)(torch.rand(1, 28, 28), torch.Generator().manual_seed(0))
     >>> frames.shape, labels.shape
@@ -48,7 +49,7 @@ class DigitMotion:
     def __call__(self, image: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         if image.ndim != 3 or image.shape[0] != 1:
             raise InputError(
-                "DigitMotion", expected="a gray image (1, height, width)", got=f"shape {tuple(image.shape)}", fix=""
+                "DigitMotion", expected="a gray image (1, height, width)", got=f"shape {tuple(image.shape)}"
             )
         starts = torch.randint(self.frames, (3,), generator=generator)
         kinds = KINDS if self.color else KINDS[:2]
@@ -68,23 +69,23 @@ class DigitMotion:
 
 
 def _turned(angles: Tensor, scales: Tensor) -> Tensor:
-    """Maps ``(n, 3, 3)`` from places in the frame to places in the image, both from the center: turned and scaled.
+    """Maps ``(n, 3, 3)`` from positions in the frame to positions in the image, both relative to the center.
 
-    A positive angle turns the digit counter-clockwise, a scale above 1 enlarges it.
+    A positive angle rotates the digit counterclockwise, and a scale above 1 enlarges it.
     """
     out = torch.zeros(len(angles), 3, 3)
     cos, sin = torch.cos(angles) / scales, torch.sin(angles) / scales
-    # x to the right, y down: counter-clockwise on the screen
+    # x points right and y down, so this is counterclockwise on the screen
     out[:, 0, 0], out[:, 0, 1], out[:, 1, 0], out[:, 1, 1] = cos, -sin, sin, cos
     out[:, 2, 2] = 1
     return out
 
 
 def _perspective(angles: Tensor, shape: torch.Size) -> Tensor:
-    """The same for a rotation by the angle about the vertical axis and about the line of sight, seen from a distance.
+    """Maps ``(n, 3, 3)`` for a rotation by the angle about the vertical axis and the line of sight, in perspective.
 
-    The distance is half of the image's diagonal over the sine of the angle. At a half turn, where the image is seen
-    from its edge, one degree is added.
+    The distance is half the image's diagonal over the sine of the angle. At a half turn, where the image would be seen
+    edge-on, the angle is one degree more.
     """
     _, height, width = shape
     diagonal = math.hypot(height, width)
@@ -98,19 +99,19 @@ def _perspective(angles: Tensor, shape: torch.Size) -> Tensor:
         focal = diagonal / (2 * sine)
         about_y = torch.tensor([[cos, 0, -sine], [0, 1, 0], [sine, 0, cos]], dtype=torch.float64)
         about_z = torch.tensor([[cos, -sine, 0], [sine, cos, 0], [0, 0, 1]], dtype=torch.float64)
-        place = about_y @ about_z  # of (x, y, 1): the image lies one unit before the axes
-        place[2, 2] += focal  # moved away from the eye
+        pose = about_y @ about_z  # acts on (x, y, 1): the image is one unit in front of the axes
+        pose[2, 2] += focal  # moves it away from the eye
         project = torch.diag(torch.tensor([focal, focal, 1.0], dtype=torch.float64))
-        out[k] = torch.linalg.inv(project @ place)
+        out[k] = torch.linalg.inv(project @ pose)
     return out.float()
 
 
 def _warped(image: Tensor, inverse: Tensor) -> Tensor:
-    """Frames ``(n, 1, height, width)``, bilinear, black outside."""
+    """Frames ``(n, 1, height, width)`` by bilinear interpolation, black outside the image."""
     _, height, width = image.shape
     y, x = torch.meshgrid(torch.arange(height) - (height - 1) / 2, torch.arange(width) - (width - 1) / 2, indexing="ij")
-    places = torch.stack([x, y, torch.ones_like(x)], -1).reshape(-1, 3)
-    source = places @ inverse.transpose(1, 2)  # (n, pixels, 3)
+    positions = torch.stack([x, y, torch.ones_like(x)], -1).reshape(-1, 3)
+    source = positions @ inverse.transpose(1, 2)  # (n, pixels, 3)
     depth = source[..., 2:]
     ahead = depth.abs() > 1e-9
     flat = source[..., :2] / torch.where(ahead, depth, 1.0)
@@ -121,7 +122,7 @@ def _warped(image: Tensor, inverse: Tensor) -> Tensor:
 
 
 def _colored(frames: Tensor, hue: Tensor) -> Tensor:
-    """Gray as the value of a pure color of this hue, ``(n, 3, height, width)``; hue 0 is red."""
+    """Frames ``(n, 3, height, width)`` in a pure color, with the gray level as its value. Hue 0 is red."""
     sixth = (hue % (2 * math.pi)) / (math.pi / 3)
     weights = torch.stack([(((sixth + shift) % 6 - 3).abs() - 1).clamp(0, 1) for shift in (0.0, 4.0, 2.0)], 1)
     return frames * weights[:, :, None, None]

@@ -1,4 +1,4 @@
-"""Fetching published files: under a temporary name, checked by length and SHA-256, then renamed into place."""
+"""Downloads of published files: to a temporary name, checked by length and SHA-256, then renamed."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class Resource:
     """A published file.
 
     Args:
-        file: its name.
+        file: the file's name.
         size: its length in bytes.
         sha256: its digest.
-        urls: where to get it; the next is tried if one fails.
+        urls: addresses to try in order.
     """
 
     file: str
@@ -36,9 +36,9 @@ class Resource:
 
 
 def fetch(name: str, resources: Sequence[Resource], folder: Path) -> None:
-    """Put those of the files into the folder that are not there yet.
+    """Download the files that are missing in the folder.
 
-    Nothing appears under its final name before it is complete and its digest is right.
+    Writes are atomic: a file gets its final name only once it is complete and its digest is correct.
     """
     for resource in resources:
         if (folder / resource.file).is_file():
@@ -59,13 +59,13 @@ def fetch(name: str, resources: Sequence[Resource], folder: Path) -> None:
 
 
 def by_hand(resources: Sequence[Resource], folder: Path) -> str:
-    """How to do it without internet access: which files to put where."""
+    """Instructions for machines without internet access: which files to put where."""
     urls = ", ".join(resource.urls[0] for resource in resources)
-    return f"Without internet access, fetch {urls} elsewhere, and put the files into {folder} under these names."
+    return f"Without internet access, download {urls} elsewhere and put the files into {folder}."
 
 
 def _fetch(name: str, url: str, resource: Resource, folder: Path) -> str | None:
-    """Fetch one file from one address; returns what went wrong there, None if nothing did."""
+    """Download one file from one address. Returns what went wrong; None if nothing did."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=folder, prefix=".part-")
@@ -74,7 +74,7 @@ def _fetch(name: str, url: str, resource: Resource, folder: Path) -> str | None:
             f"download of {name}",
             expected=f"a folder to write {resource.file} to",
             got=f"{folder} ({error.strerror})",
-            fix="Give folder=, or set INTERTWINE_DATA, to a folder that can be written.",
+            fix="Set folder= or INTERTWINE_DATA to a folder that you can write to.",
         ) from error
     part = Path(temporary)
     try:
@@ -83,7 +83,7 @@ def _fetch(name: str, url: str, resource: Resource, folder: Path) -> str | None:
             file.flush()
             os.fsync(file.fileno())
         if problem is None:
-            part.chmod(0o644)  # temporary files are private; data are not
+            part.chmod(0o644)  # temporary files are private by default
             os.replace(part, folder / resource.file)
         return problem
     except (OSError, HTTPException, ValueError) as error:  # offline, no such host, refused, 404, cut off, disk full
@@ -95,15 +95,15 @@ def _fetch(name: str, url: str, resource: Resource, folder: Path) -> str | None:
 def _receive(url: str, resource: Resource, write: Callable[[bytes], object]) -> str | None:
     digest, length = hashlib.sha256(), 0
     request = Request(url, headers={"User-Agent": "intertwine"})
-    with urlopen(request, timeout=_TIMEOUT) as answer, progress(resource.file, resource.size, of_bytes=True) as advance:
-        # One byte more than expected tells a longer file; an endless one is not read to its end.
-        while block := answer.read(min(_BLOCK, resource.size + 1 - length)):
+    with urlopen(request, timeout=_TIMEOUT) as reply, progress(resource.file, resource.size, of_bytes=True) as advance:
+        # Asking for one extra byte detects a longer file, without reading an endless one to its end.
+        while block := reply.read(min(_BLOCK, resource.size + 1 - length)):
             digest.update(block)
             write(block)
             length += len(block)
             advance(len(block))
             if length > resource.size:
-                return f"more than {resource.size} bytes came"
+                return f"received more than {resource.size} bytes"
     if length < resource.size:
         return f"cut off after {length} of {resource.size} bytes"
     if digest.hexdigest() != resource.sha256:

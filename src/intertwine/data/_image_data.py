@@ -1,4 +1,4 @@
-"""A dataset: training and test images, and what belongs to both."""
+"""A dataset: training and test images with shared metadata."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ._normalization import Normalization, channel_statistics
 from ._split import Split
 from .sources._factors import FactorGrid
 
-_MEASURED = 4096
+_MAX_MEASURED = 4096
 
 
 @checked
@@ -30,10 +30,10 @@ class ImageData:
     """A dataset of images.
 
     Args:
-        name: what it is called.
+        name: the dataset's name.
         train: the training images.
         test: the test images; empty if nothing is held out.
-        origin: where it was read from, for the record of a run.
+        origin: where it was read from. Records of runs contain it.
         skipped: files that could not be read.
         factors: the grid of factors behind the labels, if the labels are factors.
 
@@ -58,19 +58,19 @@ class ImageData:
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """Names of the classes, by label."""
+        """The names of the classes, by label."""
         return self.train.classes
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """Channels, height and width of every image."""
+        """Channels, height and width of each image."""
         return self.train.shape
 
     @cached_property
     def normalization(self) -> Normalization:
-        """Mean and standard deviation of the channels of the training images, measured when first asked for.
+        """Mean and standard deviation per channel of the training images, computed on first use.
 
-        All images count if they are in memory; else at most 4096 of them, evenly spaced.
+        Uses all images if they are in memory, else at most 4096 of them, evenly spaced.
 
         >>> from intertwine.data import load
         >>> load("digits").normalization
@@ -78,21 +78,21 @@ class ImageData:
         """
         plain = replace(self.train, normalization=None)
         indices = torch.arange(len(plain))
-        if not plain.source.in_memory and len(plain) > _MEASURED:
-            indices = torch.linspace(0, len(plain) - 1, _MEASURED, dtype=torch.float64).round().long()
+        if not plain.source.in_memory and len(plain) > _MAX_MEASURED:
+            indices = torch.linspace(0, len(plain) - 1, _MAX_MEASURED, dtype=torch.float64).round().long()
         return channel_statistics(plain.batch(part)[0] for part in indices.split(512))
 
     def normalized(self, normalization: Normalization | None = None) -> ImageData:
-        """Both splits normalized by the statistics of the training images, or by those given."""
-        chosen = normalization or self.normalization
-        return replace(self, train=self.train.normalized(chosen), test=self.test.normalized(chosen))
+        """Normalize both splits, by default with the statistics of the training images."""
+        normalization = normalization or self.normalization
+        return replace(self, train=self.train.normalized(normalization), test=self.test.normalized(normalization))
 
     def resized(self, size: int | tuple[int, int]) -> ImageData:
-        """Both splits at this height and width."""
+        """Resize both splits to this height and width."""
         return replace(self, train=self.train.resized(size), test=self.test.resized(size))
 
     def subset(self, train: int | None = None, test: int | None = None, *, seed: int = 0) -> ImageData:
-        """At most this many samples of each split, the classes as equally frequent as they allow; None keeps all.
+        """At most this many samples of each split, with classes as balanced as possible; None keeps all.
 
         >>> from intertwine.data import load
         >>> load("digits").subset(100, 50)
@@ -101,9 +101,9 @@ class ImageData:
         return replace(self, train=_at_most(self.train, train, seed), test=_at_most(self.test, test, seed))
 
     def in_memory(self) -> ImageData:
-        """Both splits with every image decoded, rendered or interpolated now instead of at each reading."""
+        """Decode, render or interpolate all images now, instead of each time they are read."""
         return replace(self, train=self.train.in_memory(), test=self.test.in_memory())
 
 
 def _at_most(split: Split, n: int | None, seed: int) -> Split:
-    return split if n is None or n >= len(split) else split.subset(n, seed)
+    return split if n is None or n >= len(split) else split.subset(n, seed=seed)

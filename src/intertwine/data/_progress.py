@@ -1,4 +1,4 @@
-"""A bar for what takes a while: bytes of a download, images of a folder."""
+"""A progress bar for downloads and for reading many images."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def progress(what: str, total: int, *, of_bytes: bool = False) -> Iterator[Callable[[int], object]]:
-    """Shows a bar with the time left, on a terminal only; gives a function to call with each amount done."""
+def progress(title: str, total: int, *, of_bytes: bool = False) -> Iterator[Callable[[int], object]]:
+    """Show a bar with the time left, only on a terminal. Yields a function to call with each amount of progress."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -16,5 +16,5 @@ def progress(what: str, total: int, *, of_bytes: bool = False) -> Iterator[Calla
     count = DownloadColumn() if of_bytes else MofNCompleteColumn()
     columns = (TextColumn("{task.description}"), BarColumn(), count, TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task(what, total=total)
+        task = bar.add_task(title, total=total)
         yield lambda amount: bar.advance(task, amount)

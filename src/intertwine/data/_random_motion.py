@@ -1,4 +1,4 @@
-"""Augmentation by the symmetry that a network has or should have."""
+"""Augmentation by random group elements."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from ..spaces import Border, FieldAction, FieldType, Space
 @checked
 @dataclass(frozen=True)
 class RandomMotion:
-    """Data moved by random elements of a group, each as likely as any other; one draw per item of a batch.
+    """Moves data by uniformly random elements of a group, drawn independently for each item of a batch.
 
-    It takes what :mod:`intertwine.measure` and the layers take: a name, a space with its group, or a field type, which
-    also moves the channels. Elements that map the samples to themselves are exact, others interpolate.
+    The symmetry is what :mod:`intertwine.measure` and the layers take: a name, a space with its group, or a field type,
+    which also moves the channels. Elements that map the pixel grid to itself are exact; others interpolate.
 
     Args:
         symmetry: such as ``"hflip"``, ``"D4"``, ``Grid2d("SO(2)")``, ``Grid1d("D1")`` or
             ``Grid2d("D4").field("irrep1")``.
-        padding: what comes in from outside where an element has to resample.
+        padding: what lies outside an image, for elements that interpolate.
 
     >>> augment = RandomMotion("D4")
     >>> images = torch.rand(6, 3, 8, 8)
@@ -37,7 +37,7 @@ class RandomMotion:
     padding: Border = "zeros"
 
     def __post_init__(self) -> None:
-        self._action  # a wrong name is told at once  # noqa: B018
+        self._action  # report a wrong name right away  # noqa: B018
 
     @cached_property
     def _action(self) -> FieldAction:
@@ -45,9 +45,9 @@ class RandomMotion:
 
     @checked
     def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
-        """One item ``(channels, ...)``, or a batch with the items first, moved."""
+        """Move one item ``(channels, ...)``, or each item of a batch."""
         rank = self._action.rank
-        typed = self._action.type is not None  # matrices of real numbers act on the channels
+        typed = self._action.type is not None  # then real matrices act on the channels
         if images.ndim not in (rank - 1, rank) or images.is_complex() or (typed and not images.is_floating_point()):
             numbers = "floating point numbers" if typed else "real numbers"
             raise InputError(
@@ -63,7 +63,7 @@ class RandomMotion:
     def _moved(self, batch: Tensor, elements: list[Element]) -> Tensor:
         if isinstance(self._action.group, FiniteGroup):
             out = torch.empty_like(batch)
-            drawn = torch.tensor(elements, device="cpu")  # whatever the default device is
+            drawn = torch.tensor(elements, device="cpu")  # the CPU, even if another default device is set
             for g in drawn.unique().tolist():
                 out[drawn == g] = self._checked_shape(self._action.move(g, batch[drawn == g]), batch)
             return out
@@ -73,7 +73,7 @@ class RandomMotion:
         if moved.shape[1:] != batch.shape[1:]:
             raise InputError(
                 "RandomMotion",
-                expected=f"square images, which {self._action.group.name} keeps in shape",
+                expected=f"square images, which {self._action.group.name} maps to themselves",
                 got=" x ".join(map(str, batch.shape[2:])),
                 fix="Resize or crop them to a square first.",
             )

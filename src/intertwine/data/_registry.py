@@ -1,4 +1,4 @@
-"""The list of datasets that have a name: those of this package and those that users register."""
+"""The registry of named datasets, from this package and from users."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from ..errors import InputError
 from ._image_data import ImageData
 
 Reader = Callable[..., ImageData]
-"""``read(folder, *, download, **options)``: reads a dataset from a folder, or, if that is None, from where datasets are
-kept; fetches it first if asked to and not there."""
+"""``read(folder, *, download, **options)`` reads a dataset from a folder (None: the default folder). With ``download``,
+it first downloads missing files."""
 
 
 @checked
@@ -21,10 +21,10 @@ class Registered:
     """A dataset with a name.
 
     Args:
-        name: what :func:`load` knows it by.
-        about: one sentence.
-        files: which files it wants, and where.
-        read: the reader; its further keyword arguments are the options of :func:`load`.
+        name: its name for :func:`load`.
+        about: a one-sentence description.
+        files: which files it needs, and where.
+        read: the reader. Its other keyword arguments are options of :func:`load`.
     """
 
     name: str
@@ -34,18 +34,18 @@ class Registered:
 
     @property
     def options(self) -> tuple[str, ...]:
-        """Names of the options that :func:`load` takes for this dataset."""
+        """The names of the options of :func:`load` for this dataset."""
         parameters = inspect.signature(self.read).parameters.values()
         return tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.name != "download")
 
 
 DATASETS: dict[str, Registered] = {}
-"""Filled by :func:`register_dataset`; the files in ``named`` register theirs when they are imported."""
+"""All datasets by name. The files in ``named`` register theirs when imported."""
 
 
 @checked
 def register_dataset(name: str, *, about: str, files: str) -> Callable[[Reader], Reader]:
-    """Make a reader known under a name.
+    """Decorator: register a reader under a name.
 
     >>> from intertwine.data import load
     >>> @register_dataset("upright-digits", about="An example.", files="none")
@@ -53,24 +53,19 @@ def register_dataset(name: str, *, about: str, files: str) -> Callable[[Reader],
     ...     return load("digits")
     >>> load("upright-digits").train
     Split(1437 images 1 x 8 x 8, 10 classes)
-    >>> forget_dataset("upright-digits")
+    >>> unregister_dataset("upright-digits")
     """
 
     def register(read: Reader) -> Reader:
-        known = DATASETS.get(name)
-        if known is not None and known.read is not read:
-            raise InputError(
-                "register_dataset",
-                expected="a name that is free",
-                got=f"{name!r}, which is taken",
-                fix="Choose another name.",
-            )
+        existing = DATASETS.get(name)
+        if existing is not None and existing.read is not read:
+            raise InputError("register_dataset", expected="a name that is not taken", got=f"{name!r}, which is taken")
         DATASETS[name] = Registered(name, about, files, read)
         return read
 
     return register
 
 
-def forget_dataset(name: str) -> None:
-    """Take a name out of the list again."""
+def unregister_dataset(name: str) -> None:
+    """Remove a name from the registry."""
     DATASETS.pop(name, None)

@@ -1,7 +1,7 @@
 """Sequences of images: a factor that moves through its values, or an image that is transformed step by step.
 
-Everything random is drawn from a generator that the caller derives from the sample, so that neither the order nor the
-number of workers changes a sequence.
+All randomness comes from a generator that the caller derives from the sample. So neither the order nor the number of
+workers changes a sequence.
 """
 
 from __future__ import annotations
@@ -20,24 +20,23 @@ from ._transforms import sample_generator
 from .sources._factors import FactorGrid
 
 Frames = Callable[[Tensor, torch.Generator], tuple[Tensor, Tensor]]
-"""One image ``(channels, height, width)`` to frames ``(time, channels', height, width)`` and what each frame is,
+"""Takes an image ``(channels, height, width)`` to frames ``(time, channels', height, width)`` and their labels
 ``(time, ...)``."""
 
 
 @checked
 @dataclass(frozen=True, eq=False)
 class FactorSequences(Dataset[tuple[Tensor, Tensor]]):
-    """Sequences in which one factor of a grid of images moves through its values, from a random start and round.
+    """Sequences in which one factor of a grid of images moves through its values and wraps around.
 
-    Item i starts at image i; the factor is drawn among ``moving``. Labels are the classes of all factors in each frame,
+    Item i starts at image i; the factor is drawn from ``moving``. Labels are the classes of all factors in each frame,
     ``(time, factors)``.
 
     Args:
-        images: ``(n, channels, height, width)``, all combinations in the order of the grid, in [0, 1] or integers.
-        grid: their factors.
-        frames: how many in a sequence; a factor with fewer values goes round several times.
-        moving: names of the factors that may move.
-        white: the value of white, for integers.
+        images: ``(n, channels, height, width)``, all combinations in the order of the grid; floats in [0, 1] or
+        integers. grid: the factors of the images. frames: the number of frames in a sequence. A factor with fewer
+        values wraps around several times. moving: names of the factors that may move. white: the value of white, for
+        integers.
 
     >>> grid = FactorGrid(("shape", "x"), ((0.0, 1.0), (0.0, 1.0, 2.0)))
     >>> data = FactorSequences(torch.rand(6, 1, 4, 4), grid, frames=3, moving=("x",))
@@ -60,17 +59,15 @@ class FactorSequences(Dataset[tuple[Tensor, Tensor]]):
                 "FactorSequences",
                 expected=f"moving factors among {', '.join(self.grid.names)}",
                 got=", ".join(unknown) or "none",
-                fix="Name factors of the grid.",
             )
         if len(self.images) != len(self.grid):
             raise InputError(
                 "FactorSequences",
-                expected=f"{len(self.grid)} images, one for each combination",
+                expected=f"{len(self.grid)} images, one per combination",
                 got=str(len(self.images)),
-                fix="Select the images that belong to the grid.",
             )
         if self.frames < 1:
-            raise InputError("FactorSequences", expected="at least one frame", got=str(self.frames), fix="")
+            raise InputError("FactorSequences", expected="at least one frame", got=str(self.frames))
 
     def __len__(self) -> int:
         return len(self.grid)
@@ -79,12 +76,12 @@ class FactorSequences(Dataset[tuple[Tensor, Tensor]]):
         return self.getitem_seeded(index, sample_generator(0, index))
 
     def getitem_seeded(self, index: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """The sequence that starts at this image, its factor drawn from the generator."""
+        """The sequence that starts at this image, with its factor drawn from the generator."""
         choice = int(torch.randint(len(self.moving), (), generator=generator))
         return self.sequence(index, self.moving[choice])
 
     def sequence(self, index: int, factor: str) -> tuple[Tensor, Tensor]:
-        """The sequence from this image on in which this factor moves."""
+        """The sequence that starts at this image, in which this factor moves."""
         column = self.grid.names.index(factor)
         classes = self.grid.classes(torch.tensor([index])).repeat(self.frames, 1)
         classes[:, column] = (classes[:, column] + torch.arange(self.frames)) % self.grid.sizes[column]
@@ -96,7 +93,7 @@ class FactorSequences(Dataset[tuple[Tensor, Tensor]]):
 def part_of_grid(
     split: Split, grid: FactorGrid, *, frames: int, moving: Sequence[str], **chosen: Sequence[int]
 ) -> FactorSequences:
-    """Sequences on the part of a grid of images with these classes of each factor; others keep all.
+    """Sequences on the part of a grid of images with the chosen classes. Factors not named keep all their classes.
 
     >>> from intertwine.data import load
     >>> sprites = load("dsprites")
@@ -116,11 +113,11 @@ def part_of_grid(
 @checked
 @dataclass(frozen=True, eq=False)
 class TransformedSequences(Dataset[tuple[Tensor, Tensor]]):
-    """Sequences made from single images: any data set, any transformation.
+    """Sequences made from single images of any dataset by any transformation.
 
     Args:
         split: the images.
-        transform: an image and a generator to frames and their labels; such as :class:`DigitMotion`.
+        transform: takes an image and a generator to frames and their labels, such as :class:`DigitMotion`.
 
     >>> from intertwine.data import load
     >>> def rolled(image, generator):
@@ -140,6 +137,6 @@ class TransformedSequences(Dataset[tuple[Tensor, Tensor]]):
         return self.getitem_seeded(index, sample_generator(0, index))
 
     def getitem_seeded(self, index: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """The sequence of this image, with everything random drawn from the generator."""
+        """The sequence of this image. All randomness comes from the generator."""
         frames, labels = self.transform(self.split[index][0], generator)
         return frames, labels

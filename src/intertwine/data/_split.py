@@ -1,4 +1,4 @@
-"""One part of a dataset, such as its training images: indexable, and therefore ready for a ``DataLoader``."""
+"""One part of a dataset, such as its training images. It can be indexed, so a ``DataLoader`` can read it."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _CHUNK = 1024
 class Split(Dataset[tuple[Tensor, Tensor]]):
     """Images with labels.
 
-    ``split[i]`` is the image ``(channels, height, width)``, float32 in [0, 1] or normalized, and its label, an int64
-    tensor: a scalar class, or a row of factors. Indexing never augments; :meth:`with_transform` does.
+    ``split[i]`` is an image ``(channels, height, width)``, float32 in [0, 1] or normalized, and its label, an int64
+    tensor: a scalar class or a row of factors. Indexing does not augment; see :meth:`with_transform`.
 
     Args:
         source: where the images come from.
         labels: int64, ``(n,)`` or ``(n, factors)``.
-        classes: names of the classes; of the values of the first factor if there are several.
-        positions: where in the source the samples lie, int64 ``(n,)``; all of it in order by default.
+        classes: the names of the classes; if labels are factors, of the first factor's values.
+        positions: the positions of the samples in the source, int64 ``(n,)``; by default all, in order.
         normalization: applied last, if given.
 
     >>> from intertwine.data import load
@@ -57,14 +57,13 @@ class Split(Dataset[tuple[Tensor, Tensor]]):
         if self.labels.dtype != torch.int64 or self.labels.dim() not in (1, 2) or len(self.labels) != n:
             raise InputError(
                 "Split",
-                expected=f"int64 labels ({n},) or ({n}, factors), one for each image",
+                expected=f"int64 labels ({n},) or ({n}, factors), one per image",
                 got=f"{self.labels.dtype} {tuple(self.labels.shape)}",
-                fix="Convert or cut the labels.",
             )
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """Channels, height and width of every image."""
+        """Channels, height and width of each image."""
         return self.source.shape
 
     def __len__(self) -> int:
@@ -79,29 +78,29 @@ class Split(Dataset[tuple[Tensor, Tensor]]):
         return images[0], labels[0]
 
     def __getitems__(self, indices: list[int]) -> list[tuple[Tensor, Tensor]]:
-        # DataLoader asks for whole batches by this name: one call to the source instead of many.
+        # DataLoader calls this method for whole batches: one call to the source instead of many.
         return list(zip(*self.batch(torch.tensor(indices, dtype=torch.int64)), strict=True))
 
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
         return (self[index] for index in range(len(self)))
 
     def batch(self, indices: Tensor) -> tuple[Tensor, Tensor]:
-        """Images ``(n, channels, height, width)`` and labels at these int64 indices, as indexing gives them."""
+        """Images ``(n, channels, height, width)`` and labels at these int64 indices, the same as from indexing."""
         images = self._floats(indices)
         return (self.normalization(images) if self.normalization else images), self.labels[indices]
 
     def augmented(self, index: int, transform: Transform, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Image and label as in ``split[index]``, with the transform applied before the normalization."""
-        at = torch.tensor([self._checked(index)])
-        image = transform(self._floats(at)[0], generator)
-        return (self.normalization(image) if self.normalization else image), self.labels[at][0]
+        """Image and label like ``split[index]``, with the transform applied before normalization."""
+        indices = torch.tensor([self._checked(index)])
+        image = transform(self._floats(indices)[0], generator)
+        return (self.normalization(image) if self.normalization else image), self.labels[indices][0]
 
     def with_transform(self, transform: Transform) -> AugmentedSplit:
-        """The same samples, augmented by ``transform(image, generator)`` when they are read for training."""
+        """The same samples, augmented by ``transform(image, generator)`` when read for training."""
         return AugmentedSplit(self, transform)
 
     def transformed_once(self, transform: Transform, *, seed: int) -> Split:
-        """The same samples, each changed once and for good: the images are computed now, and kept as 8-bit numbers.
+        """The same samples, each transformed once. The images are computed now and stored as 8-bit numbers.
 
         >>> from intertwine.data import load, random_rotation
         >>> load("digits").test.transformed_once(random_rotation, seed=0)
@@ -114,24 +113,23 @@ class Split(Dataset[tuple[Tensor, Tensor]]):
             fix="Take a subset.",
         )
         generator, parts = sample_generator(seed), []
-        for at in torch.arange(len(self)).split(_CHUNK):
-            parts.append((transform(self._floats(at), generator) * 255).round().clamp(0, 255).byte())
+        for indices in torch.arange(len(self)).split(_CHUNK):
+            parts.append((transform(self._floats(indices), generator) * 255).round().clamp(0, 255).byte())
         source = TensorImages(torch.cat(parts), white=255.0)
         return replace(self, source=source, positions=None)
 
     def normalized(self, normalization: Normalization) -> Split:
-        """The same samples, normalized when read. Test images take the normalization of the training images."""
+        """The same samples, normalized when read. Normalize test images like the training images."""
         if len(normalization.mean) != self.shape[0]:
             raise InputError(
                 "normalized",
                 expected=f"a normalization of {self.shape[0]} channels",
                 got=f"{len(normalization.mean)}",
-                fix="Use the one that the dataset suggests.",
             )
         return replace(self, normalization=normalization)
 
     def resized(self, size: int | tuple[int, int]) -> Split:
-        """The same samples at this height and width.
+        """The same samples, resized to this height and width.
 
         >>> from intertwine.data import load
         >>> load("digits").test.resized(12).shape
@@ -141,19 +139,16 @@ class Split(Dataset[tuple[Tensor, Tensor]]):
 
     def select(self, indices: Tensor | Sequence[int]) -> Split:
         """The samples at these indices, in this order."""
-        at = torch.as_tensor(indices, dtype=torch.int64)
-        if at.numel() and not (-len(self) <= int(at.min()) and int(at.max()) < len(self)):
+        indices = torch.as_tensor(indices, dtype=torch.int64)
+        if indices.numel() and not (-len(self) <= int(indices.min()) and int(indices.max()) < len(self)):
             raise InputError(
-                "select",
-                expected=f"indices below {len(self)}",
-                got=f"{int(at.min())} to {int(at.max())}",
-                fix="Select among the samples of this split.",
+                "select", expected=f"indices below {len(self)}", got=f"{int(indices.min())} to {int(indices.max())}"
             )
-        positions = at % max(len(self), 1) if self.positions is None else self.positions[at]
-        return replace(self, positions=positions, labels=self.labels[at])
+        positions = indices % max(len(self), 1) if self.positions is None else self.positions[indices]
+        return replace(self, positions=positions, labels=self.labels[indices])
 
-    def subset(self, n: int, seed: int = 0) -> Split:
-        """``n`` samples, the classes as equally frequent as they allow; with several factors, the first one counts.
+    def subset(self, n: int, *, seed: int = 0) -> Split:
+        """``n`` samples, with classes as balanced as possible. With several factors, the first one is the class.
 
         >>> from intertwine.data import load
         >>> load("digits").train.subset(100, seed=1).labels.bincount()
@@ -163,24 +158,24 @@ class Split(Dataset[tuple[Tensor, Tensor]]):
         return self.select(balanced(kind, n, seed=seed))
 
     def as_tensors(self) -> tuple[Tensor, Tensor]:
-        """All images ``(n, channels, height, width)`` as indexing gives them, and all labels."""
+        """All images ``(n, channels, height, width)`` and all labels, the same as from indexing."""
         self._require_memory(itemsize=4)
         images = torch.empty((len(self), *self.shape))
-        for part, at in zip(images.split(_CHUNK), torch.arange(len(self)).split(_CHUNK), strict=True):
-            part.copy_(self.batch(at)[0])
+        for part, indices in zip(images.split(_CHUNK), torch.arange(len(self)).split(_CHUNK), strict=True):
+            part.copy_(self.batch(indices)[0])
         return images, self.labels.clone()
 
     def raw(self) -> Tensor:
-        """All images as they are stored, uint8 or float32, before scaling and normalization."""
+        """All images as stored, uint8 or float32, before scaling and normalization."""
         self._require_memory(itemsize=4)
         dtype = self.source.read(self._positions(torch.arange(min(len(self), 1)))).dtype
         images = torch.empty((len(self), *self.shape), dtype=dtype)
-        for part, at in zip(images.split(_CHUNK), torch.arange(len(self)).split(_CHUNK), strict=True):
-            part.copy_(self.source.read(self._positions(at)))
+        for part, indices in zip(images.split(_CHUNK), torch.arange(len(self)).split(_CHUNK), strict=True):
+            part.copy_(self.source.read(self._positions(indices)))
         return images
 
     def in_memory(self) -> Split:
-        """The same samples with every image decoded, rendered or interpolated now instead of at each reading."""
+        """The same samples, with all images decoded, rendered or interpolated now instead of at every read."""
         if self.source.in_memory:
             return self
         return replace(self, source=TensorImages(self.raw(), white=self.source.white), positions=None)
@@ -208,10 +203,10 @@ class Split(Dataset[tuple[Tensor, Tensor]]):
 
 
 def image_size(size: int | tuple[int, int]) -> tuple[int, int]:
-    """Height and width from one number or both."""
+    """Height and width, from one number or from both."""
     height, width = (size, size) if isinstance(size, int) else size
     if height < 1 or width < 1:
-        raise InputError("size", expected="a positive height and width", got=f"{size}", fix="Give pixels, such as 32.")
+        raise InputError("size", expected="a positive height and width", got=f"{size}")
     return height, width
 
 
@@ -220,12 +215,12 @@ def image_size(size: int | tuple[int, int]) -> tuple[int, int]:
 class AugmentedSplit(Dataset[tuple[Tensor, Tensor]]):
     """A split with a random transform.
 
-    :meth:`getitem_seeded` augments, with a generator that the caller derives from the sample, so that neither data
-    order nor the number of workers changes the result; ``deterministic_loader`` reads by it. Indexing does not.
+    :meth:`getitem_seeded` augments, with a generator that the caller derives from the sample. So neither the order of
+    the data nor the number of workers changes the result; ``deterministic_loader`` uses it. Indexing does not augment.
 
     Args:
         split: the images.
-        transform: ``transform(image, generator)``, applied before the normalization.
+        transform: ``transform(image, generator)``, applied before normalization.
 
     >>> from intertwine.data import load, random_flip, sample_generator
     >>> train = load("digits").train.with_transform(random_flip)
@@ -245,5 +240,5 @@ class AugmentedSplit(Dataset[tuple[Tensor, Tensor]]):
         return self.split[index]
 
     def getitem_seeded(self, index: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Image and label, augmented."""
+        """The augmented image and its label."""
         return self.split.augmented(index, self.transform, generator)

@@ -1,8 +1,8 @@
-"""Augmentations as functions of images and an explicit generator: same generator state, same result.
+"""Augmentations as functions of images and an explicit generator. The same generator state gives the same result.
 
-Each takes one image ``(channels, height, width)`` or a batch ``(n, channels, height, width)`` and draws separately for
-each image of a batch. Options are bound with :func:`functools.partial`, steps are joined with :func:`compose`; both can
-be sent to worker processes.
+Each takes one image ``(channels, height, width)`` or a batch ``(n, channels, height, width)``, and draws independently
+for each image of a batch. Bind options with :func:`functools.partial` and join steps with :func:`compose`. Both can be
+sent to worker processes.
 
 >>> from functools import partial
 >>> augment = compose(partial(random_crop, padding=1), random_flip)
@@ -27,21 +27,21 @@ from ..spaces import resample
 from ._random_motion import RandomMotion
 
 Transform = Callable[[Tensor, torch.Generator], Tensor]
-"""An augmentation: image and generator to image."""
+"""An augmentation: takes an image and a generator to an image."""
 
 
 @checked
-def sample_generator(seed: int, *where: int) -> torch.Generator:
-    """A generator for one sample, from the seed of the run and where the sample stands, such as epoch and index.
+def sample_generator(seed: int, *key: int) -> torch.Generator:
+    """A generator for one sample, from the seed of the run and a key of the sample, such as epoch and index.
 
-    Neither the order of the samples nor the number of workers enters, so neither changes what is drawn.
+    The order of the samples and the number of workers don't matter.
 
     >>> first, again = (torch.rand((), generator=sample_generator(0, 3, 17)).item() for _ in range(2))
     >>> first == again
     True
     """
-    # A digest, because nearby seeds of the generator itself would give related streams.
-    text = ",".join(map(str, (seed, *where))).encode()
+    # A digest, because nearby seeds would give related random streams.
+    text = ",".join(map(str, (seed, *key))).encode()
     value = int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
     return torch.Generator().manual_seed(value >> 1)
 
@@ -57,26 +57,34 @@ class _Composed:
 
 
 def compose(*steps: Transform) -> Transform:
-    """One transform that applies these in order, all drawing from the same generator."""
+    """A transform that applies these in order, all with the same generator.
+
+    >>> both = compose(random_flip, random_rotation90)
+    >>> both(torch.zeros(1, 4, 4), torch.Generator()).shape
+    torch.Size([1, 4, 4])
+    """
     return _Composed(steps)
 
 
 @checked
 def normalize(images: Tensor, mean: Sequence[float], std: Sequence[float]) -> Tensor:
-    """``(x - mean) / std`` for each channel; images are ``(..., channels, height, width)``."""
+    """``(x - mean) / std``, channel by channel, for images ``(..., channels, height, width)``.
+
+    >>> normalize(torch.ones(1, 1, 1), [0.5], [0.25])
+    tensor([[[2.]]])
+    """
     if images.dim() < 3 or images.shape[-3] != len(mean):
         raise InputError(
             "normalize",
-            expected=f"images of {len(mean)} channels",
+            expected=f"images of {len(mean)} channels, as many as there are means",
             got=f"shape {tuple(images.shape)}",
-            fix="Give one mean and one standard deviation a channel.",
         )
     return (images - images.new_tensor(mean)[:, None, None]) / images.new_tensor(std)[:, None, None]
 
 
 @checked
 def random_flip(images: Tensor, generator: torch.Generator, *, probability: float = 0.5) -> Tensor:
-    """Left and right exchanged, with this probability."""
+    """Flip images left-right, with this probability."""
     batch = _batch("random_flip", images)
     flipped = torch.rand(len(batch), generator=generator) < probability
     return torch.where(flipped[:, None, None, None], batch.flip(-1), batch).reshape(images.shape)
@@ -84,7 +92,7 @@ def random_flip(images: Tensor, generator: torch.Generator, *, probability: floa
 
 @checked
 def random_rotation90(images: Tensor, generator: torch.Generator) -> Tensor:
-    """A rotation by 0, 90, 180 or 270 degrees, exact; images must be square."""
+    """Rotate square images by 0, 90, 180 or 270 degrees, exactly."""
     batch = _batch("random_rotation90", images)
     if batch.shape[-1] != batch.shape[-2]:
         raise InputError(
@@ -98,21 +106,21 @@ def random_rotation90(images: Tensor, generator: torch.Generator) -> Tensor:
 
 @checked
 def random_rotation(images: Tensor, generator: torch.Generator, *, degrees: float = 180.0) -> Tensor:
-    """A rotation about the center by any angle, at most ``degrees`` either way; bilinear, with zeros from outside."""
+    """Rotate images about the center by up to ``degrees`` in either direction: bilinear, with zeros outside."""
     batch = _batch("random_rotation", images)
     _require_float("random_rotation", batch)
     angle = (2 * torch.rand(len(batch), generator=generator, dtype=torch.float64) - 1) * math.radians(degrees)
     turn = torch.stack([angle.cos(), -angle.sin(), angle.sin(), angle.cos()], -1).view(-1, 2, 2).to(batch.dtype)
-    places, center = _pixels(*batch.shape[-2:], batch.dtype)
-    index = (center + places @ turn).unflatten(1, batch.shape[-2:])  # where each pixel comes from
+    positions, center = _pixels(*batch.shape[-2:], batch.dtype)
+    index = (center + positions @ turn).unflatten(1, batch.shape[-2:])  # where each pixel comes from
     return resample(batch, index, border="zeros", interpolation="linear").reshape(images.shape)
 
 
 @checked
 def random_translation(images: Tensor, generator: torch.Generator, *, shift: int, wrap: bool = False) -> Tensor:
-    """A shift by a whole number of pixels, at most ``shift`` in each direction.
+    """Shift images by a whole number of pixels, up to ``shift`` in each direction.
 
-    What leaves comes in on the other side if ``wrap``; else zeros come in.
+    With ``wrap``, pixels that leave on one side enter on the other; otherwise, zeros enter.
     """
     batch = _batch("random_translation", images)
     height, width = batch.shape[-2:]
@@ -124,11 +132,11 @@ def random_translation(images: Tensor, generator: torch.Generator, *, shift: int
 def random_crop(
     images: Tensor, generator: torch.Generator, *, padding: int = 0, size: int | tuple[int, int] | None = None
 ) -> Tensor:
-    """A window at a random place of the image padded with zeros.
+    """A window at a random position in the image, padded with zeros.
 
     Args:
         images: one image or a batch.
-        generator: decides where the window lies.
+        generator: draws the position of the window.
         padding: zeros added on each side.
         size: height and width of the window; by default those of the image.
     """
@@ -146,21 +154,21 @@ def random_crop(
 
 
 @lru_cache(maxsize=16)
-@torch.inference_mode(False)  # what is cached must serve later where gradients are wanted
+@torch.inference_mode(False)  # the cached result may take part in gradients later
 def _pixels(height: int, width: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Rows and columns of all pixels ``(height * width, 2)`` from the center, and the center."""
+    """The rows and columns of all pixels relative to the center, ``(height * width, 2)``, and the center."""
     center = torch.tensor([(height - 1) / 2, (width - 1) / 2], dtype=dtype)
     return torch.cartesian_prod(*(torch.arange(n, dtype=dtype) for n in (height, width))) - center, center
 
 
 def _windows(batch: Tensor, generator: torch.Generator, margin: int, size: tuple[int, int], wrap: bool) -> Tensor:
-    """Windows at random places of the batch enlarged by ``margin``; the places are drawn rows first."""
+    """Windows at random positions in the batch enlarged by ``margin``. Rows are drawn before columns."""
     n, _, height, width = batch.shape
-    rows = _places(n, height, margin, size[0], generator)
-    columns = _places(n, width, margin, size[1], generator)
+    rows = _window_indices(n, height, margin, size[0], generator)
+    columns = _window_indices(n, width, margin, size[1], generator)
     image = torch.arange(n)[:, None, None]
     inside = (rows[:, :, None] % height, columns[:, None, :] % width)
-    # Indices around the channel axis bring it to the back.
+    # Index tensors on both sides of the channel axis move it to the end; movedim moves it back.
     window = batch[image, :, inside[0], inside[1]].movedim(-1, 1)
     if wrap:
         return window
@@ -168,7 +176,7 @@ def _windows(batch: Tensor, generator: torch.Generator, margin: int, size: tuple
     return torch.where(seen, window, torch.zeros((), dtype=batch.dtype))
 
 
-def _places(n: int, length: int, margin: int, size: int, generator: torch.Generator) -> Tensor:
+def _window_indices(n: int, length: int, margin: int, size: int, generator: torch.Generator) -> Tensor:
     start = torch.randint(length + 2 * margin - size + 1, (n,), generator=generator) - margin
     return start[:, None] + torch.arange(size)
 
@@ -194,6 +202,6 @@ def _require_float(caller: str, images: Tensor) -> None:
         )
 
 
-def _require_count(caller: str, what: str, value: int) -> None:
+def _require_count(caller: str, name: str, value: int) -> None:
     if value < 0:
-        raise InputError(caller, expected=f"{what} of 0 or more", got=str(value), fix="Give a number of pixels.")
+        raise InputError(caller, expected=f"{name} of 0 or more", got=str(value))

@@ -7,7 +7,7 @@ order; each one imports only those before it, and no paper imports another.
     classics  LeNet on digits, group convolutions on rotated digits
     lrlc      low-rank local connectivity
     soft      relaxed equivariance with continuous filters
-    relu      how ReLU networks encode symmetries
+    relu      how ReLU networks encode symmetries, and the propositions about them
     tvae      topographic autoencoders
     theory    the classification of published networks, with a check of each row
     demo      the four verbs on embedded digits

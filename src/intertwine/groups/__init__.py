@@ -1,10 +1,10 @@
 """Groups and their representations: any finite group, and the Lie groups of geometry.
 
-The files at the top say what a group, a representation and an intertwiner are. The sub-packages build on them, in this
-order; each one imports only those before it.
+The files at the top define groups, representations and intertwiners. The sub-packages build on them, in this order;
+each one imports only those before it.
 
     special   spherical harmonics, Wigner matrices, Clebsch-Gordan coefficients
-    finite    Cayley tables, subgroups, irreducibles, products, groups with a name
+    finite    Cayley tables, subgroups, irreps, products, groups with a name
     lie       SO(2), O(2), SO(3), O(3), and the motions of Euclidean space
     names     groups, representations and subgroups from text
 """

@@ -1,4 +1,4 @@
-"""What every group offers, finite or Lie."""
+"""The base class of groups, finite or Lie."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ Element = int | Tensor
 
 
 class Group(OnCPU, ABC):
-    """A group G, a value: two groups are equal when their digests are.
+    """A group G. Groups are values: two groups are equal if their digests are.
 
     Attributes:
-        name: what people call it.
-        digest: identifies the group's content, independently of its name.
-        is_finite: whether it has finitely many elements, numbered 0..n-1.
+        name: its usual name.
+        digest: a digest of its content, independent of its name.
+        is_finite: whether it is finite. Its elements are then numbered 0..n-1.
     """
 
     name: str
@@ -33,7 +33,7 @@ class Group(OnCPU, ABC):
     @property
     @abstractmethod
     def identity(self) -> Element:
-        """The neutral element."""
+        """The identity element."""
 
     @property
     @abstractmethod
@@ -51,7 +51,7 @@ class Group(OnCPU, ABC):
     @property
     @abstractmethod
     def trivial(self) -> Representation:
-        """The one-dimensional representation in which nothing moves."""
+        """The one-dimensional representation in which every element acts as the identity."""
 
     @abstractmethod
     def intertwining_number(self, rho1: Representation, rho2: Representation) -> int:
@@ -59,11 +59,11 @@ class Group(OnCPU, ABC):
 
     @abstractmethod
     def decompose(self, rho: Representation) -> Decomposition:
-        """Irreducible summands of rho and the change of basis that shows them."""
+        """The irreps in rho and the change of basis that reveals them."""
 
     @abstractmethod
     def embed(self, subgroup: Group, h: Element) -> Element:
-        """The element of this group that the element ``h`` of ``subgroup`` is; an error if it is no subgroup."""
+        """Convert the element ``h`` of ``subgroup`` to an element of this group; an error if it is no subgroup."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Group) and self.digest == other.digest

@@ -1,7 +1,7 @@
 """Representations as small values with an algebra: ``3 * G.trivial + 8 * G.regular``, ``rho1 @ rho2``.
 
-A representation is evaluated lazily: ``rho(g)`` makes the matrices that are asked for, so that a sum of many
-summands costs nothing until then. The combinators here know nothing about the kind of group.
+Representations are evaluated lazily: only ``rho(g)`` computes matrices, so building a sum of many summands is cheap.
+The combinators here work for any kind of group.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Representation(OnCPU, ABC):
     Attributes:
         group: the group G.
         dim: the dimension of V.
-        name: what people call it.
+        name: its usual name.
     """
 
     group: Group
@@ -43,22 +43,22 @@ class Representation(OnCPU, ABC):
 
     @abstractmethod
     def __call__(self, g: Element) -> Tensor:
-        """The matrices rho(g), float64, of shape ``(*batch, dim, dim)``."""
+        """The matrices rho(g) in float64, ``(*batch, dim, dim)``."""
 
     @abstractmethod
     def character(self, g: Element) -> Tensor:
-        """The trace of rho(g), without making the matrices where that is possible."""
+        """The trace of rho(g), without computing the matrices where possible."""
 
     @property
     @abstractmethod
     def digest(self) -> str:
-        """Identifies the content: same digest, same matrices."""
+        """A digest of the content: equal digests mean equal matrices."""
 
     @property
     @abstractmethod
     def permutation_table(self) -> Tensor | None:
-        """For a permutation representation of a finite group ``p[g, i]``, the place to which g sends basis vector
-        i; else None."""
+        """``p[g, i]``, the index of the basis vector to which g maps basis vector i, if every g permutes the basis;
+        else None."""
 
     @property
     @abstractmethod
@@ -68,13 +68,13 @@ class Representation(OnCPU, ABC):
     @property
     @abstractmethod
     def atoms(self) -> tuple[Representation, ...]:
-        """The direct summands this was written as; the representation itself if it was not written as a sum."""
+        """The summands this was built from; only the representation itself if it was not built as a sum."""
 
     # -- facts -------------------------------------------------------------------------------------------------
 
     @property
     def is_permutation(self) -> bool:
-        """Whether every matrix permutes the basis, so that a function may act on each coordinate."""
+        """Whether every matrix permutes the basis. Then pointwise functions of the coordinates are equivariant."""
         return self.permutation_table is not None
 
     @cached_property
@@ -96,19 +96,19 @@ class Representation(OnCPU, ABC):
 
     @property
     def kind(self) -> Kind:
-        """The type of an irreducible: the algebra of its endomorphisms is R, C or H."""
+        """The type of an irrep: real, complex or quaternionic, for an endomorphism algebra of R, C or H."""
         decomposition = self.decompose()
         if len(decomposition.irreps) != 1:
             raise RepresentationError(
                 f"{self.name}.kind",
                 expected="an irreducible representation",
-                got=f"a sum of {len(decomposition.irreps)} irreducibles: {decomposition}",
-                fix="Ask its summands: [irrep.kind for irrep in rho.decompose().irreps].",
+                got=f"a sum of {len(decomposition.irreps)} irreps: {decomposition}",
+                fix="Use the kinds of its summands: [irrep.kind for irrep in rho.decompose().irreps].",
             )
         return _KINDS[self.endomorphism_dim]
 
     def decompose(self) -> Decomposition:
-        """Irreducible summands and the change of basis Q with Q⁻¹ rho(g) Q block diagonal."""
+        """The irreps in it, and the change of basis Q for which Q⁻¹ rho(g) Q is block diagonal."""
         return self.group.decompose(self)
 
     # -- algebra -----------------------------------------------------------------------------------------------
@@ -122,7 +122,7 @@ class Representation(OnCPU, ABC):
                 f"n * {self.name}",
                 expected="a positive whole number of copies",
                 got=repr(times),
-                fix="Leave the summand out for zero copies; use rho1 @ rho2 for a tensor product.",
+                fix="For zero copies, leave the summand out. For a tensor product, use rho1 @ rho2.",
             )
         return direct_sum((self,) * times)
 
@@ -138,7 +138,7 @@ class Representation(OnCPU, ABC):
 
     @checked
     def restrict(self, subgroup: Group) -> Representation:
-        """The same matrices for the elements of a subgroup only."""
+        """The representation restricted to a subgroup."""
         return direct_sum(Restriction(atom, subgroup) for atom in self.atoms)
 
     # -- value -------------------------------------------------------------------------------------------------
@@ -158,7 +158,7 @@ class Representation(OnCPU, ABC):
 class Decomposition:
     """``basis⁻¹ @ rho(g) @ basis`` is block diagonal with ``irreps`` on the diagonal, in this order.
 
-    For an orthogonal rho the basis is orthogonal.
+    If rho is orthogonal, so is the basis.
     """
 
     irreps: tuple[Representation, ...]
@@ -170,7 +170,7 @@ class Decomposition:
 
 @checked
 def require_same_group(caller: str, representations: Sequence[Representation]) -> Group:
-    """The common group of the representations, or an error that names both."""
+    """The common group of the representations; raises an error if they have different groups."""
     if not representations:
         raise RepresentationError(caller, expected="at least one representation", got="none")
     first = representations[0].group
@@ -187,22 +187,25 @@ def require_same_group(caller: str, representations: Sequence[Representation]) -
 
 @checked
 def direct_sum(parts: Iterable[Representation]) -> Representation:
-    """The direct sum; sums within sums are flattened, a single part is returned as it is."""
+    """The direct sum. Nested sums are flattened, and a single part is returned unchanged.
+
+    >>> from intertwine.groups import Cyclic
+    >>> direct_sum([Cyclic(4).trivial, Cyclic(4).regular])
+    C4: trivial + regular
+    """
     parts = list(parts)
     for part in parts:
         if not isinstance(part, Representation):
             raise RepresentationError("direct_sum", expected="representations", got=describe(part))
     atoms = tuple(atom for part in parts for atom in part.atoms)
     if not atoms:
-        raise RepresentationError(
-            "direct_sum", expected="at least one summand", got="none", fix="Give a list of representations."
-        )
+        raise RepresentationError("direct_sum", expected="at least one summand", got="none")
     require_same_group("rho1 + rho2", atoms)
     return atoms[0] if len(atoms) == 1 else DirectSum(atoms)
 
 
 def sum_name(parts: Sequence[Representation]) -> str:
-    """A readable name that counts equal neighbors: ``3 trivial + 8 regular``."""
+    """A readable name that counts consecutive equal summands: ``3 trivial + 8 regular``."""
     counted: list[tuple[int, str]] = []
     for part in parts:
         if counted and counted[-1][1] == part.name:
@@ -233,10 +236,10 @@ class DirectSum(Representation):
             fix="Evaluate the summands (rho.atoms) instead.",
         )
         out = values[self._atoms[0].digest].new_zeros(*batch, self.dim, self.dim)
-        at = 0
+        start = 0
         for atom in self._atoms:
-            out[..., at : at + atom.dim, at : at + atom.dim] = values[atom.digest]
-            at += atom.dim
+            out[..., start : start + atom.dim, start : start + atom.dim] = values[atom.digest]
+            start += atom.dim
         return out
 
     @checked
@@ -251,13 +254,13 @@ class DirectSum(Representation):
 
     @cached_property
     def permutation_table(self) -> Tensor | None:
-        tables, at = [], 0
+        tables, start = [], 0
         for atom in self._atoms:
             table = atom.permutation_table
             if table is None:
                 return None
-            tables.append(table + at)
-            at += atom.dim
+            tables.append(table + start)
+            start += atom.dim
         return torch.cat(tables, dim=1)
 
     @property
@@ -270,7 +273,7 @@ class DirectSum(Representation):
 
 
 class TensorProduct(Representation):
-    """rho1 ⊗ rho2 on V1 ⊗ V2, the index of V2 running fastest."""
+    """rho1 ⊗ rho2 on V1 ⊗ V2; the index of V2 varies fastest."""
 
     def __init__(self, left: Representation, right: Representation) -> None:
         self.left, self.right = left, right
@@ -338,11 +341,11 @@ class Dual(Representation):
 
 
 class Restriction(Representation):
-    """rho seen by a subgroup: h ↦ rho(h)."""
+    """rho restricted to a subgroup: h ↦ rho(h)."""
 
     def __init__(self, rho: Representation, subgroup: Group) -> None:
         self.rho = rho
-        rho.group.embed(subgroup, subgroup.identity)  # raises if it is no subgroup
+        rho.group.embed(subgroup, subgroup.identity)  # raises unless it is a subgroup
         self.group, self.dim, self.name = subgroup, rho.dim, f"{rho.name} restricted"
 
     @checked
@@ -355,7 +358,7 @@ class Restriction(Representation):
 
     @cached_property
     def digest(self) -> str:
-        # Where a finite group is embedded by its motions, its table alone does not tell a mirror from a half turn.
+        # A finite group may be embedded by its motions, and its table does not distinguish a mirror from a half turn.
         embedded = self.rho.group.embed(self.group, self.group.elements) if self.group.is_finite else None
         return content_digest("restriction", self.rho.digest, self.group.digest, embedded)
 
@@ -364,8 +367,7 @@ class Restriction(Representation):
         table = self.rho.permutation_table
         if table is None:
             return None
-        inside = self.rho.group.embed(self.group, self.group.elements)
-        return table[inside]
+        return table[self.rho.group.embed(self.group, self.group.elements)]
 
     @property
     def is_orthogonal(self) -> bool:

@@ -1,9 +1,9 @@
-"""The linear spaces of equivariant kernels: solved once, checked against Mackey's formula, cached."""
+"""The linear spaces of equivariant kernels, solved, checked against Mackey's formula and cached."""
 
 from ._angular import angular_solutions as angular_solutions
 from ._basis import KernelBasis as KernelBasis
 from ._brute_force import brute_force as brute_force
-from ._cache import forget as forget
+from ._cache import clear_cache as clear_cache
 from ._lattice import LatticeKernelBasis as LatticeKernelBasis
 from ._orbit_kernels import DoubleCoset as DoubleCoset
 from ._orbit_kernels import OrbitKernels as OrbitKernels

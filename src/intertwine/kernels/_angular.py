@@ -1,10 +1,10 @@
-"""The angular part of kernels on R^d: maps between irreducibles that depend on direction as harmonics of one degree.
+"""The angular part of kernels on R^d: maps between irreps that vary with direction like harmonics of one degree.
 
 A kernel κ(x) = Σ_m A_m Y_m(x/|x|) with the harmonics Y of degree J commutes with the group K when
 
     ρ2(k) A_m ρ1(k)⁻¹ = Σ_n A_n D(k)_nm        for all k in K,
 
-D the representation on the harmonics. The solutions form Hom_K(V1 ⊗ Harm_J, V2).
+where D is the representation on the harmonics. The solutions form Hom_K(V1 ⊗ Harm_J, V2).
 """
 
 from __future__ import annotations
@@ -37,63 +37,61 @@ from ._cache import cached
 
 
 def harmonics(group: Group, action: Representation, degree: int) -> Representation:
-    """The representation of the group on the harmonics of one degree, Y(ρ(g)x) = D(ρ(g)) Y(x) for its action ρ."""
-    whole = (O2() if action.dim == 2 else O3()).irrep(degree)
+    """The representation D∘ρ of a group with action ρ on the harmonics of one degree, Y(ρ(g)x) = D(ρ(g)) Y(x)."""
+    orthogonal = (O2() if action.dim == 2 else O3()).irrep(degree)
     name = f"harmonics of degree {degree}"
     if isinstance(group, FiniteGroup):
-        return group.representation(whole(action.matrices), name=name)
+        return group.representation(orthogonal(action.matrices), name=name)
     if not isinstance(group, CompactLieGroup):
         raise TypeMismatchError(
             "kernels.solve",
             expected="a finite group, SO(2), O(2), SO(3) or O(3) as the stabilizer",
             got=group.name,
-            fix="Use one of these groups.",
         )
     if isinstance(group, SO2 | O2 | SO3 | O3) and action == group.standard:
         return group.irrep(degree)
     return LieRepresentation(
         group,
-        partial(_through, whole, action),
-        dim=whole.dim,
+        partial(_compose, orthogonal, action),
+        dim=orthogonal.dim,
         degree=degree * degree_of(action),
         name=f"{name} under {action.name}",
         is_orthogonal=True,
     )
 
 
-def _through(whole: Representation, action: Representation, g: Element) -> Tensor:
-    return whole(action(g))
+def _compose(outer: Representation, inner: Representation, g: Element) -> Tensor:
+    return outer(inner(g))
 
 
 @checked
 def angular_solutions(rho1: Representation, rho2: Representation, harmonic: Representation) -> Tensor:
-    """Orthonormal basis ``(k, d2, d1, harmonics)`` of the angular kernels between two irreducibles."""
+    """Orthonormal basis ``(k, d2, d1, harmonics)`` of the angular kernels between two irreps."""
     shape = (rho2.dim, rho1.dim, harmonic.dim)
 
     def compute() -> dict[str, Tensor]:
         group = rho1.group
         if isinstance(group, FiniteGroup):
             source = torch.einsum("gij,gkl->gikjl", rho1.matrices, harmonic.matrices).flatten(3, 4).flatten(1, 2)
-            found = intertwiners(source, rho2.matrices, orthogonal=rho1.is_orthogonal and rho2.is_orthogonal)
+            basis = intertwiners(source, rho2.matrices, orthogonal=rho1.is_orthogonal and rho2.is_orthogonal)
         elif isinstance(group, CompactLieGroup):
-            found = _by_irreducibles(group, rho1, rho2, harmonic)
+            basis = _by_irreps(group, rho1, rho2, harmonic)
         else:
             raise TypeMismatchError(
                 "kernels.solve",
                 expected="a finite group or a compact Lie group",
                 got=group.name,
-                fix="Use SO(2), for example.",
             )
-        return {"angular": found.reshape(-1, *shape)}
+        return {"angular": basis.reshape(-1, *shape)}
 
-    def fits(found: dict[str, Tensor]) -> bool:
-        return "angular" in found and tuple(found["angular"].shape[1:]) == shape
+    def fits(tensors: dict[str, Tensor]) -> bool:
+        return "angular" in tensors and tuple(tensors["angular"].shape[1:]) == shape
 
     return cached(compute, "angular", rho1.digest, rho2.digest, harmonic.digest, fits=fits)["angular"]
 
 
 def angular_residual(solutions: Tensor, rho1: Representation, rho2: Representation, harmonic: Representation) -> float:
-    """Largest violation of the constraint at the generators, or at a few elements of a Lie group."""
+    """The largest violation of the constraint, at the generators of a finite group or a few elements of a Lie group."""
     group = rho1.group
     if isinstance(group, FiniteGroup):
         elements: Tensor = torch.tensor(group.generators, dtype=torch.int64)
@@ -108,22 +106,21 @@ def angular_residual(solutions: Tensor, rho1: Representation, rho2: Representati
     return float((left - right).abs().max())
 
 
-def _by_irreducibles(
-    group: CompactLieGroup, rho1: Representation, rho2: Representation, harmonic: Representation
-) -> Tensor:
-    """The solutions for each irreducible among the harmonics, carried to the basis of the harmonics."""
+def _by_irreps(group: CompactLieGroup, rho1: Representation, rho2: Representation, harmonic: Representation) -> Tensor:
+    """The solutions for each irrep in the space of harmonics, in the basis of the harmonics."""
     irreducible = all(rho in group.irreps_up_to(degree_of(rho)) for rho in (rho1, rho2))
+    # Clebsch-Gordan coefficients are a table lookup; the null space needs d1·d2·dim(psi) unknowns.
     couple = _by_clebsch_gordan if isinstance(group, SO3 | O3) and irreducible else _by_null_space
-    pieces, found, at = harmonic.decompose(), [], 0
-    for psi in pieces.irreps:
-        isometry = pieces.basis[:, at : at + psi.dim]
-        found.append(couple(group, rho1, rho2, psi) @ isometry.T)
-        at += psi.dim
-    return torch.cat(found)
+    decomposition, solutions, start = harmonic.decompose(), [], 0
+    for psi in decomposition.irreps:
+        isometry = decomposition.basis[:, start : start + psi.dim]
+        solutions.append(couple(group, rho1, rho2, psi) @ isometry.T)
+        start += psi.dim
+    return torch.cat(solutions)
 
 
 def _by_clebsch_gordan(group: LieGroup, rho1: Representation, rho2: Representation, psi: Representation) -> Tensor:
-    """For SO(3) at most one solution, the coupling of the three degrees; for O(3) the parities must agree too.
+    """At most one solution: SO(3) couples the three degrees in one way or not at all; for O(3) parities must agree too.
 
     Returns:
         ``(k, d2, d1, psi.dim)``.
@@ -141,7 +138,7 @@ def _by_clebsch_gordan(group: LieGroup, rho1: Representation, rho2: Representati
 
 
 def _by_null_space(group: LieGroup, rho1: Representation, rho2: Representation, psi: Representation) -> Tensor:
-    """X with dρ2(a) X = X dσ(a) for the Lie algebra, and ρ2(c) X = X σ(c) for a c of every component, σ = ρ1 ⊗ ψ.
+    """All X with dρ2(a) X = X dσ(a) on the Lie algebra and ρ2(c) X = X σ(c) for one c per component, where σ = ρ1 ⊗ ψ.
 
     Returns:
         ``(k, d2, d1, psi.dim)``.

@@ -1,4 +1,4 @@
-"""Kernels between fields on two finite homogeneous spaces of one group, in their three realizations."""
+"""Kernels between fields on two finite homogeneous spaces of one group, written in three ways."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from torch import Tensor
 
 from .._checked import checked, describe
 from ..errors import InputError, TypeMismatchError
-from ..spaces import FieldType, HomogeneousSpace, require_common_group
+from ..spaces import FieldType, HomogeneousSpace
 from ._orbit_kernels import OrbitKernels
 from ._orbits import OrbitProblem
 
@@ -15,15 +15,15 @@ from ._orbits import OrbitProblem
 class KernelBasis(OrbitKernels):
     r"""An orthonormal basis of the equivariant kernels from fields on G/H1 to fields on G/H2.
 
-    The kernel of an equivariant map can be written in three ways, between which the methods here pass:
+    The kernel of an equivariant map can be written in three ways. The methods convert between them:
 
     - on the group, κ(h2 g h1) = ρ2(h2) κ(g) ρ1(h1);
     - on the cosets G/H1, κ_C(h2 x) = ρ2(h2) κ_C(x) ρ1(h1(x, h2))⁻¹, where κ(g) = κ_C(gH1) ρ1(h1(g));
-    - on the double cosets H2\G/H1, one matrix for each representative γ that commutes with H2 ∩ γH1γ⁻¹.
+    - on the double cosets H2\G/H1, one matrix per representative γ, which commutes with H2 ∩ γH1γ⁻¹.
 
-    The equation is solved on the double cosets, where it is smallest, and carried outward. The basis is orthonormal
-    on the cosets: Σ_x ⟨κ_C(x), κ'_C(x)⟩ is 1 for equal and 0 for different basis kernels. Cosets carry the counting
-    measure, so that the map is out(x) = Σ_y κ(s2(x)⁻¹ s1(y)) f(y), and on the group the sum is divided by |H1|.
+    The equation is solved on the double cosets, where it has the fewest unknowns, and extended to the others. The basis
+    is orthonormal on the cosets: Σ_x ⟨κ_C(x), κ'_C(x)⟩ is 1 for equal and 0 for different basis kernels. Cosets have
+    the counting measure: the map is out(x) = Σ_y κ(s2(x)⁻¹ s1(y)) f(y), and a sum over the group is divided by |H1|.
     """
 
     @checked
@@ -39,50 +39,50 @@ class KernelBasis(OrbitKernels):
 
     def on_group(self) -> Tensor:
         """The basis as functions on G, ``(dim, |G|, d2, d1)``."""
-        self.require_room(self.dim * self.group.order, "on_group")
+        self._require_room(self.dim * self.group.order, "on_group")
         return self.cosets_to_group(self.on_cosets())
 
     @checked
     def cosets_to_group(self, kappa: Tensor) -> Tensor:
         """κ(g) = κ_C(gH1) ρ1(h1(g)); ``(..., points, d2, d1)`` to ``(..., |G|, d2, d1)``."""
-        self.require_kernel(kappa)
+        self._require_kernel(kappa)
         g = self.group.elements
         return kappa[..., self._in.project(g), :, :] @ self.in_type.rho(self._in.remainder)
 
     @checked
     def group_to_cosets(self, kappa: Tensor) -> Tensor:
         """κ_C(x) = κ(s1(x))."""
-        self.require_kernel(kappa, self.group.order)
+        self._require_kernel(kappa, self.group.order)
         return kappa[..., self._in.subgroup.coset_representatives, :, :]
 
     # -- the equivariant map -----------------------------------------------------------------------------------
 
     @checked
     def operator(self, kappa: Tensor | None = None) -> Tensor:
-        """The map on fields, ``(..., d2, points2, d1, points1)``; of all basis kernels if none is given.
+        """The map on fields, ``(..., d2, points2, d1, points1)``, for a kernel or, by default, for all basis kernels.
 
         T(x, y) = κ(s2(x)⁻¹ s1(y)).
         """
         if kappa is None:
-            self.require_room(self.dim * self.points * self._out.points, "operator")
+            self._require_room(self.dim * self.points * self._out.points, "operator")
             kappa = self.on_cosets()
         return torch.einsum("...xyab->...axby", self.cosets_to_group(kappa)[..., self._relative(), :, :])
 
     def transport(self) -> tuple[Tensor, Tensor]:
-        """How κ_C makes the map: T(x, y) = κ_C(point) twist for the point s2(x)⁻¹y and the twist ρ1(h1(s2(x)⁻¹s1(y))).
+        """The points and twists in T(x, y) = κ_C(point) twist: point s2(x)⁻¹y, twist ρ1(h1(s2(x)⁻¹s1(y))).
 
-        The points are ``(points2 points1,)``, the twists ``(points2 points1, d1, d1)``.
+        Points have shape ``(points2 * points1,)``, twists ``(points2 * points1, d1, d1)``.
         """
         g = self._relative().flatten()
         return torch.as_tensor(self._in.project(g)), self.in_type.rho(self._in.remainder[g])
 
     @checked
     def operator_from_group(self, kappa: Tensor) -> Tensor:
-        """The map on fields from a kernel on the group, by its definition on Mackey functions.
+        """The map on fields for a kernel on the group, computed from its definition on Mackey functions.
 
-        A field is lifted to the group, correlated there, (κ⋆F)(g) = (1/|H1|) Σ_g' κ(g⁻¹g') F(g'), and lowered again.
+        It lifts a field to the group, correlates there, (κ⋆F)(g) = (1/|H1|) Σ_g' κ(g⁻¹g') F(g'), and lowers the result.
         """
-        self.require_kernel(kappa, self.group.order)
+        self._require_kernel(kappa, self.group.order)
         n, d = self.points, self.in_type.dim
         basis = torch.eye(n * d, dtype=torch.float64).reshape(n * d, d, n)
         lifted = self.in_type.lift(basis)
@@ -94,7 +94,7 @@ class KernelBasis(OrbitKernels):
 
     @checked
     def correlate(self, kappa: Tensor, f: Tensor) -> Tensor:
-        """The twisted cross-correlation of a kernel on G/H1 with a field, term by term:
+        """The twisted cross-correlation of a kernel on G/H1 with a field, summed term by term:
 
         out(x) = Σ_y κ_C(s2(x)⁻¹ y) ρ1(h1(s2(x)⁻¹ s1(y))) f(y).
 
@@ -102,7 +102,7 @@ class KernelBasis(OrbitKernels):
             kappa: ``(points1, d2, d1)``.
             f: ``(..., d1, points1)``.
         """
-        self.require_kernel(kappa)
+        self._require_kernel(kappa)
         if tuple(f.shape[-2:]) != (self.in_type.dim, self.points):
             raise InputError(
                 f"{type(self).__name__}.correlate",
@@ -127,7 +127,7 @@ class KernelBasis(OrbitKernels):
 
 
 def finite_spaces(in_type: FieldType, out_type: FieldType) -> tuple[HomogeneousSpace, HomogeneousSpace]:
-    """The two spaces, or an error if they are not finite ones of one group."""
+    """The two spaces; raises an error unless they are finite spaces of the same group."""
     space1, space2 = in_type.space, out_type.space
     if not isinstance(space1, HomogeneousSpace) or not isinstance(space2, HomogeneousSpace):
         raise TypeMismatchError(
@@ -136,5 +136,5 @@ def finite_spaces(in_type: FieldType, out_type: FieldType) -> tuple[HomogeneousS
             got=f"{in_type} and {out_type}",
             fix="Build both types on HomogeneousSpace(G, H), or both on one grid or sphere.",
         )
-    require_common_group(space1, space2, caller="kernels.solve")
+    space1.require_same_group(space2, caller="kernels.solve")
     return space1, space2

@@ -1,7 +1,7 @@
-"""Solved bases, kept in memory and on disk, named by a digest of what was solved and of the solver's version.
+"""A cache of solved bases in memory and on disk. Keys are digests of the problem and the solver's version.
 
-A file is written under a name of its own and renamed into place, so that concurrent processes and a kill in the middle
-of writing leave either a whole file or none. A file that cannot be read counts as absent.
+Writes are atomic: a file gets a temporary name and is then renamed, so concurrent processes and a kill midway leave
+either a complete file or none. An unreadable file counts as missing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from torch import Tensor
 from .._digest import content_digest
 
 SOLVER_VERSION = 1
-"""Raise it whenever a solver returns another basis than before."""
+"""Increase it whenever a solver starts to return a different basis."""
 
 _MEMORY_ENTRIES = 512
 _memory: OrderedDict[str, dict[str, Tensor]] = OrderedDict()
@@ -26,44 +26,47 @@ _lock = Lock()
 
 
 def cache_folder() -> Path | None:
-    """Where bases are kept: ``INTERTWINE_CACHE``, else the user's cache folder; None if it is set to ``off``."""
-    chosen = os.environ.get("INTERTWINE_CACHE", "")
-    if chosen.lower() == "off":
+    """The folder of the cache: ``INTERTWINE_CACHE`` (None if that is ``off``), else the user's cache folder."""
+    setting = os.environ.get("INTERTWINE_CACHE", "")
+    if setting.lower() == "off":
         return None
-    if chosen:
-        return Path(chosen)
+    if setting:
+        return Path(setting)
     base = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA") or Path.home() / ".cache"
     return Path(base) / "intertwine" / "kernels"
 
 
 def cached(
-    compute: Callable[[], dict[str, Tensor]], *what: object, fits: Callable[[dict[str, Tensor]], bool]
+    compute: Callable[[], dict[str, Tensor]], *problem: object, fits: Callable[[dict[str, Tensor]], bool]
 ) -> dict[str, Tensor]:
-    """The tensors that ``compute`` returns, from memory or disk if the same was solved before.
+    """The result of ``compute``, taken from memory or disk if the same problem was solved before.
 
     Args:
         compute: solves the problem.
-        what: strings, numbers and tensors that determine the result.
-        fits: whether tensors read from disk have the names and shapes of the result; if not, they are solved again.
+        problem: strings, numbers and tensors that determine the result.
+        fits: whether tensors read from disk have the names and shapes of a result; if not, the problem is solved again.
     """
-    key = content_digest("solver", SOLVER_VERSION, *what)
+    key = content_digest("solver", SOLVER_VERSION, *problem)
     with _lock:
         if key in _memory:
             _memory.move_to_end(key)
             return _memory[key]
-    found = _read(key)
-    if found is None or not fits(found):
-        found = compute()
-        _write(key, found)
+    tensors = _read(key)
+    if tensors is None or not fits(tensors):
+        tensors = compute()
+        _write(key, tensors)
     with _lock:
-        _memory[key] = found
+        _memory[key] = tensors
         while len(_memory) > _MEMORY_ENTRIES:
             _memory.popitem(last=False)
-    return found
+    return tensors
 
 
-def forget() -> None:
-    """Empty the memory; files stay."""
+def clear_cache() -> None:
+    """Drop all solved bases from memory. Files on disk stay.
+
+    >>> clear_cache()
+    """
     with _lock:
         _memory.clear()
 
@@ -103,4 +106,4 @@ def _write(key: str, tensors: dict[str, Tensor]) -> None:
             Path(temporary).unlink(missing_ok=True)
             raise
     except OSError:
-        return  # a full or read-only disk costs the cache, never the result
+        return  # a full or read-only disk disables the cache, but the result is still good

@@ -1,4 +1,4 @@
-"""Filters on a lattice: kernels of Z^d ⋊ H with a finite H that maps the lattice to itself, on k^d taps."""
+"""Filters on a lattice: kernels of Z^d ⋊ H on k^d taps, where H is finite and maps the lattice to itself."""
 
 from __future__ import annotations
 
@@ -26,7 +26,13 @@ class LatticeKernelBasis(OrbitKernels):
     Args:
         in_type: fields on an exact grid.
         out_type: fields on the same grid.
-        kernel_size: k, or one size for each axis.
+        kernel_size: k, or one size per axis.
+        allow_empty: return an empty basis, instead of raising an error, if zero is the only kernel.
+
+    >>> from intertwine.spaces import Grid2d
+    >>> plane = Grid2d("C4")
+    >>> LatticeKernelBasis(plane.field("trivial"), plane.field("regular"), 3).dim
+    9
     """
 
     @checked
@@ -43,10 +49,11 @@ class LatticeKernelBasis(OrbitKernels):
             fix="Use a smaller filter.",
         )
         taps = self.space.coordinates(self.kernel_size).reshape(-1, self.space.dimension)
-        place = {tuple(tap): k for k, tap in enumerate(taps.tolist())}
+        number = {tuple(tap): k for k, tap in enumerate(taps.tolist())}
+        # Adding 0.0 turns -0.0 into 0.0.
         moved = torch.einsum("hij,xj->hxi", self.space.matrices(group.elements), taps) + 0.0
-        image = torch.tensor([[place.get(tuple(tap), -1) for tap in row] for row in moved.tolist()])
-        self.taps = torch.nonzero((image >= 0).all(0)).flatten()
+        image = torch.tensor([[number.get(tuple(tap), -1) for tap in row] for row in moved.tolist()])
+        self.taps = torch.nonzero((image >= 0).all(0)).flatten()  # taps whose whole orbit lies inside the array
         renumber = torch.full((len(taps),), -1)
         renumber[self.taps] = torch.arange(len(self.taps))
         self.coordinates = taps[self.taps]
@@ -58,15 +65,15 @@ class LatticeKernelBasis(OrbitKernels):
         return tuple(self.coordinates[point].tolist())
 
     def on_group(self) -> Tensor:
-        """The basis on the motions (x, r) with x a tap, κ(x, r) = κ_C(x) ρ1(r): ``(dim, taps, |H|, d2, d1)``."""
-        self.require_room(self.dim * self.points * self.group.order, "on_group")
+        """The basis on the motions (x, r) for taps x, κ(x, r) = κ_C(x) ρ1(r): ``(dim, taps, |H|, d2, d1)``."""
+        self._require_room(self.dim * self.points * self.group.order, "on_group")
         return torch.einsum("kxab,rbc->kxrac", self.on_cosets(), self.in_type.rho.matrices)
 
     @checked
     def filters(self, kappa: Tensor | None = None) -> Tensor:
-        """Kernels as convolution filters ``(..., d2, d1, *kernel_size)``; all basis kernels if none is given."""
+        """Kernels, by default all basis kernels, as convolution filters ``(..., d2, d1, *kernel_size)``."""
         kappa = self.on_cosets() if kappa is None else kappa
-        self.require_kernel(kappa)
+        self._require_kernel(kappa)
         full = kappa.new_zeros(*kappa.shape[:-3], *kappa.shape[-2:], torch.Size(self.kernel_size).numel())
         full[..., self.taps] = torch.einsum("...xab->...abx", kappa)
         return full.unflatten(-1, self.kernel_size)
@@ -79,13 +86,13 @@ def _exact_grid(in_type: FieldType, out_type: FieldType) -> tuple[Grid, FiniteGr
             "kernels.solve",
             expected="a group that maps the lattice to itself (C1, C2, C4, D1, D2, D4; octahedral and its subgroups)",
             got=f"{space.name}",
-            fix="Other groups have band-limited kernels: solve(..., method='steerable').",
+            fix="For other groups, use method='steerable', which gives band-limited kernels.",
         )
     return space, space.stabilizer
 
 
 def filter_sizes(kernel_size: int | Sequence[int], dimension: int) -> tuple[int, ...]:
-    """One size for each axis."""
+    """One size per axis."""
     sizes = (kernel_size,) * dimension if isinstance(kernel_size, int) else tuple(int(k) for k in kernel_size)
     if len(sizes) != dimension or min(sizes) < 1:
         raise InputError(

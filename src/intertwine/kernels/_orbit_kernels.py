@@ -1,4 +1,4 @@
-"""What the kernels of every orbit problem share: facts, values at representatives, values at all points."""
+"""The base class of kernel bases that are solved orbit by orbit."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class DoubleCoset:
     """One double coset H2 γ H1.
 
     Attributes:
-        representative: γ: an element of a finite group, or the point to which a translation moves the origin.
-        points: the number of points of G/H1 in it.
+        representative: γ, as an element of a finite group, or as the point to which a translation moves the origin.
+        points: how many points of G/H1 it contains.
         stabilizer_order: the order of H2 ∩ γ H1 γ⁻¹.
-        dim: the number of basis kernels supported on it.
+        dim: how many basis kernels have their support on it.
     """
 
     representative: int | tuple[float, ...]
@@ -37,13 +37,13 @@ class DoubleCoset:
 
 
 class OrbitKernels(OnCPU, ABC):
-    """An orthonormal basis of equivariant kernels that was solved orbit by orbit.
+    """An orthonormal basis of equivariant kernels, solved orbit by orbit.
 
     Args:
-        in_type: fields the kernels take.
-        out_type: fields they give.
+        in_type: the type of the input fields.
+        out_type: the type of the output fields.
         problem: how the output stabilizer moves the points of the kernel's domain.
-        allow_empty: whether a space that holds only zero is an answer or an error.
+        allow_empty: return an empty basis, instead of raising an error, if zero is the only kernel.
     """
 
     @checked
@@ -67,17 +67,17 @@ class OrbitKernels(OnCPU, ABC):
                 self.in_type,
                 self.out_type,
                 why=f"on the stabilizers of all {len(self._problem.orbits)} double cosets the two representations "
-                "share no irreducible",
-                fix="Choose types with a common irreducible (regular fields contain all of them) or a larger filter.",
+                "share no irrep",
+                fix="Use types that share an irrep (regular fields contain all of them) or a larger filter.",
             )
 
     @abstractmethod
     def _representative(self, point: int) -> int | tuple[float, ...]:
-        """How to write the representative of the double coset of this point."""
+        """The representative γ of the double coset of this point, in the form that :class:`DoubleCoset` shows."""
 
     @cached_property
     def double_cosets(self) -> tuple[DoubleCoset, ...]:
-        """The double cosets with what each contributes."""
+        """The double cosets, each with its number of basis kernels."""
         return tuple(
             DoubleCoset(
                 representative=self._representative(orbit.representative),
@@ -93,29 +93,29 @@ class OrbitKernels(OnCPU, ABC):
         return f"{type(self).__name__}(dim={self.dim}, double cosets={cosets}, residual={self.residual:.0e})"
 
     def on_double_cosets(self) -> tuple[Tensor, ...]:
-        """For each double coset the basis at its representative, ``(dim of the coset, d2, d1)``."""
-        self.require_room(self.dim, "on_double_cosets")
+        """The basis at the representative of each double coset, one tensor ``(dim of the coset, d2, d1)`` per coset."""
+        self._require_room(self.dim, "on_double_cosets")
         return tuple(self._solution.at_representative(o) for o in range(len(self._problem.orbits)))
 
     def on_cosets(self) -> Tensor:
         """The basis as functions of the points, ``(dim, points, d2, d1)``."""
-        self.require_room(self.dim * self.points, "on_cosets")
+        self._require_room(self.dim * self.points, "on_cosets")
         out = torch.zeros(self.dim, self.points, self.out_type.dim, self.in_type.dim, dtype=torch.float64)
-        at = 0
+        start = 0
         for orbit, basis in zip(self._problem.orbits, self.on_double_cosets(), strict=True):
-            out[at : at + len(basis), orbit.points] = self._carried(orbit, basis)
-            at += len(basis)
+            out[start : start + len(basis), orbit.points] = self._carried(orbit, basis)
+            start += len(basis)
         return out
 
     @checked
     def cosets_to_double_cosets(self, kappa: Tensor) -> tuple[Tensor, ...]:
-        """The values at the representatives, one ``(..., d2, d1)`` for each double coset."""
-        self.require_kernel(kappa)
+        """The values of a kernel at the representatives, one ``(..., d2, d1)`` per double coset."""
+        self._require_kernel(kappa)
         return tuple(kappa[..., orbit.representative, :, :] for orbit in self._problem.orbits)
 
     @checked
     def double_cosets_to_cosets(self, values: tuple[Tensor, ...]) -> Tensor:
-        """Carry one matrix for each double coset to a kernel at all points."""
+        """Extend one matrix per double coset to a kernel on all points."""
         out = values[0].new_zeros(*values[0].shape[:-2], self.points, *values[0].shape[-2:])
         for orbit, value in zip(self._problem.orbits, values, strict=True):
             out[..., orbit.points, :, :] = self._carried(orbit, value)
@@ -127,15 +127,14 @@ class OrbitKernels(OnCPU, ABC):
         if weights.shape != (self.dim,):
             raise InputError(
                 f"{type(self).__name__}.combine",
-                expected=f"{self.dim} weights, one for each basis kernel",
+                expected=f"{self.dim} weights, one per basis kernel",
                 got=f"shape {tuple(weights.shape)}",
                 fix="Pass a vector of length basis.dim.",
             )
         return torch.einsum("k,kxab->xab", weights.to(torch.float64), self.on_cosets())
 
-    @checked
-    def require_kernel(self, kappa: Tensor, points: int | None = None) -> None:
-        """An error unless this is a kernel, or a batch of them, on this number of points; on all points by default."""
+    def _require_kernel(self, kappa: Tensor, points: int | None = None) -> None:
+        """Raise an error unless ``kappa`` is a kernel, or a batch of kernels, on ``points`` points (default: all)."""
         shape = (self.points if points is None else points, self.out_type.dim, self.in_type.dim)
         if tuple(kappa.shape[-3:]) != shape:
             raise InputError(
@@ -147,12 +146,11 @@ class OrbitKernels(OnCPU, ABC):
     def _carried(self, orbit: Orbit, value: Tensor) -> Tensor:
         return carry(orbit, value, self.in_type.rho, self.out_type.rho)
 
-    @checked
-    def require_room(self, matrices: int, what: str) -> None:
-        """Refuse a dense result that would not fit in memory."""
+    def _require_room(self, matrices: int, method: str) -> None:
+        """Raise an error if a dense result would not fit in memory."""
         require_memory(
             matrices * self.in_type.dim * self.out_type.dim,
-            caller=f"{type(self).__name__}.{what}",
+            caller=f"{type(self).__name__}.{method}",
             what=f"{matrices} matrices of size {self.out_type.dim} x {self.in_type.dim}",
             fix="Use fewer copies in the field types: copies of a summand share one small basis.",
         )

@@ -1,10 +1,10 @@
-r"""Radial profiles whose samples on the lattice keep apart what belongs to different degrees.
+r"""Radial profiles that reduce aliasing between degrees when a kernel is sampled on the lattice.
 
 A kernel φ(|x|) Y_J(x) responds to a smooth field through the field's Taylor expansion, whose terms are
-|x|^a Y_J'(x), a - J' even. On all of R^d the integral of the product vanishes for J' ≠ J and is a multiple of the
-identity for J' = J. The sum over the taps of a square array does neither, and this aliasing is the whole error of a
-sampled filter under turns that do not keep the lattice. It is linear in φ: a Gaussian times a polynomial of low degree
-has enough freedom to cancel the leading terms.
+|x|^a Y_J'(x), a - J' even. On all of R^d, the integral of the product vanishes for J' ≠ J and is a multiple of the
+identity for J' = J. The sum over the taps of a square array does neither. This aliasing is the entire error of a
+sampled filter under rotations that do not map the lattice to itself. It is linear in φ, so a Gaussian times a
+polynomial of low degree has enough freedom to cancel the leading terms.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ import torch
 from torch import Tensor
 
 TERMS = 4
-"""Degree of the polynomial. More terms did not lower the error of filters of 5 and 7 taps any further."""
+"""Degree of the polynomial. A higher degree did not lower the error of filters with 5 and 7 taps any further."""
 
 ORDERS = 4
-"""Terms of the Taylor expansion are taken up to the order J + ORDERS."""
+"""The Taylor expansion is truncated after order J + ORDERS."""
 
 STIFFNESS = 1e-6
-"""Weight of the polynomial's own size: it keeps profiles near the Gaussian where the taps cannot tell."""
+"""Penalty on the size of the polynomial. Where the taps don't determine a profile, it stays close to the Gaussian."""
 
-LEAST_TAPS = 5
-"""An array of 3 taps has too few different radii for a profile to be shaped."""
+MIN_TAPS = 5
+"""Filters with fewer taps per axis keep the plain Gaussian: 3 taps have too few distinct radii to shape a profile."""
 
 
 def profile_polynomial(
@@ -34,21 +34,21 @@ def profile_polynomial(
     """Coefficients c_1, …, c_TERMS of the polynomial 1 + Σ c_n He_n(u)/√n!, u = (|x| - radius)/sigma.
 
     Args:
-        taps: ``(p, d)``, the places of the filter's entries.
-        radius: of the shell.
-        sigma: its width.
+        taps: ``(p, d)``, the positions of the filter's entries.
+        radius: the radius of the shell.
+        sigma: the width of the shell.
         degree: J.
-        harmonics: ``harmonics(J, x)``, the functions Y_J at points ``(p, d)``, ``(p, 2 or 2J+1)``.
+        harmonics: ``harmonics(J, x)`` evaluates Y_J at points ``(p, d)`` and returns ``(p, 2 or 2J+1)``.
     """
     r = torch.linalg.vector_norm(taps, dim=-1)
     gauss, bumps = _gauss(r, radius, sigma), _hermite(r, radius, sigma) * _gauss(r, radius, sigma)[:, None]
-    own = harmonics(degree, taps)
+    y = harmonics(degree, taps)
     weights = _taylor_weights(taps.shape[1], degree)
-    size = weights[degree, degree] * float((gauss * r**degree * own.square().mean(1)).sum())
+    size = weights[degree, degree] * float((gauss * r**degree * y.square().mean(1)).sum())
     rows = []
     for (order, other), weight in weights.items():
-        product = torch.einsum("p,pm,pn->mnp", r**order, own, harmonics(other, taps))
-        if other == degree:  # its own degree may only be scaled
+        product = torch.einsum("p,pm,pn->mnp", r**order, y, harmonics(other, taps))
+        if other == degree:  # a multiple of the identity is no aliasing
             mean = product.diagonal(dim1=0, dim2=1).mean(-1)
             product = product - torch.eye(len(product), dtype=r.dtype)[..., None] * mean
         rows.append((weight / size) * product.flatten(0, 1))
@@ -78,13 +78,13 @@ def _hermite(r: Tensor, radius: float, sigma: float) -> Tensor:
 
 
 def _taylor_weights(dimension: int, degree: int) -> dict[tuple[int, int], float]:
-    """How much |x|^a Y_J' is in a wave of one radian for each sample, for all (a, J') of order up to J + ORDERS."""
-    found = {}
+    """The coefficient of |x|^a Y_J' in a wave of one radian per sample, for all (a, J') with a ≤ J + ORDERS."""
+    weights = {}
     for order in range(degree + ORDERS + 1):
         for other in range(order % 2, order + 1, 2):
             n = (order - other) // 2
             if dimension == 2:
-                found[order, other] = 0.5**order / (factorial(n) * factorial(order - n))
+                weights[order, other] = 0.5**order / (factorial(n) * factorial(order - n))
             else:
-                found[order, other] = 1 / (prod(range(order - other, 0, -2)) * prod(range(order + other + 1, 0, -2)))
-    return found
+                weights[order, other] = 1 / (prod(range(order - other, 0, -2)) * prod(range(order + other + 1, 0, -2)))
+    return weights

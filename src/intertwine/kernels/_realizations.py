@@ -1,4 +1,4 @@
-"""The same kernels as functions on the group, on cosets and on double cosets, with the dimension counted in each."""
+"""The same kernels as functions on the group, on cosets and on double cosets, with the dimension of each space."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _RANK_LIMIT = 2 * 10**7
 @checked
 @dataclass(frozen=True)
 class Realization:
-    """A basis of kernels, written as functions on some set.
+    """A basis of kernels, as functions on some set.
 
     Attributes:
-        on: the set.
-        points: how many points it has.
-        numbers: how many numbers one kernel has there.
-        dimension: of the space that the kernels span there; None where that is too large to compute.
+        on: the name of the set.
+        points: the number of points in it.
+        numbers: the number of entries of one kernel on it.
+        dimension: the dimension of the span of the kernels; None if it is too large to compute.
     """
 
     on: str
@@ -36,13 +36,13 @@ class Realization:
 
 @checked
 def realizations(basis: OrbitKernels, *, max_numbers: int = _RANK_LIMIT) -> tuple[Realization, ...]:
-    """The basis on ever fewer points: on the group, on the cosets, on the double cosets.
+    """The basis on the group, on the cosets and on the double cosets.
 
-    A kernel is determined by its values at double cosets, so the dimension is the same in all three places.
+    The values on the double cosets determine a kernel, so all three have the same dimension.
 
     Args:
-        basis: kernels between fields on finite spaces, or on a lattice; other kinds have no realizations.
-        max_numbers: dimensions of larger bases, counted in numbers, are not computed.
+        basis: kernels between fields on finite spaces or on a lattice. Other kinds return an empty tuple.
+        max_numbers: dimensions of bases with more entries than this are not computed.
 
     >>> from intertwine.groups import Dihedral
     >>> from intertwine.kernels import solve
@@ -82,5 +82,5 @@ def realizations(basis: OrbitKernels, *, max_numbers: int = _RANK_LIMIT) -> tupl
 def rank(parts: Sequence[Tensor]) -> int:
     """The rank of kernels (as rows), summed over parts that share no point."""
     rows = [part.flatten(1) for part in parts if len(part)]
-    # The Gram matrix is small: as many rows as kernels, however many numbers each has.
+    # The Gram matrix has one row per kernel, so it stays small even if each kernel has many entries.
     return sum(int(torch.linalg.matrix_rank(part @ part.T, hermitian=True)) for part in rows)

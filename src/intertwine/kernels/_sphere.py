@@ -1,4 +1,4 @@
-"""Kernels on the sphere: free matrices for every degree, and with them matrix-valued functions of the polar angle."""
+"""Kernels on the sphere: one free matrix per degree, or equivalently a matrix-valued function of the polar angle."""
 
 from __future__ import annotations
 
@@ -9,48 +9,48 @@ from math import pi
 import torch
 from torch import Tensor
 
-from .._checked import checked
+from .._checked import NonNegative, checked
 from .._devices import OnCPU
 from .._numerics import require_memory
 from ..errors import InputError, TypeMismatchError
 from ..groups import SO2, SO3, Representation, direct_sum, wigner_ds
-from ..spaces import FieldType, Sphere, SphereGrid, SpinTransform, require_band_limit, spin_decomposition
+from ..spaces import FieldType, Sphere, SphereGrid, SpinTransform, spin_decomposition
 from ._checks import require_dim, require_residual, require_some
 
-_CHUNK = 2**21  # numbers in a temporary of the sums in space
+_CHUNK = 2**21  # maximum number of entries in a temporary tensor of `correlate`
 
 
 class SphereKernelBasis(OnCPU):
     r"""An orthonormal basis of the equivariant kernels between fields on the sphere, up to degree ``band_limit`` = L.
 
-    Fields of type ρ contain the irreducible D^l of SO(3) once for each intertwiner φ_a: D^l → ρ of SO(2), that is for
-    each channel a whose spin is at most l (Frobenius). An equivariant map mixes the copies of each degree by a free
-    real matrix; the basis has one kernel for each of its entries (l, a2, a1):
+    Fields of type ρ contain the irrep D^l of SO(3) once per intertwiner φ_a: D^l → ρ of SO(2), i.e. once per channel a
+    whose spin is at most l (Frobenius reciprocity). An equivariant map mixes the copies of each degree by a free real
+    matrix. The basis has one kernel per matrix entry (l, a2, a1):
 
         κ(g) = √((2l+1)/4π) φ_a2 D^l(g) φ_a1ᵀ,       κ(h2 g h1) = ρ2(h2) κ(g) ρ1(h1).
 
-    Between irreducibles of spins m1, m2 these are 1 kernel for (0, 0), 2 for (0, m) and (m, 0), 4 for m1, m2 ≥ 1, for
-    every l ≥ max(m1, m2). The same kernel can be written
+    Between irreps of spins m1, m2 these are 1 kernel for (0, 0), 2 for (0, m) and (m, 0), and 4 for m1, m2 ≥ 1, for
+    every l ≥ max(m1, m2). A kernel can be written
 
-    - in the spectrum, a matrix for every degree on the coefficients of :class:`SpinTransform` (:meth:`spectral`);
+    - in the spectrum, as one matrix per degree on the coefficients of :class:`SpinTransform` (:meth:`spectral`);
     - on the group (:meth:`on_group`);
     - on the sphere, κ_C(x) = κ(s(x)), with κ_C(hx) = ρ2(h) κ_C(x) ρ1(h(x, h))⁻¹ (:meth:`on_cosets`);
-    - on the double cosets SO(2)\SO(3)/SO(2), as a function of the polar angle, κ_D(beta) = κ(Y(beta)), free but for
-      the poles: ρ2(h) κ_D(0) = κ_D(0) ρ1(h) and ρ2(h) κ_D(π) = κ_D(π) ρ1(h)⁻¹ (:meth:`on_double_cosets`).
+    - on the double cosets SO(2)\SO(3)/SO(2), as a function of the polar angle, κ_D(beta) = κ(Y(beta)), constrained only
+      at the poles: ρ2(h) κ_D(0) = κ_D(0) ρ1(h) and ρ2(h) κ_D(π) = κ_D(π) ρ1(h)⁻¹ (:meth:`on_double_cosets`).
 
-    The basis is orthonormal on the sphere, ∫ ⟨κ_C(x), κ'_C(x)⟩ dx = 1 or 0 for the surface measure of total 4π, if ρ1
-    and ρ2 are orthogonal; for others in coordinates in which they are.
+    If ρ1 and ρ2 are orthogonal, the basis is orthonormal on the sphere: ∫ ⟨κ_C(x), κ'_C(x)⟩ dx = 1 or 0 for the
+    surface measure of total 4π. Otherwise it is orthonormal in coordinates in which they are orthogonal.
 
     Args:
         in_type: fields on the sphere.
         out_type: fields on the sphere.
-        band_limit: the largest degree L.
-        allow_empty: whether a space that holds only zero is an answer or an error.
+        band_limit: the maximum degree L.
+        allow_empty: return an empty basis, instead of raising an error, if zero is the only kernel.
 
     Attributes:
         dim: the number of kernels.
-        index: ``(dim, 3)``, the entry (l, a2, a1) of every kernel.
-        residual: the largest violation of the constraint on the group, at random elements, and of orthonormality.
+        index: ``(dim, 3)``, the matrix entry (l, a2, a1) of each kernel.
+        residual: the largest violation of the constraint, at random group elements, or of orthonormality.
 
     >>> sphere, H = Sphere(), SO2()
     >>> SphereKernelBasis(sphere.field(H.trivial), sphere.field(H.irrep(1)), band_limit=4).dim
@@ -58,10 +58,12 @@ class SphereKernelBasis(OnCPU):
     """
 
     @checked
-    def __init__(self, in_type: FieldType, out_type: FieldType, band_limit: int, *, allow_empty: bool = False) -> None:
+    def __init__(
+        self, in_type: FieldType, out_type: FieldType, band_limit: NonNegative, *, allow_empty: bool = False
+    ) -> None:
         _require_spheres(in_type, out_type)
         self.in_type, self.out_type = in_type, out_type
-        self.band_limit = require_band_limit(band_limit, caller="kernels.solve")
+        self.band_limit = band_limit
         self._in, self._out = spin_decomposition(in_type.rho), spin_decomposition(out_type.rho)
         self._check_dims()
         self.index = torch.cat([self._entries(l) for l in range(self.band_limit + 1)])
@@ -72,28 +74,28 @@ class SphereKernelBasis(OnCPU):
     # -- solving -----------------------------------------------------------------------------------------------
 
     def _entries(self, l: int) -> Tensor:
-        """(l, a2, a1) for all channels of the two types that exist at degree l."""
+        """All (l, a2, a1) for channels of the two types that exist at degree l."""
         pairs = torch.cartesian_prod(self._out.channels(l), self._in.channels(l)).reshape(-1, 2)
         return torch.cat([torch.full_like(pairs[:, :1], l), pairs], dim=1)
 
     def _check_dims(self) -> None:
-        """Kernels found and kernels predicted, for every degree."""
+        """Compare the number of kernels with Mackey's prediction, for each degree."""
         rho1, rho2 = self.in_type.rho, self.out_type.rho
         for l in range(self.band_limit + 1):
-            found = len(self._in.channels(l)) * len(self._out.channels(l))
+            dim = len(self._in.channels(l)) * len(self._out.channels(l))
             caller = f"kernels {self.in_type} → {self.out_type}, degree {l}"
-            require_dim(found, multiplicity(rho1, l) * multiplicity(rho2, l), caller=caller)
+            require_dim(dim, multiplicity(rho1, l) * multiplicity(rho2, l), caller=caller)
 
     def _check(self, allow_empty: bool) -> None:
         require_residual(self.residual, caller=f"kernels {self.in_type} → {self.out_type}")
         if not allow_empty:
-            least = max(min(spins.spins) for spins in (self._in, self._out))
+            min_degree = max(min(spins.spins) for spins in (self._in, self._out))
             require_some(
                 self.dim,
                 self.in_type,
                 self.out_type,
-                why=f"up to degree {self.band_limit} fields of spin m have no degrees below m",
-                fix=f"Use band_limit={least} or more.",
+                why=f"fields of spin m have no degrees below m, and the band limit is {self.band_limit}",
+                fix=f"Use band_limit={min_degree} or more.",
             )
 
     @cached_property
@@ -108,22 +110,22 @@ class SphereKernelBasis(OnCPU):
     # -- realizations ------------------------------------------------------------------------------------------
 
     def spectral(self, weights: Tensor | None = None) -> Tensor:
-        """The matrices by which kernels act on coefficients, ``(L+1, d2, d1)`` for the kernel with these weights.
+        """The matrices ``(L+1, d2, d1)`` by which the kernel with these weights acts on coefficients.
 
-        out_a2^l = Σ_a1 K^l[a2, a1] f_a1^l for the coefficients of :class:`SpinTransform`. A basis kernel has the one
-        entry √(4π/(2l+1)), at its ``index``. Without weights those of all basis kernels, ``(dim, L+1, d2, d1)``.
+        out_a2^l = Σ_a1 K^l[a2, a1] f_a1^l for the coefficients of :class:`SpinTransform`. A basis kernel has a single
+        nonzero entry, √(4π/(2l+1)) at its ``index``. Without weights: all basis kernels, ``(dim, L+1, d2, d1)``.
         """
         shape = (self.band_limit + 1, self.out_type.dim, self.in_type.dim)
         l, a2, a1 = self.index.T
         scale = (4 * pi / (2 * l.to(torch.float64) + 1)).sqrt()
         if weights is None:
             self._require_room((self.band_limit + 1) * self.dim, "spectral")
-            every = torch.zeros(self.dim, *shape, dtype=torch.float64)
-            every[torch.arange(self.dim), l, a2, a1] = scale
-            return every
-        weights = self._weights(weights, "spectral")
-        place = tuple(part.to(weights.device) for part in (l, a2, a1))
-        return weights.new_zeros(shape).index_put(place, weights * scale.to(weights))
+            matrices = torch.zeros(self.dim, *shape, dtype=torch.float64)
+            matrices[torch.arange(self.dim), l, a2, a1] = scale
+            return matrices
+        weights = self._require_weights(weights, "spectral")
+        entries = tuple(part.to(weights.device) for part in (l, a2, a1))
+        return weights.new_zeros(shape).index_put(entries, weights * scale.to(weights))
 
     def on_group(self, g: Tensor) -> Tensor:
         """The basis at rotations ``(..., 3, 3)``: ``(dim, ..., d2, d1)``."""
@@ -148,24 +150,24 @@ class SphereKernelBasis(OnCPU):
     def combine(self, weights: Tensor, g: Tensor) -> Tensor:
         """The kernel with these weights at rotations ``(..., 3, 3)``: ``(..., d2, d1)``.
 
-        Sums over the basis first, so that it needs neither the time nor the room of :meth:`on_group`.
+        Sums over the basis first, which takes much less time and memory than :meth:`on_group`.
         """
-        weights = self._weights(weights, "combine").to(torch.float64)
+        weights = self._require_weights(weights, "combine").to(torch.float64)
         g = SO3().require(g, caller="SphereKernelBasis.combine")
         flat, out = g.reshape(-1, 3, 3), g.new_zeros(g.shape[:-2].numel(), self.out_type.dim * self.in_type.dim)
         counts = [len(self._out.channels(l)) * len(self._in.channels(l)) for l in range(self.band_limit + 1)]
-        at = wigner_ds(self.band_limit, flat)
-        for l, (part, d) in enumerate(zip(weights.split(counts), at, strict=True)):
+        wigner = wigner_ds(self.band_limit, flat)
+        for l, (part, d) in enumerate(zip(weights.split(counts), wigner, strict=True)):
             phi2, phi1 = self._out.intertwiners(l), self._in.duals(l)
             table = torch.einsum("aim,ab,bnj->mnij", phi2, part.reshape(len(phi2), len(phi1)), phi1)
             out = out + ((2 * l + 1) / (4 * pi)) ** 0.5 * d.flatten(1) @ table.flatten(2).flatten(0, 1)
         return out.reshape(*g.shape[:-2], self.out_type.dim, self.in_type.dim)
 
     def profile(self, weights: Tensor, beta: Tensor) -> Tensor:
-        """The kernel with these weights as a function of the polar angle, κ_D at angles ``(...)``: ``(..., d2, d1)``.
+        """The kernel with these weights as a function of the polar angle: κ_D at angles ``(...)`` is ``(..., d2, d1)``.
 
-        The entries of D^l(Y(beta)) are trigonometric polynomials of degree l, so that 2L+1 angles determine κ_D, and
-        many more cost little.
+        The entries of D^l(Y(beta)) are trigonometric polynomials of degree l. So 2L+1 angles determine κ_D, and
+        evaluating it at many more is cheap.
         """
         return self._from_waves(self._waves(weights), beta)
 
@@ -185,10 +187,10 @@ class SphereKernelBasis(OnCPU):
     # -- the equivariant map -----------------------------------------------------------------------------------
 
     def apply(self, weights: Tensor, f: Tensor, grid: SphereGrid) -> Tensor:
-        """The map on samples ``(..., d1, n_beta, n_alpha)`` by way of the spectrum: ``(..., d2, n_beta, n_alpha)``."""
+        """The map on samples, ``(..., d1, n_beta, n_alpha)`` to ``(..., d2, n_beta, n_alpha)``, via the spectrum."""
         self._require_grid(grid, "apply")
-        into = SpinTransform(grid, self.in_type.rho, self.band_limit)
-        out = SpinTransform(grid, self.out_type.rho, self.band_limit)
+        into = SpinTransform(grid, self.in_type.rho, band_limit=self.band_limit)
+        out = SpinTransform(grid, self.out_type.rho, band_limit=self.band_limit)
         return out.synthesis(self.apply_spectral(weights, into.analysis(f)))
 
     def apply_spectral(self, weights: Tensor, c: Tensor) -> Tensor:
@@ -198,13 +200,13 @@ class SphereKernelBasis(OnCPU):
         return torch.cat([matrices[l] @ part for l, part in enumerate(parts)], dim=-1)
 
     def correlate(self, weights: Tensor, f: Tensor, grid: SphereGrid) -> Tensor:
-        """The map on samples by its definition in space, the twisted cross-correlation, as a sum over the grid:
+        """The map on samples by its definition, the twisted cross-correlation, as a sum over the grid:
 
         out(x) = Σ_y w(y) κ_C(s(x)⁻¹ y) ρ1(h1(s(x)⁻¹ s(y))) f(y),       h1(g) = s(gH)⁻¹ g.
 
-        Here κ_C(z) = ρ2(Z(alpha)) κ_D(beta) for a point z with azimuth alpha and polar angle beta. It needs no
-        transform, but O(points²): the slow twin of :meth:`apply`, with which it agrees on fields of degree at most the
-        band limit of the grid.
+        Here κ_C(z) = ρ2(Z(alpha)) κ_D(beta) for a point z with azimuth alpha and polar angle beta. This needs no
+        transform but takes O(points²) time: a slow reference for :meth:`apply`. The two agree on fields whose degree is
+        at most the band limit of the grid.
         """
         self._require_grid(grid, "correlate")
         space, rho1, rho2 = self.in_type.space, self.in_type.rho, self.out_type.rho
@@ -222,7 +224,7 @@ class SphereKernelBasis(OnCPU):
         parts = []
         for back in space.inverse(sections).split(step):
             g = space.compose(back[:, None], sections)
-            s = space.section(space.project(g))  # s(x)⁻¹ y is the point under s(x)⁻¹ s(y)
+            s = space.section(space.project(g))  # s(x)⁻¹ s(y) projects to the point s(x)⁻¹ y
             twist = rho1(space.as_stabilizer(space.compose(space.inverse(s), g)))
             alpha, beta = torch.atan2(-s[..., 0, 1], s[..., 1, 1]), torch.atan2(-s[..., 2, 0], s[..., 2, 2])
             kappa = (rho2(SO2().from_angle(alpha)) @ self._from_waves(waves, beta) @ twist).to(f)
@@ -231,38 +233,38 @@ class SphereKernelBasis(OnCPU):
 
     # -- checks ------------------------------------------------------------------------------------------------
 
-    def _weights(self, weights: Tensor, what: str) -> Tensor:
+    def _require_weights(self, weights: Tensor, method: str) -> Tensor:
         if weights.shape != (self.dim,):
             raise InputError(
-                f"SphereKernelBasis.{what}",
-                expected=f"{self.dim} weights, one for each basis kernel",
+                f"SphereKernelBasis.{method}",
+                expected=f"{self.dim} weights, one per basis kernel",
                 got=f"shape {tuple(weights.shape)}",
                 fix="Pass a vector of length basis.dim.",
             )
         return weights
 
-    def _require_grid(self, grid: SphereGrid, what: str) -> None:
+    def _require_grid(self, grid: SphereGrid, method: str) -> None:
         if grid.band_limit < self.band_limit:
             raise InputError(
-                f"SphereKernelBasis.{what}",
-                expected=f"a grid that is exact to the band limit {self.band_limit} of the kernels",
+                f"SphereKernelBasis.{method}",
+                expected=f"a grid that is exact up to the band limit {self.band_limit} of the kernels",
                 got=str(grid),
                 fix="Use a finer grid or kernels of lower degree.",
             )
 
-    def _require_room(self, matrices: int, what: str) -> None:
+    def _require_room(self, matrices: int, method: str) -> None:
         d2, d1 = self.out_type.dim, self.in_type.dim
         require_memory(
             matrices * d1 * d2,
-            caller=f"SphereKernelBasis.{what}",
+            caller=f"SphereKernelBasis.{method}",
             what=f"{matrices} matrices of size {d2} x {d1}",
-            fix="Combine the kernels first: spectral(weights), combine(weights, g).",
+            fix="Combine the kernels first, with spectral(weights) or combine(weights, g).",
         )
 
 
 @lru_cache(maxsize=4096)
 def multiplicity(rho: Representation, l: int) -> int:
-    """How often D^l occurs in the fields of type rho: dim Hom_SO(2)(D^l, rho), from characters.
+    """The multiplicity of D^l in the fields of type rho: dim Hom_SO(2)(D^l, rho), from characters.
 
     >>> [multiplicity(SO2().trivial + SO2().irrep(2), l) for l in range(4)]
     [1, 1, 3, 3]
@@ -275,16 +277,16 @@ def multiplicity(rho: Representation, l: int) -> int:
 
 @lru_cache(maxsize=256)
 def _residual(rho1: Representation, rho2: Representation, band_limit: int) -> float:
-    """max |κ(h2 g h1) - ρ2(h2) κ(g) ρ1(h1)| at random elements and max |⟨κ, κ'⟩ - δ|, for one copy of every summand."""
-    one1, one2 = (direct_sum(Counter(rho.atoms)) for rho in (rho1, rho2))
+    """The maximum of |κ(h2 g h1) - ρ2(h2) κ(g) ρ1(h1)| at random elements and |⟨κ, κ'⟩ - δ|, per distinct summand."""
+    distinct1, distinct2 = (direct_sum(Counter(rho.atoms)) for rho in (rho1, rho2))
     random = torch.Generator().manual_seed(0)
     h1, h2 = SO2().sample(2, random), SO2().sample(2, random)
     g = torch.cat([SO3().sample(1, random), SO3().from_euler(0.0, pi, 0.0)[None]])
     turned = SO3().embed(SO2(), h2) @ g @ SO3().embed(SO2(), h1)
     worst = 0.0
     at_g, at_turned = wigner_ds(band_limit, g), wigner_ds(band_limit, turned)
-    out, into = spin_decomposition(one2), spin_decomposition(one1)
-    left, right = one2(h2), one1(h1)
+    out, into = spin_decomposition(distinct2), spin_decomposition(distinct1)
+    left, right = distinct2(h2), distinct1(h1)
     for l, (d, moved) in enumerate(zip(at_g, at_turned, strict=True)):
         for spins in (into, out):
             products = torch.einsum("aij,bji->ab", spins.intertwiners(l), spins.duals(l))

@@ -1,4 +1,4 @@
-"""Filters for groups that do not keep the lattice: angular solutions times radial profiles, sampled."""
+"""Filters for groups that do not map the lattice to itself: angular solutions times radial profiles, sampled."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ..spaces import FieldType, Grid
 from ._angular import angular_residual, angular_solutions, harmonics
 from ._checks import common_grid, require_dim, require_residual, require_some
 from ._lattice import filter_sizes
-from ._radial import LEAST_TAPS, profile, profile_polynomial
+from ._radial import MIN_TAPS, profile, profile_polynomial
 
 BandLimit = int | Callable[[float], int] | None
 
@@ -31,9 +31,9 @@ class Ring:
     """A Gaussian shell of the filter.
 
     Attributes:
-        radius: where it peaks, in pixels.
+        radius: the radius where it peaks, in pixels.
         sigma: its width, in pixels.
-        band_limit: the largest degree of harmonics on it.
+        band_limit: the maximum degree of the harmonics on it.
     """
 
     radius: float
@@ -44,11 +44,11 @@ class Ring:
 @checked
 @dataclass(frozen=True)
 class Shell:
-    """What one ring contributes: the double cosets of these kernels are the radii, sampled at the rings.
+    """One ring with its number of kernels. The double cosets of these kernels are the radii, sampled at the rings.
 
     Attributes:
-        ring: its radius, width and band limit.
-        dim: the number of basis kernels on it.
+        ring: the radius, width and band limit.
+        dim: the number of basis kernels on the ring.
     """
 
     ring: Ring
@@ -58,21 +58,29 @@ class Shell:
 class SteerableKernelBasis(OnCPU):
     """Kernels κ(x) = Σ_J φ(|x|) A_J Y_J(x/|x|) between fields on R^d with a compact group K as stabilizer.
 
-    The double cosets are the radii. As functions of x the kernels satisfy κ(kx) = ρ2(k) κ(x) ρ1(k)⁻¹ exactly; as
-    filters they are sampled at the taps, so that a layer commutes exactly with the motions of the lattice and up to
-    the sampling with the others. The radial profiles φ are Gaussians at the radii 0, 1, …, ⌊k/2⌋ of width 0.6, the
-    outermost 0.4, because the square array cuts it off; at the center the one tap. From 5 taps on a polynomial shapes
-    them so that the sampling mixes degrees as little as it can. On the shell of radius r only degrees up to a band
-    limit are used: ⌈3r/2⌉, on the outermost 2, at the center 0. Higher degrees alias on the taps.
+    The double cosets are the radii. As functions of x, the kernels satisfy κ(kx) = ρ2(k) κ(x) ρ1(k)⁻¹ exactly. As
+    filters, they are sampled at the taps: a layer commutes exactly with the motions that map the lattice to itself, and
+    up to sampling errors with the others.
+
+    The radial profiles φ are Gaussians at the radii 0, 1, …, ⌊k/2⌋. Their width is 0.6 pixels, but 0.4 for the
+    outermost one, which the square array cuts off. At the center, the profile is the single tap if k is odd. In filters
+    with 5 or more taps per axis, a polynomial shapes the profiles to mix degrees as little as possible. The shell of
+    radius r uses degrees up to a band limit: ⌈3r/2⌉, but 2 on the outermost shell and 0 at the center. Higher degrees
+    alias on the taps.
 
     Args:
         in_type: fields on a grid.
         out_type: fields on the same grid.
-        kernel_size: k, or one size for each axis.
-        rings: radii of the shells; 0, 1, …, ⌊k/2⌋ unless given.
-        sigma: width of all shells in pixels.
-        band_limit: largest degree for all shells, or as a function of the radius.
-        allow_empty: whether a space that holds only zero is an answer or an error.
+        kernel_size: k, or one size per axis.
+        rings: radii of the shells; default 0, 1, …, ⌊k/2⌋.
+        sigma: width of all shells, in pixels.
+        band_limit: maximum degree, for all shells or as a function of the radius.
+        allow_empty: return an empty basis, instead of raising an error, if zero is the only kernel.
+
+    >>> from intertwine.spaces import Grid2d
+    >>> plane = Grid2d("SO(2)")
+    >>> SteerableKernelBasis(plane.field("irrep0"), plane.field("irrep1"), 5).dim
+    4
     """
 
     @checked
@@ -104,38 +112,38 @@ class SteerableKernelBasis(OnCPU):
         for r in chosen:
             outermost = r == chosen[-1]
             width = sigma if sigma is not None else self._width(r, outermost=outermost)
-            usual = 2 if outermost else ceil(1.5 * r)
-            limit = usual if band_limit is None else band_limit(r) if callable(band_limit) else band_limit
+            default = 2 if outermost else ceil(1.5 * r)
+            limit = default if band_limit is None else band_limit(r) if callable(band_limit) else band_limit
             if r < 0 or limit < 0 or not width > 0:
                 raise InputError(
                     "kernels.solve",
-                    expected="radii and band limits of at least 0, and positive widths sigma",
+                    expected="radii and band limits of 0 or more, and positive widths sigma",
                     got=f"radius {r:g} with band limit {limit} and width {width:g}",
-                    fix="Leave rings, sigma and band_limit out for the usual ones.",
+                    fix="Without rings, sigma and band_limit you get the defaults.",
                 )
             out.append(Ring(float(r), float(width), limit if r > 0 else 0))
         return tuple(out)
 
     def _width(self, radius: float, *, outermost: bool) -> float:
         if radius == 0 and all(n % 2 for n in self.kernel_size):
-            return 0.1  # the tap at the center alone: it commutes with all turns as it is
+            return 0.1  # only the tap at the center, which commutes exactly with all rotations
         return 0.4 if outermost else 0.6
 
     def _solve(self) -> None:
-        """Angular solutions for every pair of distinct irreducibles and every degree."""
+        """Find the angular solutions for every pair of distinct irreps and every degree."""
         degrees = range(max((ring.band_limit for ring in self.rings), default=0) + 1)
         self._harmonics = [harmonics(self.group, self.space.action, j) for j in degrees]
         self._angular: dict[tuple[str, str], list[Tensor]] = {}
         self.residual = 0.0
         for psi2, psi1 in product(_distinct(self._out), _distinct(self._in)):
-            found = []
+            by_degree = []
             for harmonic in self._harmonics:
                 solutions = angular_solutions(psi1, psi2, harmonic)
                 predicted = self.group.intertwining_number(psi1 @ harmonic, psi2)
                 require_dim(len(solutions), predicted, caller=f"kernels {psi1.name} → {psi2.name}, {harmonic.name}")
                 self.residual = max(self.residual, angular_residual(solutions, psi1, psi2, harmonic))
-                found.append(solutions)
-            self._angular[psi2.digest, psi1.digest] = found
+                by_degree.append(solutions)
+            self._angular[psi2.digest, psi1.digest] = by_degree
 
     def _check(self, allow_empty: bool) -> None:
         caller = f"kernels {self.in_type} → {self.out_type}"
@@ -146,8 +154,8 @@ class SteerableKernelBasis(OnCPU):
                 self.dim,
                 self.in_type,
                 self.out_type,
-                why="below the band limit no harmonic couples the two representations",
-                fix="Use a larger filter or band limit, or types that share an irreducible.",
+                why="no harmonic up to the band limit couples the two representations",
+                fix="Use a larger filter or band limit, or types that share an irrep.",
             )
         for pair in self._angular:
             sampled = self._pair_values(*pair, self._tap_profiles).flatten(1)
@@ -155,7 +163,7 @@ class SteerableKernelBasis(OnCPU):
                 raise InputError(
                     caller,
                     expected="a band limit that the taps resolve",
-                    got=f"{len(sampled)} kernels of one pair of irreducibles that coincide on a filter of "
+                    got=f"{len(sampled)} kernels between one pair of irreps that are linearly dependent on a filter of "
                     f"{' x '.join(map(str, self.kernel_size))} taps",
                     fix="Lower band_limit, use fewer rings, or a larger filter.",
                 )
@@ -169,7 +177,7 @@ class SteerableKernelBasis(OnCPU):
 
     @cached_property
     def ring_dims(self) -> tuple[int, ...]:
-        """How many of the basis kernels, which are ordered by ring, lie on each."""
+        """The number of basis kernels on each ring. The basis is ordered by ring."""
         pairs = list(product(self._out.irreps, self._in.irreps))
         return tuple(
             sum(len(self._angular[b.digest, a.digest][j]) for b, a in pairs for j in range(ring.band_limit + 1))
@@ -178,7 +186,7 @@ class SteerableKernelBasis(OnCPU):
 
     @property
     def double_cosets(self) -> tuple[Shell, ...]:
-        """The rings with what each contributes."""
+        """The rings, each with its number of basis kernels."""
         return tuple(Shell(ring, dim) for ring, dim in zip(self.rings, self.ring_dims, strict=True))
 
     @cached_property
@@ -190,7 +198,7 @@ class SteerableKernelBasis(OnCPU):
 
     @cached_property
     def coordinates(self) -> Tensor:
-        """Places of the taps, ``(taps, d)``."""
+        """The positions of the taps, ``(taps, d)``."""
         return _tap_coordinates(self.space, self.kernel_size)
 
     def __repr__(self) -> str:
@@ -203,26 +211,26 @@ class SteerableKernelBasis(OnCPU):
         return [(ring, j) for ring in self.rings for j in range(ring.band_limit + 1)]
 
     def shells(self) -> list[tuple[Representation, Tensor]]:
-        """For each ring and degree the representation on the harmonics, and φ(|x|) Y_J(x/|x|) at the taps.
+        """For each ring and degree, the representation on the harmonics and φ(|x|) Y_J(x/|x|) at the taps.
 
-        The values are ``(taps, harmonics)``. With the solutions of :func:`angular_solutions` they make up the basis.
+        The values are ``(taps, harmonics)``. Multiplied with :func:`angular_solutions`, they give the basis.
         """
         return [(self._harmonics[j], p) for (_, j), p in zip(self._shells, self._tap_profiles, strict=True)]
 
     # -- values ------------------------------------------------------------------------------------------------
 
     def evaluate(self, x: Tensor) -> Tensor:
-        """The basis as functions on R^d: at points ``(p, d)``, values ``(dim, p, d2, d1)``."""
+        """The basis as functions on R^d: values ``(dim, p, d2, d1)`` at points ``(p, d)``."""
         d2, d1 = self.out_type.dim, self.in_type.dim
         require_memory(
             self.dim * len(x) * d1 * d2,
             caller="SteerableKernelBasis.evaluate",
             what=f"{self.dim} kernels of size {d2} x {d1} at {len(x)} points",
-            fix="Use fewer copies in the field types: copies of an irreducible share one small basis.",
+            fix="Use fewer copies in the field types: copies of an irrep share one small basis.",
         )
         profiles = self._profiles(x.to(torch.float64))
         out = torch.zeros(self.dim, len(x), d2, d1, dtype=torch.float64)
-        at = 0
+        start = 0
         for ring in self.rings:
             values = {pair: self._pair_values(*pair, profiles, ring) for pair in self._angular}
             row = 0
@@ -230,14 +238,14 @@ class SteerableKernelBasis(OnCPU):
                 column = 0
                 for psi1 in self._in.irreps:
                     small = values[psi2.digest, psi1.digest]
-                    out[at : at + len(small), :, row : row + psi2.dim, column : column + psi1.dim] = small
-                    at += len(small)
+                    out[start : start + len(small), :, row : row + psi2.dim, column : column + psi1.dim] = small
+                    start += len(small)
                     column += psi1.dim
                 row += psi2.dim
         return self._out.basis @ out @ torch.linalg.inv(self._in.basis)
 
     def _pair_values(self, out: str, into: str, profiles: list[Tensor], only: Ring | None = None) -> Tensor:
-        """Kernels between two irreducibles, ``(k, p, d2, d1)``, from the values of all shells at p points."""
+        """Kernels between two irreps, ``(k, p, d2, d1)``, from the values of all shells at p points."""
         angular = self._angular[out, into]
         parts = [
             torch.einsum("kabm,pm->kpab", angular[j], profile)
@@ -251,7 +259,7 @@ class SteerableKernelBasis(OnCPU):
         return self._profiles(self.coordinates)
 
     def _profiles(self, x: Tensor) -> list[Tensor]:
-        """φ(|x|) Y_J(x/|x|) for all shells, each ``(p, harmonics)``, scaled so that filters have about unit norm."""
+        """φ(|x|) Y_J(x/|x|) for all shells, each ``(p, harmonics)``, scaled to give filters a norm of about 1."""
         return [
             self._raw_profile(ring, j, x)
             * (self._raw_profile(ring, j, self.coordinates).square().sum(0).mean().clamp_min(1e-24).rsqrt())
@@ -264,7 +272,7 @@ class SteerableKernelBasis(OnCPU):
 
     @cached_property
     def _polynomials(self) -> dict[tuple[Ring, int], Tensor | None]:
-        """The correction of every shell's Gaussian."""
+        """The polynomial that corrects each shell's Gaussian; None for no correction."""
         return {(ring, j): _shell_polynomial(self.space, self.kernel_size, ring, j) for ring, j in self._shells}
 
     # -- realizations ------------------------------------------------------------------------------------------
@@ -272,7 +280,7 @@ class SteerableKernelBasis(OnCPU):
     def on_double_cosets(self, radii: Tensor) -> Tensor:
         """The basis as functions of the radius r, at (r, 0) or (0, 0, r): ``(dim, radii, d2, d1)``.
 
-        Where the group turns every direction into every other, that determines the kernels.
+        If the group maps every direction to every other, these values determine the kernels.
         """
         x = torch.zeros(len(radii), self.space.dimension, dtype=torch.float64)
         x[:, 0 if self.space.dimension == 2 else 2] = radii
@@ -291,14 +299,14 @@ class SteerableKernelBasis(OnCPU):
         if weights.shape != (self.dim,):
             raise InputError(
                 "SteerableKernelBasis.combine",
-                expected=f"{self.dim} weights, one for each basis kernel",
+                expected=f"{self.dim} weights, one per basis kernel",
                 got=f"shape {tuple(weights.shape)}",
                 fix="Pass a vector of length basis.dim.",
             )
         return torch.einsum("k,kxab->xab", weights.to(torch.float64), self.on_cosets())
 
     def filters(self, kappa: Tensor | None = None) -> Tensor:
-        """Kernels as convolution filters ``(..., d2, d1, *kernel_size)``; all basis kernels if none is given."""
+        """Kernels, by default all basis kernels, as convolution filters ``(..., d2, d1, *kernel_size)``."""
         kappa = self.on_cosets() if kappa is None else kappa
         return torch.einsum("...xab->...abx", kappa).unflatten(-1, self.kernel_size)
 
@@ -310,9 +318,7 @@ def _distinct(decomposition: Decomposition) -> list[Representation]:
 def _grid(in_type: FieldType, out_type: FieldType) -> Grid:
     space = common_grid(in_type, out_type)
     if not isinstance(space.stabilizer, FiniteGroup | LieGroup):
-        raise TypeMismatchError(
-            "kernels.solve", expected="a finite or compact Lie group as stabilizer", got=space.name, fix="Use SO(2)."
-        )
+        raise TypeMismatchError("kernels.solve", expected="a finite or compact Lie group as stabilizer", got=space.name)
     return space
 
 
@@ -321,10 +327,10 @@ def _tap_coordinates(space: Grid, kernel_size: tuple[int, ...]) -> Tensor:
 
 
 @lru_cache(maxsize=256)
-@torch.inference_mode(False)  # what is cached must serve later where gradients are wanted
+@torch.inference_mode(False)  # the cached result may take part in gradients later
 def _shell_polynomial(space: Grid, kernel_size: tuple[int, ...], ring: Ring, j: int) -> Tensor | None:
-    """The polynomial that shapes a shell's Gaussian; none at the center and in small filters."""
-    if ring.radius == 0 or min(kernel_size) < LEAST_TAPS:
+    """The polynomial that shapes a shell's Gaussian; None at the center and in small filters."""
+    if ring.radius == 0 or min(kernel_size) < MIN_TAPS:
         return None
     taps = _tap_coordinates(space, kernel_size)
     return profile_polynomial(taps, ring.radius, ring.sigma, j, _harmonic)

@@ -1,18 +1,16 @@
 """How symmetric is a network? Metrics, audits and surgery for any ``torch.nn.Module``.
 
-The files at the top say what a symmetry, an estimate and a batch of images are. The sub-packages build on them, in this
-order; each one imports only those before it.
+The files at the top define symmetries, estimates and batches of images. The sub-packages build on them, in this order;
+each one imports only those before it. ``metrics``, ``graph`` and ``surgery`` have public names beyond those shown here.
 
     metrics   errors of outputs, layers and capsules
-    graph     which channels belong together; networks permuted, flipped and rotated
-    matching  which channel corresponds to which
+    graph     which channels belong together; networks with permuted, flipped and rotated filters
+    matching  which channels correspond to each other
     surgery   merge, repair, barrier, symmetrize, tune
     load      networks and weights from files
     audits    all measurements of one network, and the files they write
-    relu      the propositions about ReLU networks
 """
 
-from . import relu as relu
 from ._estimate import Estimate as Estimate
 from ._symmetry import Symmetry as Symmetry
 from ._symmetry import parse_symmetry as parse_symmetry
@@ -23,43 +21,27 @@ from .audits import Reading as Reading
 from .audits import audit as audit
 from .audits import read_audit as read_audit
 from .graph import ChannelGraph as ChannelGraph
-from .graph import ChannelGroup as ChannelGroup
 from .graph import channel_graph as channel_graph
 from .graph import permute as permute
-from .graph import transform_network as transform_network
 from .load import Network as Network
 from .load import load_network as load_network
 from .matching import Matching as Matching
 from .matching import match as match
 from .matching import match_networks as match_networks
 from .metrics import METRICS as METRICS
-from .metrics import LayerErrors as LayerErrors
 from .metrics import agreement as agreement
-from .metrics import capsule_correlation as capsule_correlation
-from .metrics import capsule_equivariance_error as capsule_equivariance_error
-from .metrics import capsule_null as capsule_null
 from .metrics import equivariance_error as equivariance_error
 from .metrics import invariance_error as invariance_error
 from .metrics import invariance_loss as invariance_loss
 from .metrics import layer_errors as layer_errors
 from .metrics import lie_derivative as lie_derivative
-from .metrics import linear_probe as linear_probe
-from .metrics import reconstruction_error as reconstruction_error
 from .metrics import shift_consistency as shift_consistency
-from .metrics import traversal_error as traversal_error
-from .surgery import Barrier as Barrier
-from .surgery import GcnnBarrier as GcnnBarrier
-from .surgery import OrbitAverage as OrbitAverage
-from .surgery import StrideReport as StrideReport
 from .surgery import Symmetrized as Symmetrized
 from .surgery import accuracy as accuracy
 from .surgery import barrier as barrier
-from .surgery import filter_pairs as filter_pairs
 from .surgery import gcnn_barrier as gcnn_barrier
 from .surgery import merge as merge
 from .surgery import repair as repair
-from .surgery import stride_artifacts as stride_artifacts
 from .surgery import symmetrize as symmetrize
 from .surgery import tie as tie
 from .surgery import tune as tune
-from .surgery import variance_collapse as variance_collapse

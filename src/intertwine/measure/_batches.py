@@ -1,4 +1,4 @@
-"""Images to measure on, in batches that fit into memory, and a network that is left as it was found."""
+"""Images to measure on, in batches that fit into memory, and networks that keep their mode."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ Images = Tensor | tuple[Tensor, Tensor] | Iterable[object]
 def batches(
     data: Images, *, caller: str, batch_size: Positive = 128, max_images: Positive | None = None, rank: int | None = 4
 ) -> Iterator[tuple[Tensor, ...]]:
-    """Images, and labels where there are some, batch by batch; at most ``max_images`` of them.
+    """Yield images, and labels if there are any, batch by batch, up to ``max_images`` images.
 
-    A batch has ``rank`` axes, 2 or more if that is None.
+    Each batch must have ``rank`` axes; 2 or more if ``rank`` is None.
 
     >>> [len(x) for x, in batches(torch.rand(5, 1, 2, 2), caller="here", batch_size=2)]
     [2, 2, 1]
@@ -39,7 +39,7 @@ def batches(
                 if rank == 4
                 else f"a floating point tensor with {rank or '2 or more'} axes, (n, channels, ...)",
                 got=f"{images.dtype} of shape {tuple(images.shape)}",
-                fix="Scale the images as in training, and add the axes that lack.",
+                fix="Scale the images as in training, and add the missing axes.",
             )
         room = len(images) if max_images is None else min(len(images), max_images - seen)
         if room <= 0:
@@ -55,15 +55,15 @@ def batches(
 def _pieces(data: Images, caller: str, batch_size: int) -> Iterator[tuple[Tensor, ...]]:
     if isinstance(data, Tensor):
         data = (data,)
-    whole = isinstance(data, tuple) and 0 < len(data) <= 2 and all(isinstance(part, Tensor) for part in data)
-    if whole:
+    is_tensors = isinstance(data, tuple) and 0 < len(data) <= 2 and all(isinstance(part, Tensor) for part in data)
+    if is_tensors:
         if any(not part.ndim for part in data):  # type: ignore[union-attr]
             raise InputError(caller, expected="a batch of images", got="a tensor of rank 0")
         yield from zip(*(part.split(batch_size) for part in data), strict=True)  # type: ignore[union-attr]
         return
     if not isinstance(data, Iterable):
         raise InputError(
-            caller, expected="a tensor of images or a loader", got=type(data).__name__, fix="Try a DataLoader."
+            caller, expected="a tensor of images or a loader", got=type(data).__name__, fix="Use a DataLoader."
         )
     for batch in data:
         parts = tuple(batch) if isinstance(batch, tuple | list) else (batch,)
@@ -79,7 +79,7 @@ def _pieces(data: Images, caller: str, batch_size: int) -> Iterator[tuple[Tensor
 
 @contextmanager
 def measuring(model: nn.Module) -> Iterator[torch.device]:
-    """Evaluation mode without gradients; afterwards every module is in the mode in which it was found."""
+    """Put a network into evaluation mode without gradients; restore the mode of every module afterwards."""
     modes = [(module, module.training) for module in model.modules()]
     first = next(iter([*model.parameters(), *model.buffers()]), None)
     model.eval()
@@ -94,12 +94,12 @@ def measuring(model: nn.Module) -> Iterator[torch.device]:
 class Fitting:
     """Runs a function on batches, in pieces that fit into memory.
 
-    When memory runs out, the piece is halved and tried again, and later batches come in pieces of that size from the
-    start. A ``run`` that fails halfway must leave nothing behind, so that no image counts twice.
+    When memory runs out, the piece is halved and tried again, and later batches start with pieces of the smaller size.
+    A ``run`` that fails halfway must leave no trace, or some images would count twice.
 
     Args:
-        caller: who complains if a single image does not fit.
-        device: where the pieces are moved.
+        caller: the function to name in the error if a single image does not fit.
+        device: the device that pieces are moved to.
 
     >>> import warnings
     >>> def run(x):
@@ -117,7 +117,7 @@ class Fitting:
         self.size: int | None = None
 
     def __call__(self, run: Callable[..., R], *parts: Tensor) -> list[R]:
-        """``run`` on these tensors, which are cut along their first axis if need be; one result for each piece."""
+        """Apply ``run`` to tensors, cut along their first axis if needed; one result per piece."""
         results: list[R] = []
         start, length = 0, len(parts[0])
         while start < length:
@@ -130,7 +130,7 @@ class Fitting:
                 if not is_memory(error):
                     raise
                 reason = (str(error).splitlines() or [""])[0]
-            # Outside of the except block, because the trace of the error holds on to what was computed.
+            # Outside the except block: the traceback keeps the tensors of the failed attempt alive.
             self._halve(size, parts[0], reason)
         return results
 
@@ -147,14 +147,14 @@ class Fitting:
             )
         self.size = size // 2
         warn_caller(
-            f"{self.caller}: {size} images do not fit into memory at once; going on with {self.size}", RuntimeWarning
+            f"{self.caller}: {size} images do not fit into memory at once; continuing with {self.size}", RuntimeWarning
         )
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
 
 
 def require_finite(out: Tensor, *, caller: str) -> Tensor:
-    """The output, or an error if it has values that are no numbers."""
+    """Return the output; raise an error if it contains NaN or infinity."""
     if not bool(torch.isfinite(out).all()):
         bad = int((~torch.isfinite(out)).flatten(1).any(1).sum()) if out.ndim > 1 else 1
         raise InputError(
@@ -167,7 +167,7 @@ def require_finite(out: Tensor, *, caller: str) -> Tensor:
 
 
 def as_tensor(out: object, *, caller: str) -> Tensor:
-    """The network's output, which must be one tensor with the batch first."""
+    """Return the output of a network as a tensor, or raise an error if it is not one tensor."""
     if isinstance(out, Tensor):
         return out
     if isinstance(out, tuple | list) and len(out) == 1 and isinstance(out[0], Tensor):

@@ -1,4 +1,4 @@
-"""A measured quantity: one value for each sample, their mean, how sure it is, and what is the transformation's own."""
+"""Estimates: one value per sample, their mean, a confidence interval, and what resampling alone contributes."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Estimate:
     """The mean of per-sample values with a bootstrap interval.
 
     Attributes:
-        metric: which metric, a name in ``METRICS``.
-        values: one number for each sample, float64.
-        floor: the same for a network that has the symmetry exactly, measured through the same transformation of the
-            same images: what interpolation and rounding contribute. None where nothing is resampled and it is zero.
-        of: what was transformed how, for tables.
+        metric: the name of a metric in ``METRICS``.
+        values: one number per sample, float64.
+        floor: what a network with the exact symmetry would get from the same transformation of the same images. This
+            is the contribution of interpolation and rounding. None if nothing is resampled.
+        of: the name of the transformation, for tables.
 
     >>> Estimate("invariance_error", torch.tensor([0.1, 0.3]))
     0.2 [0.1, 0.3] (invariance_error, n = 2)
@@ -44,14 +44,14 @@ class Estimate:
 
     @property
     def n(self) -> int:
-        """How many samples."""
+        """The number of samples."""
         return len(self.values)
 
     @cached_property
     def interval(self) -> tuple[float, float]:
-        """The central 95 % of the means of resampled samples; the mean itself for a single sample.
+        """The 95 % bootstrap interval of the mean; for a single sample, the mean itself.
 
-        Samples are drawn with replacement, 1000 times, always from the same seed.
+        Samples are drawn with replacement 1000 times, always with the same seed.
         """
         values = self.values.double().cpu()
         generator = torch.Generator().manual_seed(0)
@@ -87,6 +87,6 @@ class Estimate:
 
 
 def estimate(metric: str, pieces: Sequence[Tensor], *, floor: Sequence[Tensor] | None = None, of: str = "") -> Estimate:
-    """An estimate from the values of batches."""
+    """Make an estimate from the values of several batches."""
     below = None if floor is None else Estimate(metric, torch.cat(list(floor)).double().cpu(), of=f"floor of {of}")
     return Estimate(metric, torch.cat(list(pieces)).double().cpu(), below, of)

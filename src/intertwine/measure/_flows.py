@@ -1,4 +1,4 @@
-"""Smooth motions of images, with forward-mode derivatives."""
+"""Smooth motions of images that forward-mode differentiation can follow."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from ..spaces import Interpolation, resample
 from ._transformation import Transformation
 
 Flow = Callable[[Tensor, Tensor], Tensor]
-"""Images and a time t, a scalar, to the images at that time; t = 0 is the identity."""
+"""Maps images and a scalar time t to the images at that time; t = 0 is the identity."""
 
 FLOWS = Registry[Flow]("flow")
 """One-parameter groups of image maps by name: translations in units of the image's width, angles in radians, …"""
 
 
 def affine(x: Tensor, matrix: Tensor, shift: Tensor, *, interpolation: Interpolation = "cubic") -> Tensor:
-    """The image at A p + b for each pixel p = (y, x), in a system whose longer axis runs from −1 to 1 over the pixels.
+    """Sample the image at A p + b for each pixel p = (y, x), in coordinates that run from −1 to 1 on the longer axis.
 
-    Both axes have the same unit, so that turns of images that are not square are turns.
+    Both axes have the same unit, so rotations stay rotations on images that are not square.
     """
     height, width = x.shape[-2:]
     half = max(height - 1, width - 1, 1) / 2
@@ -39,7 +39,7 @@ def affine(x: Tensor, matrix: Tensor, shift: Tensor, *, interpolation: Interpola
 
 @dataclass(frozen=True)
 class AffineFlow:
-    """Coordinates moved by exp(t M), and by t b: for these, one of M and b is zero."""
+    """Coordinates moved by exp(t M) and by t b; one of M and b is zero."""
 
     matrix: tuple[tuple[float, float], tuple[float, float]] = ((0, 0), (0, 0))
     shift: tuple[float, float] = (0, 0)
@@ -51,11 +51,11 @@ class AffineFlow:
 
 
 def using(flow: Flow, interpolation: Interpolation) -> Flow:
-    """The same flow by another interpolation; flows that move no pixels stay as they are."""
+    """The same flow with another interpolation; flows that move no pixels are returned unchanged."""
     return replace(flow, interpolation=interpolation) if isinstance(flow, AffineFlow) else flow
 
 
-# The image moves by +t: its content is read at the coordinates moved by −t.
+# To move the image by +t, sample it at coordinates moved by −t.
 FLOWS.add("translation_x", AffineFlow(shift=(0, -2)))
 FLOWS.add("translation_y", AffineFlow(shift=(-2, 0)))
 FLOWS.add("rotation", AffineFlow(((0, 1), (-1, 0))))
@@ -65,12 +65,12 @@ FLOWS.add("shear_y", AffineFlow(((0, -1), (0, 0))))
 
 
 def _hue(x: Tensor, t: Tensor) -> Tensor:
-    """Colors turned about the gray axis by the angle t."""
+    """Rotate colors about the gray axis by the angle t."""
     if x.shape[1] != 3:
-        raise InputError("hue", expected="images of 3 colors", got=f"{x.shape[1]} channels", fix="Leave hue out.")
+        raise InputError("hue", expected="images with 3 colors", got=f"{x.shape[1]} channels")
     axis = x.new_tensor([[0, -1, 1], [1, 0, -1], [-1, 1, 0]]) / math.sqrt(3)
-    gray, whole = x.new_full((3, 3), 1 / 3), torch.eye(3, dtype=x.dtype, device=x.device)
-    matrix = gray + torch.cos(t) * (whole - gray) + torch.sin(t) * axis
+    gray, identity = x.new_full((3, 3), 1 / 3), torch.eye(3, dtype=x.dtype, device=x.device)
+    matrix = gray + torch.cos(t) * (identity - gray) + torch.sin(t) * axis
     return torch.einsum("ij,njhw->nihw", matrix, x)
 
 
@@ -85,10 +85,10 @@ FLOWS.add("brightness", _brightness)
 
 @checked
 def flow_step(name: str, t: float) -> Transformation:
-    """The flow of this name after the time t, as one transformation.
+    """The flow with this name at time t, as one transformation.
 
-    Times are: the width of the image for translations, radians for rotation and hue, the logarithm of the factor for
-    scale and brightness, the slope for shears.
+    The unit of t is the width of the image for translations, radians for rotation and hue, the logarithm of the factor
+    for scale and brightness, and the slope for shears.
 
     >>> quarter = flow_step("rotation", math.pi / 2)
     >>> image = torch.rand(1, 1, 5, 5, dtype=torch.float64)
@@ -97,7 +97,7 @@ def flow_step(name: str, t: float) -> Transformation:
     """
     flow = FLOWS[name]
 
-    def at(time: float) -> Callable[[Tensor], Tensor]:
+    def motion(time: float) -> Callable[[Tensor], Tensor]:
         return lambda x: flow(x, torch.tensor(time, dtype=x.dtype, device=x.device))
 
-    return Transformation(f"{name} {t:.3g}", at(t), at(-t))
+    return Transformation(f"{name} {t:.3g}", motion(t), motion(-t))

@@ -1,4 +1,4 @@
-"""Symmetries of networks: how a group moves what goes in, and what comes out."""
+"""Symmetries: how a group moves the input and the output of a network."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ from ..spaces import AxisMove, FieldAction, FieldType, Point, Space
 from ._map_action import MapAction, TensorMap
 
 Output: TypeAlias = str | FieldType
-"""What comes out of a network: a field type, or the name of a representation."""
+"""The type of an output: a field type, or the name of a representation."""
 
-_ALL = 64  # the largest group all of whose elements are applied
+_ALL = 64  # up to this order, every element of a group is applied
 
 
 class Symmetry(OnCPU):
     """A group that moves the input of a network, and its output if that moves too: a pair of field types.
 
-    Every function of this room takes one, or what one can be made from: a space with its group, a field type, or a
-    name. A space stands for scalars, as many as there are: ``Grid2d("D4")`` for images, ``Grid1d("D1")`` for signals,
-    ``Grid3d("Oh")`` for volumes, ``HomogeneousSpace(S5, S4)`` for sets of five points. A field type says what the
-    channels are: ``Grid2d("D4").field("irrep1")`` for wind or flow, ``Point("SO(3)").field("irrep1")`` for vectors.
+    Functions that take a symmetry also take a name, a space with its group, or a field type. A space means scalars, one
+    per channel: ``Grid2d("D4")`` for images, ``Grid1d("D1")`` for signals, ``Grid3d("Oh")`` for volumes,
+    ``HomogeneousSpace(S5, S4)`` for sets of five points. A field type says what the channels are:
+    ``Grid2d("D4").field("irrep1")`` for wind or flow, ``Point("SO(3)").field("irrep1")`` for vectors.
 
-    Elements of a finite group of at most 64 elements are all applied; of others, ``samples`` random ones. Elements that
-    do not map the samples to themselves (turns by 45°, say) resample the image, which is mirrored at its border, and
-    estimates then have a ``floor``.
+    Every element of a finite group of up to 64 elements is applied; of larger groups, ``samples`` random elements are.
+    Elements that do not map the pixel grid to itself, such as rotations by 45°, resample the image (mirrored at its
+    border), and estimates then have a ``floor``.
 
     Args:
-        input: what goes in.
-        output: what comes out, where it moves: a field type, or the name of a representation, which is one of fields
-            for outputs with spatial axes and one of vectors for outputs ``(n, k)``. If not given, outputs
-            ``(n, k)`` are invariant and outputs with spatial axes scalars.
-        name: for tables.
-        samples: how many random elements to take of an infinite or large group.
-        seed: of these.
+        input: the type of the input: a name, a space, or a field type.
+        output: the type of the output, if it moves: a field type, or the name of a representation. The name means
+            fields for outputs with spatial axes, and vectors for outputs ``(n, k)``. By default, outputs ``(n, k)`` are
+            invariant and outputs with spatial axes are scalars.
+        name: the name in tables.
+        samples: how many random elements of an infinite or large group to apply.
+        seed: the seed for drawing them.
 
     >>> from intertwine.spaces import Grid2d
     >>> Symmetry("hflip")
@@ -81,18 +81,18 @@ class Symmetry(OnCPU):
         sizes: tuple[int, ...] = (5, 5),
         output: Output | None = None,
     ) -> Symmetry:
-        """A finite group given by maps τ_g of batches, with τ_gh = τ_g τ_h; the output moves by the same maps.
+        """A symmetry given by maps τ_g of batches, with τ_gh = τ_g τ_h; the output moves by the same maps.
 
-        Maps that exchange and reverse axes and rearrange channels can also be carried over to the filters of a network,
-        see :func:`transform_network`; others can only be applied to its input.
+        Maps that exchange and reverse axes and rearrange channels also act on the filters of a network (see
+        :func:`transform_network`). Other maps only act on the input.
 
         Args:
             group: the abstract group.
-            maps: one for each element, the identity first.
-            name: for tables.
-            channels: of the random tensor on which the law is checked.
-            sizes: of its axes behind the channels.
-            output: what comes out, if it moves otherwise.
+            maps: one map per element, the identity first.
+            name: the name in tables.
+            channels: the number of channels of the random tensor on which the law is checked.
+            sizes: the sizes of its remaining axes.
+            output: the type of the output, if it moves in another way.
 
         >>> from intertwine.groups import Cyclic
         >>> swap = Symmetry.from_maps(Cyclic(2), [lambda x: x, lambda x: x.flip(1)], name="swap colors")
@@ -119,11 +119,11 @@ class Symmetry(OnCPU):
                 got=f"{output} of {output.space.compact_group.name}",
             )
         if isinstance(output, str) and isinstance(action, FieldAction) and action.space.stabilizer == self.group:
-            self._output_type(2)  # a wrong name is told at once
+            self._output_type(2)  # reports a wrong name now rather than at the first measurement
 
     @property
     def digest(self) -> str:
-        """Identifies what is applied; maps of the user's own count by their name."""
+        """A digest of what is applied; user-defined maps count by name."""
         out = self.output.digest if isinstance(self.output, FieldType) else self.output
         return content_digest("symmetry", self.name, self.action.digest, out or "", self._samples, self._seed)
 
@@ -152,7 +152,7 @@ class Symmetry(OnCPU):
 
     @property
     def order(self) -> int:
-        """How many elements are applied, with the identity."""
+        """The number of elements that are applied, including the identity."""
         return len(self.elements)
 
     @property
@@ -162,7 +162,7 @@ class Symmetry(OnCPU):
 
     @checked
     def element(self, g: int) -> Any:
-        """The element of this number, as its group has it."""
+        """Element number g, as the group represents it."""
         if not 0 <= g < self.order:
             raise InputError(
                 f"Symmetry {self.name!r}",
@@ -173,7 +173,7 @@ class Symmetry(OnCPU):
 
     @checked
     def require_finite(self, *, caller: str) -> FiniteGroup:
-        """The group, or an error if only some of its elements are applied."""
+        """Return the group; raise an error if only some of its elements are applied."""
         if not isinstance(self.group, FiniteGroup) or self.group.order != self.order:
             raise InputError(
                 caller,
@@ -187,7 +187,7 @@ class Symmetry(OnCPU):
 
     @checked
     def apply(self, g: int, x: Tensor) -> Tensor:
-        """τ_g x for the element of this number."""
+        """τ_g x for element number g."""
         if x.ndim != self.rank or x.is_complex():
             raise InputError(
                 f"Symmetry {self.name!r}", expected=f"a batch of real numbers with {self.rank} axes", got=describe(x)
@@ -196,35 +196,35 @@ class Symmetry(OnCPU):
 
     @checked
     def is_exact(self, g: int) -> bool:
-        """Whether the element of this number interpolates nothing."""
+        """Whether element number g moves samples without interpolation."""
         return self.action.is_exact(self.element(g))
 
     @checked
     def axis_move(self, g: int) -> AxisMove | None:
-        """How an element moves samples by exchanging and reversing axes; None where it does not."""
+        """How an element exchanges and reverses axes; None if it moves samples in another way."""
         return self.action.axis_move(self.element(g))
 
     @checked
     def channel_order(self, g: int, channels: int) -> tuple[int, ...] | None:
-        """The index p with (τ_g x)[:, i] = moved x[:, p[i]], or None where channels are mixed otherwise."""
+        """The index p with (τ_g x)[:, i] = moved x[:, p[i]]; None if channels are mixed in another way."""
         return self.action.channel_order(self.element(g), channels)
 
     @property
     def moves_filters(self) -> bool:
-        """Whether all elements move pixels by flips and quarter turns, which the filters of a network can follow."""
-        whole = isinstance(self.group, FiniteGroup) and self.group.order == self.order
-        return whole and self.rank == 4 and all(self.axis_move(g) is not None for g in range(self.order))
+        """Whether all elements move pixels by flips and quarter turns, so that they also act on filters."""
+        complete = isinstance(self.group, FiniteGroup) and self.group.order == self.order
+        return complete and self.rank == 4 and all(self.axis_move(g) is not None for g in range(self.order))
 
     @checked
     def require_axis_move(self, g: int, *, caller: str) -> AxisMove:
-        """How an element moves pixels, or an error if filters cannot follow."""
+        """How an element moves pixels; raise an error if it does not act on filters."""
         move = self.axis_move(g)
         if move is None or move.dimension != 2:
             raise InputError(
                 caller,
                 expected="elements that move pixels by flips and quarter turns",
                 got=f"element {g} of {self.name}",
-                fix="Filters cannot be moved by such a map; measure the network from outside instead.",
+                fix="Such a map does not act on filters; measure outputs with invariance_error instead.",
             )
         return move
 
@@ -232,7 +232,7 @@ class Symmetry(OnCPU):
 
     @checked
     def output_action(self, y: Tensor, *, caller: str) -> FieldAction | MapAction:
-        """How an output of this shape moves."""
+        """How outputs with the shape of y move."""
         kind = self._output_type(y.ndim)
         if kind is not None:
             return FieldAction(kind.space, kind)
@@ -242,9 +242,9 @@ class Symmetry(OnCPU):
                 caller,
                 expected=_EXPECTED.get(self.rank, f"outputs with {self.rank} axes, like the input")
                 if typed is None
-                else "output=, the type of the output, where the input has one",
+                else "output=, the type of the output, since the input has one",
                 got=f"shape {tuple(y.shape)}",
-                fix="For scores of classes use invariance_error; for other outputs (n, k) give output=, their type.",
+                fix="For class scores use invariance_error; for other outputs (n, k), give their type with output=.",
             )
         return self.action if isinstance(self.action, MapAction) else FieldAction(self.action.space)
 
@@ -257,24 +257,24 @@ class Symmetry(OnCPU):
 
     @property
     def judges_output(self) -> bool:
-        """Whether the output has a type of its own, so that it is to move rather than to stay."""
+        """Whether the output has a type, and should move rather than stay."""
         return self.output is not None
 
     @checked
     def require_plain_output(self, *, caller: str) -> None:
-        """An error if the output is to move in another way than scalars do."""
+        """Raise an error if the output moves in another way than scalars."""
         kind = self._output_type(2)
         if kind is not None and not kind.is_trivial:
             raise InputError(
                 caller,
-                expected="invariant outputs, or images of scalars",
+                expected="invariant outputs, or scalar images",
                 got=f"output {self.output}",
                 fix="Leave output= out.",
             )
 
     @checked
     def with_output(self, output: Output | None) -> Symmetry:
-        """The same input with this output; the same symmetry if None."""
+        """The symmetry with another output type; unchanged if ``output`` is None."""
         if output is None:
             return self
         symmetry = Symmetry.__new__(Symmetry)
@@ -290,12 +290,12 @@ class Symmetry(OnCPU):
 _EXPECTED = {4: "a network whose output is images (n, c, h, w)"}
 
 SymmetryLike: TypeAlias = str | Space | FieldType | Symmetry
-"""What a symmetry can be made from."""
+"""A symmetry, or what makes one."""
 
 
 @checked
 def parse_symmetry(symmetry: SymmetryLike, *, output: Output | None = None) -> Symmetry:
-    """The symmetry of a name, a space or a field type; see :func:`intertwine.spaces.parse_space` for names.
+    """Make a symmetry from a name, a space or a field type; :func:`intertwine.spaces.parse_space` lists the names.
 
     >>> parse_symmetry("c4").order
     4

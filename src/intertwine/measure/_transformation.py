@@ -1,4 +1,4 @@
-"""One map of images with its inverse: what a measurement applies."""
+"""Transformations: maps of images, with their inverses, that measurements apply."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class Transformation:
     """A map τ of images ``(n, c, h, w)``.
 
     Args:
-        name: for tables.
+        name: the name in tables.
         forward: x ↦ τx.
-        inverse: y ↦ τ⁻¹y, as well as it can be done on pixels; None if there is none.
-        exact: whether pixels only change places, so that nothing is lost by resampling.
+        inverse: y ↦ τ⁻¹y, as exact as pixels allow; None if there is none.
+        exact: whether pixels only change places and nothing is resampled.
 
     >>> import torch
     >>> roll = Transformation("roll", lambda x: x.roll(1, -1), lambda y: y.roll(-1, -1), exact=True)
@@ -41,7 +41,7 @@ class Transformation:
         return self.forward(x)
 
     def round_trip(self, x: Tensor) -> Tensor:
-        """‖τ⁻¹τx − x‖ / ‖x‖ for each image: how much is lost on the pixels, there and back."""
+        """‖τ⁻¹τx − x‖ / ‖x‖ for each image: what is lost by resampling twice."""
         if self.inverse is None:
             return x.new_full((len(x),), float("nan"))
         difference = (self.inverse(self.forward(x)) - x).flatten(1).norm(dim=1)
@@ -50,15 +50,15 @@ class Transformation:
 
 @checked
 def transformations(symmetry: SymmetryLike | Transformation) -> list[Transformation]:
-    """The elements of a symmetry other than the identity; a single transformation stays as it is.
+    """The elements of a symmetry except the identity; a single transformation is returned as it is.
 
     >>> [t.name for t in transformations("c4")]
     ['c4[1]', 'c4[2]', 'c4[3]']
     """
     if isinstance(symmetry, Transformation):
         return [symmetry]
-    known = parse_symmetry(symmetry)
-    return [_element(known, g) for g in range(1, known.order)]
+    parsed = parse_symmetry(symmetry)
+    return [_element(parsed, g) for g in range(1, parsed.order)]
 
 
 def _element(symmetry: Symmetry, g: int) -> Transformation:
@@ -67,7 +67,7 @@ def _element(symmetry: Symmetry, g: int) -> Transformation:
 
 
 def output_transformation(symmetry: Symmetry, g: int, y: Tensor, *, caller: str) -> Transformation:
-    """How an element moves outputs like this one."""
+    """How an element moves outputs with the shape of y."""
     return _applied(symmetry.name, symmetry, symmetry.output_action(y, caller=caller), g)
 
 
@@ -80,10 +80,10 @@ def _applied(name: str, symmetry: Symmetry, action: FieldAction | MapAction, g: 
 
 
 def rank_of(symmetry: SymmetryLike | Transformation) -> int | None:
-    """The number of axes of the batches that it moves; None for a transformation, which may take any."""
+    """The number of axes of the batches that a symmetry moves; None for a transformation, which may take any."""
     return None if isinstance(symmetry, Transformation) else parse_symmetry(symmetry).rank
 
 
 def name_of(symmetry: SymmetryLike | Transformation) -> str:
-    """What tables call it."""
+    """The name in tables."""
     return symmetry.name if isinstance(symmetry, Transformation) else parse_symmetry(symmetry).name

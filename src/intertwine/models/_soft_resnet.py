@@ -129,7 +129,7 @@ class SoftResNet(nn.Module):
             if self.tied and before == after:
                 return None
             options = {"rotation_softness": rotation_softness, "hidden": max(hidden // 2, 1), **soft}
-            return SoftGroupConv2d(before, after, kernel_size=1, **common, **options)
+            return SoftGroupConv2d(before, after, 1, **common, **options)
 
         self.lift = SoftGroupConv2d(
             channels, width, lifting=True, translation_softness=translation_softness, **usual, **soft

@@ -12,7 +12,15 @@ from torch import Tensor, nn
 
 from .._checked import checked
 from ..groups import FiniteGroup
-from ..topographic import CayleyTopology, OffsetTopology, Topology, Window, shifting, stationary, topographic
+from ..topographic import (
+    CayleyTopology,
+    OffsetTopology,
+    Topology,
+    Window,
+    shifting_topology,
+    stationary_topology,
+    student_t,
+)
 from ._vae import Draws, Likelihood, SequenceVAE, log_prior
 
 
@@ -93,7 +101,7 @@ class TopographicVAE(SequenceVAE):
             network=network,
             likelihood=likelihood,
         )
-        self.topology: Topology = shifting(window, band=band) if topology is None else topology
+        self.topology: Topology = shifting_topology(window, band=band) if topology is None else topology
         self.variance_encoder = self._encoder()
         self._first_shift = float(shift)
         self.shift = nn.Parameter(torch.tensor(float(shift)))
@@ -123,7 +131,7 @@ class TopographicVAE(SequenceVAE):
         topology = self.topology
         if isinstance(topology, OffsetTopology):
             topology = CayleyTopology(self.group, moving, topology)
-        return topographic(self._shaped(z), self._shaped(u), topology, shift=self.shift, eps=self.eps)
+        return student_t(self._shaped(z), self._shaped(u), topology, shift=self.shift, eps=self.eps)
 
     def _matching(self, x: Tensor, z: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
         """t of the generator that describes each sequence best, and that generator."""
@@ -198,7 +206,7 @@ class BubbleVAE(TopographicVAE):
             length=length,
             group=group,
             generators=generators,
-            topology=stationary(window, width),
+            topology=stationary_topology(window, width),
             shift=shift,
             eps=eps,
             network=network,

@@ -1,12 +1,11 @@
-"""Equivariant layers. They take and return plain tensors; each layer knows the field types of its input and output.
+"""Equivariant layers. They take and return plain tensors; each layer has the field types of its input and output.
 
-The files at the top define what a layer and a claim are, the geometry of windows, and export. The sub-packages follow
-in this order; each one imports only those before it. The first three lie below the top: they make filters and import no
-layers.
+The files at the top define layers and claims, the geometry of windows, and export. The sub-packages come in this order,
+and each imports only those before it. The first three lie below the top: they make filters and import no layers.
 
     basis      constant tables; invariant and intertwining maps
-    filters    from free weights to filters
-    pointwise  the fast path for maps at each point
+    filters    filters from free weights
+    pointwise  the fast path for 1 x 1 maps
     linear     convolutions and linear layers
     clouds     fields on scattered points
     nonlinear  nonlinearities and tensor products
@@ -17,6 +16,7 @@ layers.
     twins      typed networks from symmetrized plain ones
 """
 
+from .._cost_rules import cost_rules as cost_rules
 from ._export import to_plain as to_plain
 from ._layer import LAYERS as LAYERS
 from ._layer import Approximate as Approximate

@@ -1,4 +1,4 @@
-"""What a group asks of a window: centers that it maps onto each other, and equal options along axes it exchanges."""
+"""What a group requires of a window: centers that it maps to each other, and equal options along axes it exchanges."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from ._window import Window
 
 @dataclass(frozen=True)
 class Centers:
-    """Along which axes the centers of windows must lie symmetric about the center of the input.
+    """The axes along which the centers of windows must be symmetric about the center of the input.
 
     Attributes:
         axes: see :func:`moving_axes`.
-        group: its name, for messages.
+        group: the name of the group, for messages.
     """
 
     axes: tuple[int, ...]
@@ -32,32 +32,32 @@ class Centers:
 
     @classmethod
     def of(cls, space: Grid) -> Self:
-        """What the stabilizer of a grid asks."""
+        """What the stabilizer of a grid requires."""
         return cls(moving_axes(space), space.stabilizer.name)
 
     def require_symmetric(self, caller: str, window: Window, sizes: Sequence[int]) -> None:
-        """The centers must lie symmetric on an input of these sizes.
+        """Raise an error unless the centers are symmetric on an input of these sizes.
 
-        They do if and only if the window fits a whole number of strides. On other sizes the first and the last window
-        do not mirror each other, and the layer would commute with no reflection and no turn.
+        They are if and only if the window travels a whole number of strides. On other sizes the first and the last
+        window do not mirror each other, and the layer would not commute with any reflection or rotation.
         """
         for axis in self.axes:
             n, stride = sizes[axis], window.stride[axis]
             excess = window.travel(axis, n) % stride
             if excess:
-                good = [m for m in (n - excess, n - excess + stride) if m > 0]
+                fitting = [m for m in (n - excess, n - excess + stride) if m > 0]
                 raise InputError(
                     caller,
-                    expected=f"{' or '.join(map(str, good))} along {window.axis_name(axis)}: with kernel "
+                    expected=f"{' or '.join(map(str, fitting))} along {window.axis_name(axis)}: with kernel "
                     f"{window.kernel_size[axis]}, stride {stride} and padding {window.before[axis]} the samples are "
-                    f"symmetric about the center on sizes {good[-1] % stride} mod {stride} only",
+                    f"symmetric about the center on sizes {fitting[-1] % stride} mod {stride} only",
                     got=f"{n}, on which the layer would not commute with {self.group}",
                     fix="Crop or pad the input, change kernel or padding by one, or pass allow_asymmetric=True.",
                 )
 
 
 def placed(caller: str, window: Window, sizes: Sequence[int], centers: Centers | None) -> tuple[int, ...]:
-    """How many places a window takes on these sizes; an error where it has no room, or is not symmetric but must be."""
+    """The positions of a window on these sizes; an error if it does not fit, or is not symmetric but must be."""
     window.require_room(caller, sizes)
     if centers is not None:
         centers.require_symmetric(caller, window, sizes)
@@ -66,24 +66,24 @@ def placed(caller: str, window: Window, sizes: Sequence[int], centers: Centers |
 
 @on_cpu
 def moving_axes(space: Grid) -> tuple[int, ...]:
-    """The axes of the array along which windows must lie symmetric about the center.
+    """The axes of the array along which windows must be symmetric about the center.
 
-    An element that sends an axis to itself or to another without turning it around keeps every set of windows that
-    starts at the same place along both; any other needs symmetric ones.
+    An element that sends an axis to itself or to another axis without reversing it preserves every set of windows that
+    starts at the same sample along both. Any other element needs symmetric windows.
     """
     moves = _index_moves(space)
     if moves is None:
         return tuple(range(space.dimension))
     eye = torch.eye(space.dimension, dtype=torch.float64)
-    kept = (moves - eye).abs().amax(2) < 1e-9
+    preserved = (moves - eye).abs().amax(2) < 1e-9
     if space.exact:
-        kept |= (moves >= 0).all(2) & (moves.sum(2) == 1)
-    return tuple(axis for axis, still in enumerate(kept.all(0).tolist()) if not still)
+        preserved |= (moves >= 0).all(2) & (moves.sum(2) == 1)
+    return tuple(axis for axis, still in enumerate(preserved.all(0).tolist()) if not still)
 
 
 @on_cpu
 def mixed_axes(space: Grid) -> tuple[tuple[int, int], ...]:
-    """The pairs of axes of the array that some element of H turns towards each other."""
+    """The pairs of axes of the array that some element of H mixes."""
     pairs = tuple(combinations(range(space.dimension), 2))
     moves = _index_moves(space)
     if moves is None:
@@ -104,7 +104,7 @@ def _index_moves(space: Grid) -> Tensor | None:
 
 
 def require_even_hand(caller: str, space: Grid, window: Window) -> None:
-    """A group that turns one axis towards another needs the same options along both."""
+    """Raise an error unless options are equal along axes that the group mixes."""
     pairs = mixed_axes(space)
     values = {
         "stride": window.stride,
@@ -118,7 +118,7 @@ def require_even_hand(caller: str, space: Grid, window: Window) -> None:
         which = " and ".join(f"{names[a]} and {names[b]}" for a, b in pairs)
         raise InputError(
             caller,
-            expected=f"equal options along {which}, because {space.stabilizer.name} turns one into the other",
+            expected=f"equal options along {which}, because {space.stabilizer.name} mixes them",
             got=", ".join(uneven),
-            fix="Make them equal, choose a group that keeps the axes, or pass allow_asymmetric=True.",
+            fix="Make them equal, choose a group that maps each axis to itself, or pass allow_asymmetric=True.",
         )

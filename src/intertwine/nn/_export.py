@@ -1,4 +1,4 @@
-"""From layers with types to an ordinary torch network."""
+"""Export of layers with types to an ordinary torch network."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from ._layer import Layer
 
 @checked
 def to_plain(model: torch_nn.Module) -> torch_nn.Module:
-    """The same map of ordinary torch modules, in evaluation mode: for inference, ``torch.export`` and ONNX.
+    """The same map built from ordinary torch modules, in evaluation mode: for inference, ``torch.export`` and ONNX.
 
-    Layers are replaced wherever they stand in ``model``; what is no layer is copied. The result shares nothing with the
-    model, and does not need this package to be loaded or run.
+    Replaces layers wherever they occur in ``model`` and copies everything else. The result shares nothing with the
+    model and needs this package neither to load nor to run.
 
     >>> from intertwine.groups import Cyclic
     >>> from intertwine.nn import Conv2d, ReLU, Sequential
@@ -36,7 +36,7 @@ def to_plain(model: torch_nn.Module) -> torch_nn.Module:
 def filled(
     kind: type[torch_nn.Module], *sizes: Any, weight: Tensor, bias: Tensor | None, **options: Any
 ) -> torch_nn.Module:
-    """A module of torch, such as ``torch.nn.Conv2d``, with copies of this weight and bias."""
+    """A torch module, such as ``torch.nn.Conv2d``, with copies of this weight and bias."""
     plain = torch_nn.utils.skip_init(
         kind, *sizes, bias=bias is not None, device=weight.device, dtype=weight.dtype, **options
     )

@@ -1,4 +1,4 @@
-"""What every layer is: a map between two field types that states a claim about its equivariance."""
+"""The base class of all layers: a map between two field types with a claim about its equivariance."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class Exact:
 @checked
 @dataclass(frozen=True)
 class Approximate:
-    """The layer commutes exactly with the motions of the lattice, and up to sampling with the others.
+    """The layer commutes exactly with motions that map the lattice to itself, and up to sampling with all others.
 
     Attributes:
         because: what is sampled, cut off or interpolated.
-        bound: relative error on smooth fields that is not exceeded.
+        bound: the largest relative error on smooth fields.
     """
 
     because: str
@@ -43,11 +43,11 @@ Strict = Exact | Approximate
 @checked
 @dataclass(frozen=True)
 class Relaxed:
-    """The layer can leave its symmetry; ``shares`` says how far it has left it, and ``strict`` what holds at 0.
+    """The layer can break its symmetry; ``shares`` says how far it has, and ``strict`` what holds at 0.
 
     Attributes:
-        shares: for each subgroup that is relaxed, such as ``translation`` or ``D4``, the share of the kernel outside
-            the strict kernels, ‖κ − Pκ‖ / ‖κ‖: 0 is strict, 1 has nothing strict left.
+        shares: per relaxed subgroup, such as ``translation`` or ``D4``, the share of the kernel outside the strict
+            kernels, ‖κ − Pκ‖ / ‖κ‖: 0 is strict, 1 has nothing strict left.
         strict: the claim at the equivariant point, where all shares are 0.
 
     >>> Relaxed({"translation": 0.25, "D4": 0.0})
@@ -66,7 +66,7 @@ Claim = Exact | Approximate | Relaxed
 
 @checked
 def combined_claim(claims: Sequence[Claim]) -> Claim:
-    """The claim of a layer made of others: bounds add up; of each subgroup's shares the largest counts.
+    """The claim of a layer made of others: bounds add up, and the largest share per subgroup counts.
 
     >>> combined_claim([Exact(), Relaxed({"translation": 0.1}), Relaxed({"translation": 0.3, "C4": 0.2})])
     Relaxed(translation=0.3, C4=0.2)
@@ -74,32 +74,31 @@ def combined_claim(claims: Sequence[Claim]) -> Claim:
     strict = [claim.strict if isinstance(claim, Relaxed) else claim for claim in claims]
     inexact = [claim for claim in strict if isinstance(claim, Approximate)]
     reasons = dict.fromkeys(claim.because for claim in inexact)
-    whole: Strict = Approximate("; ".join(reasons), bound=sum(c.bound for c in inexact)) if inexact else Exact()
+    combined: Strict = Approximate("; ".join(reasons), bound=sum(c.bound for c in inexact)) if inexact else Exact()
     relaxed = [claim for claim in claims if isinstance(claim, Relaxed)]
     if not relaxed:
-        return whole
+        return combined
     shares: dict[str, float] = {}
     for claim in relaxed:
         for name, share in claim.shares.items():
             shares[name] = max(share, shares.get(name, 0.0))
-    return Relaxed(shares, whole)
+    return Relaxed(shares, combined)
 
 
 class Layer(torch_nn.Module, ABC):
     """A map Φ between fields with Φ(π1(g) f) = π2(g) Φ(f), π1 and π2 induced by ``in_type`` and ``out_type``.
 
-    Tensors stay plain, ``(batch, channels, height, width)`` in the plane; the types live on the layer. A layer of your
-    own derives from this class, states its claim, and can be held to it by
-    :func:`intertwine.testing.assert_equivariant`.
+    Tensors stay plain, ``(batch, channels, height, width)`` in the plane; the types live on the layer. Derive your own
+    layers from this class, state their claim, and test it with :func:`intertwine.testing.assert_equivariant`.
 
     Attributes:
         in_type: the fields it takes.
         out_type: the fields it returns.
         claim: :class:`Exact`, :class:`Approximate` or :class:`Relaxed`.
-        fixed_sizes: the only spatial sizes it takes, where it has weights for each position; None for any.
+        fixed_sizes: the only spatial sizes it takes, if it has weights per position; None for any.
         needs_space: whether it takes only ``(batch, channels, *space)``, not ``(batch, channels)``.
         needs_geometry: whether it takes positions and edges beside the features, as layers on clouds do.
-        keeps_space: whether the spatial axes of the input are there in the output.
+        keeps_space: whether the output has the spatial axes of the input.
     """
 
     in_type: FieldType
@@ -117,13 +116,13 @@ class Layer(torch_nn.Module, ABC):
 
     @property
     def claim(self) -> Claim:
-        """What the layer promises. Layers made of others, and relaxed layers, derive it each time they are asked."""
+        """What the layer promises. Containers and relaxed layers derive it on every access."""
         return self._claim
 
     @classmethod
     @abstractmethod
     def examples(cls) -> Iterator[Layer]:
-        """Small instances that show what the layer can do, for the conformance suite."""
+        """Small instances that cover what the layer can do, for the conformance suite."""
 
     @abstractmethod
     def forward(self, x: Tensor) -> Tensor:
@@ -131,29 +130,29 @@ class Layer(torch_nn.Module, ABC):
 
     @abstractmethod
     def to_plain(self) -> torch_nn.Module:
-        """The same map in inference, of ordinary torch modules that do not need this package."""
+        """The same map for inference, built from ordinary torch modules that do not need this package."""
 
     def output_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
         """The spatial sizes of the output; an :class:`InputError` for sizes on which the layer would not commute."""
         return tuple(sizes)
 
     def shift_step(self, sizes: Sequence[int]) -> int | None:
-        """Translations of a periodic field by multiples of this commute with the layer; None if none do.
+        """The step by which translations of a periodic field commute with the layer; None if none do.
 
-        A translation by k of them moves the output by k samples.
+        Shifting the input by k steps shifts the output by k samples.
         """
         return 1
 
     def interior(self, sizes: Sequence[int]) -> tuple[int, int] | None:
         """(step, margin): shifting the input by ``step`` shifts the output by 1, ``margin`` samples from its border.
 
-        For layers whose border breaks the symmetry under translations, such as those with zeros around. None where
-        nothing is promised.
+        For layers whose border breaks translation symmetry, such as those with zero padding. None if nothing is
+        promised.
         """
         return None
 
     def check_input(self, x: Tensor) -> None:
-        """Raise an error that says what is wrong with the shape of ``x``."""
+        """Raise an error that says what is wrong with the shape or type of ``x``."""
         if not isinstance(x, Tensor) or not x.is_floating_point():
             raise InputError(
                 type(self).__name__, expected="a tensor of floating point numbers", got=describe(x), fix=_CONVERT
@@ -187,13 +186,13 @@ L = TypeVar("L", bound=type[Layer])
 
 @checked
 def register_layer(layer: L) -> L:
-    """Class decorator: the layer is listed, and the conformance suite runs over its ``examples()``."""
+    """Class decorator that lists a layer and runs the conformance suite over its ``examples()``."""
     LAYERS.add(layer.__name__, layer)
     return layer
 
 
 def axis_names(space: Space) -> tuple[str, ...]:
-    """What the axes of a sampled field are called, after those of the batch and the channels."""
+    """The names of the spatial axes of a sampled field."""
     if isinstance(space, Grid):
         return ("depth", "height", "width")[-space.dimension :]
     if isinstance(space, Point | Cloud):
@@ -203,16 +202,16 @@ def axis_names(space: Space) -> tuple[str, ...]:
 
 @on_cpu
 def pointwise_claim(space: Space) -> Strict:
-    """The claim of a layer that acts at each sample alike, linear or not."""
+    """The claim of a layer that acts on every sample in the same way, linear or not."""
     if isinstance(space, HomogeneousSpace | Point | Cloud) or (isinstance(space, Grid) and space.exact):
         return Exact()
     if not isinstance(space, Grid):
-        return Approximate("what acts on samples raises the degree of a field on the sphere", bound=0.2)
-    return Approximate("fields are sampled on a lattice that the group does not keep")
+        return Approximate("acting on samples raises the degree of a field on the sphere", bound=0.2)
+    return Approximate("fields are sampled on a lattice that the group does not map to itself")
 
 
 def require_grid(caller: str, *types: FieldType, dimension: int | None = None) -> Grid:
-    """The grid on which all the types live, of the given dimension if any, or an error that names them."""
+    """The grid that all types live on, of the given dimension if any, or an error that names them."""
     space, name = types[0].space, {2: "plane", 3: "3-space"}
     fits = isinstance(space, Grid) and dimension in (None, space.dimension)
     if not isinstance(space, Grid) or not fits or any(t.space != space for t in types[1:]):

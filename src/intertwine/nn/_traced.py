@@ -1,4 +1,4 @@
-"""A layer's arithmetic as a graph of torch functions that does not need this package."""
+"""Layers that export as a graph of torch functions, which does not need this package."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from ._layer import Layer
 
 
 class TracedLayer(Layer):
-    """A layer that is no torch module of its own: ``to_plain`` records its ``compute`` as an ``fx.GraphModule``.
+    """A layer without a torch counterpart: ``to_plain`` records its ``compute`` as an ``fx.GraphModule``.
 
-    ``compute`` is the map without checks and without branches on the input.
+    ``compute`` is the map without checks and without branches that depend on the input.
     """
 
     def to_plain(self) -> torch_nn.Module:
         """A graph of torch functions, with copies of the parameters."""
-        from torch.fx import GraphModule, Tracer  # only where it is needed: an import costs time
+        from torch.fx import GraphModule, Tracer  # imported here because it is slow to import
 
         tracer = Tracer()
         tracer.traced_func_name = "compute"
-        whole = deepcopy(self).eval()
-        graph = tracer.trace(whole)
+        layer = deepcopy(self).eval()
+        graph = tracer.trace(layer)
         for node in graph.nodes:
-            node.type = None  # annotations are strings here, which the graph's code could not resolve
-        return GraphModule(whole, graph, class_name=f"Plain{type(self).__name__}")
+            node.type = None  # our annotations are strings, which the generated code could not resolve
+        return GraphModule(layer, graph, class_name=f"Plain{type(self).__name__}")

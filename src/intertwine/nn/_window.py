@@ -1,4 +1,4 @@
-"""How a window slides over an array: sizes, stride, padding and dilation, for layers of any dimension."""
+"""How a window slides over an array: kernel size, stride, padding and dilation, in any dimension."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ _CONVOLVE = {1: conv1d, 2: conv2d, 3: conv3d}
 @checked
 @dataclass(frozen=True)
 class Window:
-    """The places from which a layer looks at its input: place i sees the samples s i - p + d a, a = 0 .. k - 1.
+    """The positions from which a layer sees its input: position i sees samples s i - p + d a, a = 0 .. k - 1.
 
     Every layer with a kernel has one as ``layer.window``. :meth:`of` makes it from the arguments of a layer.
 
     Attributes:
-        kernel_size: k for each axis.
-        stride: s for each axis.
-        padding: samples put before and after the input, for each axis; those before are p.
-        dilation: d for each axis.
-        padding_mode: what those samples are, as in the convolutions of torch.
+        kernel_size: k per axis.
+        stride: s per axis.
+        padding: samples added before and after the input, per axis; p is the number before.
+        dilation: d per axis.
+        padding_mode: what those samples are, as in torch's convolutions.
         reach: how many samples a window covers along each axis, d (k - 1) + 1.
         before: the padding in front along each axis, p.
 
     >>> window = Window.of(3, stride=2, padding=1)
     >>> window.output_sizes((9, 8)), window.input_sizes((5, 4)), window.reach
     ((5, 4), (9, 7), (3, 3))
-    >>> window.interior((9, 9))  # a shift by 2 moves the output by 1, one place away from the border
+    >>> window.interior((9, 9))  # a shift by 2 moves the output by 1, one position away from the border
     (2, 1)
     >>> Window.of(4).same().padding
     ((1, 2), (1, 2))
@@ -52,7 +52,8 @@ class Window:
     padding: tuple[tuple[int, int], ...]
     dilation: tuple[int, ...]
     padding_mode: PaddingMode = "zeros"
-    # What follows is derived at once: a compiler that sees a layer before its first call cannot fill in a cache.
+    # Derived at construction rather than cached on first use: a compiler that traces a layer before its first call
+    # could not fill in a cache.
     reach: tuple[int, ...] = field(init=False, repr=False, compare=False)
     before: tuple[int, ...] = field(init=False, repr=False, compare=False)
     _slack: tuple[int, ...] = field(init=False, repr=False, compare=False)
@@ -80,13 +81,13 @@ class Window:
             "_slack": slack,
             "_least": tuple(map(max, [-s for s in slack], self._repeated())),
             "_around": tuple(chain(*reversed(self.padding))),  # for torch's pad: the last axis first
-            "_torch_pads": even and self.padding_mode == "zeros",  # torch's convolutions can
+            "_torch_pads": even and self.padding_mode == "zeros",  # torch's convolutions can pad themselves
         }
         for name, value in derived.items():
             object.__setattr__(self, name, value)
 
     def _repeated(self) -> list[int]:
-        """How large an input must be along each axis for what the padding repeats of it."""
+        """The smallest input per axis that has the samples which the padding repeats."""
         if self.padding_mode not in _REPEATS:
             return [0] * self.dimension
         return [max(both) + _REPEATS[self.padding_mode] for both in self.padding]
@@ -96,15 +97,15 @@ class Window:
     def of(
         cls,
         kernel_size: int | Sequence[int],
+        *,
         stride: int | Sequence[int] = 1,
         padding: int | Sequence[int] = 0,
         dilation: int | Sequence[int] = 1,
-        *,
-        dimension: int = 2,
         padding_mode: PaddingMode = "zeros",
+        dimension: int = 2,
         caller: str = "Window",
     ) -> Window:
-        """From the arguments of a convolution: one number for all axes, or one for each."""
+        """A window from the arguments of a convolution: one number for all axes, or one per axis."""
         if dimension not in _CONVOLVE:
             raise InputError(caller, expected="1, 2 or 3 dimensions", got=str(dimension))
         k = per_axis(kernel_size, dimension, caller=caller, what="kernel_size", least=1)
@@ -122,24 +123,24 @@ class Window:
 
     @property
     def taps(self) -> int:
-        """How many samples a window sees, Π k."""
+        """The number of samples in a window, Π k."""
         return prod(self.kernel_size)
 
-    # Sizes may be symbols of a tracer, and these are called in every forward pass: their arguments are not checked.
+    # Not checked: these run in every forward pass, and a tracer may pass symbols for sizes.
     def travel(self, axis: int, size: int) -> int:
-        """How far the window can move along an axis of this size; negative where it does not fit."""
+        """How far the window can move along an axis of this size; negative if it does not fit."""
         return size + self._slack[axis]
 
     def output_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
-        """How many places the window takes along each axis."""
+        """The number of positions of the window along each axis."""
         return tuple([(n + self._slack[axis]) // self.stride[axis] + 1 for axis, n in enumerate(sizes)])
 
-    def input_sizes(self, places: Sequence[int]) -> tuple[int, ...]:
+    def input_sizes(self, positions: Sequence[int]) -> tuple[int, ...]:
         """The smallest input with this many positions: the output size of a transposed layer."""
-        return tuple([(m - 1) * self.stride[axis] - self._slack[axis] for axis, m in enumerate(places)])
+        return tuple([(m - 1) * self.stride[axis] - self._slack[axis] for axis, m in enumerate(positions)])
 
     def require_room(self, caller: str, sizes: Sequence[int]) -> None:
-        """The window must fit into the padded input, and the input must have what the padding repeats."""
+        """Raise an error unless the window fits into the padded input and the input has what the padding repeats."""
         for axis, n in enumerate(sizes):
             if n < self._least[axis]:
                 repeats = f" for padding_mode {self.padding_mode!r}" if self.travel(axis, n) >= 0 else ""
@@ -158,14 +159,14 @@ class Window:
 
     @checked
     def sizes(self, value: int | Sequence[int], *, caller: str = "Window", what: str = "input_size") -> tuple[int, ...]:
-        """One size for each axis, from one number for all or one for each."""
+        """One size per axis, from one number for all axes or one per axis."""
         return per_axis(value, self.dimension, caller=caller, what=what, least=1)
 
     @checked
     def same(self, sizes: Sequence[int] | None = None) -> Window:
-        """Padded so that it takes ⌈n / stride⌉ places on sizes n; an odd sample goes behind.
+        """This window, padded to take ⌈n / stride⌉ positions on sizes n; an odd sample goes after the input.
 
-        At stride 1 the padding does not depend on the sizes, which may be left out.
+        At stride 1 the padding does not depend on the sizes, so they can be omitted.
         """
         ends = (1,) * self.dimension if sizes is None else sizes
         bare = self.unpadded
@@ -176,22 +177,22 @@ class Window:
     # -- translations ------------------------------------------------------------------------------------------
 
     def shift_step(self, sizes: Sequence[int]) -> int | None:
-        """Shifts of a periodic input by multiples of this shift the output; None if there is no such step."""
+        """The step by which shifts of a periodic input shift the output; None if there is none."""
         if len(set(self.stride)) > 1 or (any(self._around) and self.padding_mode != "circular"):
             return None
         out = self.output_sizes(sizes)
-        whole = all(m * s == n for m, s, n in zip(out, self.stride, sizes, strict=True))
-        return self.stride[0] if whole else None
+        divides = all(m * s == n for m, s, n in zip(out, self.stride, sizes, strict=True))
+        return self.stride[0] if divides else None
 
     def interior(self, sizes: Sequence[int]) -> tuple[int, int] | None:
-        """(step, margin) of :meth:`Layer.interior`, away from the padding; None for several strides."""
+        """(step, margin) of :meth:`Layer.interior`, away from the padding; None if strides differ."""
         if len(set(self.stride)) > 1:
             return None
         margins = [0]
         for n, before, reach, step, out in zip(
             sizes, self.before, self.reach, self.stride, self.output_sizes(sizes), strict=True
         ):
-            last = (n + before - reach) // step  # the last place whose window ends inside the input
+            last = (n + before - reach) // step  # the last position whose window ends inside the input
             margins += [-(-before // step), out - 1 - last]
         return self.stride[0], max(margins)
 
@@ -199,16 +200,16 @@ class Window:
 
     @property
     def unpadded(self) -> Window:
-        """The same window for an input that was padded already."""
+        """The same window for an input that is already padded."""
         return replace(self, padding=((0, 0),) * self.dimension)
 
     def padded(self, x: Tensor) -> Tensor:
-        """The input with its padding, along the last axes."""
+        """The input, padded along its last axes."""
         if not any(self._around):
             return x
         return pad(x, self._around, mode="constant" if self.padding_mode == "zeros" else self.padding_mode)
 
-    def convolve(self, x: Tensor, filters: Tensor, bias: Tensor | None = None, groups: int = 1) -> Tensor:
+    def convolve(self, x: Tensor, filters: Tensor, bias: Tensor | None = None, *, groups: int = 1) -> Tensor:
         """The convolution with filters ``(out, in / groups, *kernel_size)``."""
         convolve = _CONVOLVE[len(self.kernel_size)]
         if self._torch_pads:
@@ -216,21 +217,20 @@ class Window:
         return convolve(self.padded(x), filters, bias, self.stride, 0, self.dilation, groups)
 
     def cut(self, x: Tensor, first: int = 2) -> Tensor:
-        """Views of all windows in a padded ``x`` whose spatial axes begin at ``first``: their samples come last."""
+        """Views of all windows in a padded ``x`` whose spatial axes start at ``first``; their samples come last."""
         for axis, (reach, step) in enumerate(zip(self.reach, self.stride, strict=True)):
             x = x.unfold(first + axis, reach, step)
-        every: tuple[Any, ...] = (..., *[slice(None, None, step) for step in self.dilation])
-        return x[every] if max(self.dilation) > 1 else x
+        dilated: tuple[Any, ...] = (..., *[slice(None, None, step) for step in self.dilation])
+        return x[dilated] if max(self.dilation) > 1 else x
 
 
 def per_axis(value: int | Sequence[int], dimension: int, *, caller: str, what: str, least: int) -> tuple[int, ...]:
-    """One whole number for each axis of space."""
+    """One whole number per spatial axis."""
     values = tuple(value) if isinstance(value, Sequence) else (value,) * dimension
     if len(values) != dimension or not all(isinstance(v, Integral) and v >= least for v in values):
         raise InputError(
             caller,
             expected=f"{what} of at least {least}, or {dimension} of them ({', '.join(_AXES[-dimension:])})",
             got=repr(value),
-            fix=f"For example {what}={max(1, least)}.",
         )
     return tuple(int(v) for v in values)

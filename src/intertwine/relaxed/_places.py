@@ -43,7 +43,13 @@ class Places:
         dilation: Pair = 1,
     ) -> Places:
         """From the arguments of a layer, checked. ``same`` gives ⌈H / s⌉ outputs, the odd zero below and right."""
-        window = Window.of(kernel_size, stride, 0 if isinstance(padding, str) else padding, dilation, caller=caller)
+        window = Window.of(
+            kernel_size,
+            stride=stride,
+            padding=0 if isinstance(padding, str) else padding,
+            dilation=dilation,
+            caller=caller,
+        )
         height, width = window.sizes(input_size, caller=caller)
         if padding == "same":
             window = window.same((height, width))

@@ -84,7 +84,7 @@ class RelaxedLayer(TracedLayer):
         """Move to the equivariant point, in place: afterwards all of :meth:`relaxation` is 0."""
 
     @abstractmethod
-    def perturb_(self, scale: float, generator: torch.Generator | None = None) -> Self:
+    def perturb_(self, scale: float, *, generator: torch.Generator | None = None) -> Self:
         """Move away from the equivariant point at random, in place, in all relaxed subgroups."""
 
 
@@ -133,7 +133,7 @@ def to_equivariant_(model: nn.Module) -> nn.Module:
     """Move every relaxed layer of a model to its equivariant point, in place.
 
     >>> from intertwine.relaxed import SoftConv2d
-    >>> net = to_equivariant_(nn.Sequential(SoftConv2d(1, 2, kernel_size=3, softness=0.5), nn.ReLU()))
+    >>> net = to_equivariant_(nn.Sequential(SoftConv2d(1, 2, 3, softness=0.5), nn.ReLU()))
     >>> net[0].claim
     Relaxed(translation=0.0)
     """

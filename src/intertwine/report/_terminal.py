@@ -24,3 +24,11 @@ def plain_table(*columns: tuple[str, bool]) -> Table:
     for label, number in columns:
         table.add_column(label, justify="right" if number else "left", overflow="fold", no_wrap=number)
     return table
+
+
+def console_width() -> int:
+    """The width of the terminal, or 140 if the output goes to a file or a notebook."""
+    from rich.console import Console
+
+    console = Console()
+    return console.width if console.is_terminal else 140

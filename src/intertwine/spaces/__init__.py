@@ -1,4 +1,4 @@
-"""Homogeneous spaces G/H, their sections and cocycles, and the fields on them."""
+"""Homogeneous spaces G/H with sections and cocycles, the fields on them, and how groups act on fields."""
 
 from ._axis_move import AxisMove as AxisMove
 from ._cloud import Cloud as Cloud
@@ -14,7 +14,6 @@ from ._grids import Grid1d as Grid1d
 from ._grids import Grid2d as Grid2d
 from ._grids import Grid3d as Grid3d
 from ._homogeneous import HomogeneousSpace as HomogeneousSpace
-from ._homogeneous import require_common_group as require_common_group
 from ._parse import parse_space as parse_space
 from ._point import Point as Point
 from ._resample import Border as Border
@@ -23,7 +22,6 @@ from ._resample import resample as resample
 from ._space import Space as Space
 from ._sphere import Sphere as Sphere
 from ._sphere_grid import SphereGrid as SphereGrid
-from ._sphere_grid import require_band_limit as require_band_limit
 from ._spin import SpinDecomposition as SpinDecomposition
 from ._spin import spin_decomposition as spin_decomposition
 from ._spin_tables import SpinTables as SpinTables

@@ -1,4 +1,4 @@
-"""Motions that map an array of samples to itself: axes change places and are reversed."""
+"""Motions that map an array of samples to itself by permuting and reversing its axes."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from ..errors import InputError
 @checked
 @dataclass(frozen=True)
 class AxisMove:
-    """A signed permutation of the last d axes of a tensor: exact, nothing is interpolated.
+    """A signed permutation of the last d axes of a tensor. It is exact: nothing is interpolated.
 
-    Axis i of the result is axis ``order[i]`` of the tensor, reversed where ``flips[i]``. A convolution kernel is moved
-    in the same way as its input: m(ψ ⋆ x) = (mψ) ⋆ (mx). :meth:`Grid.axis_move` makes one from an element of a group.
+    Axis i of the result is axis ``order[i]`` of the tensor, reversed if ``flips[i]``. A convolution kernel moves in the
+    same way as its input: m(ψ ⋆ x) = (mψ) ⋆ (mx). :meth:`Grid.axis_move` returns the move of a group element.
 
     >>> turn = AxisMove((1, 0), (True, False))
     >>> turn(torch.tensor([[1, 2], [3, 4]]))
@@ -33,7 +33,7 @@ class AxisMove:
     @staticmethod
     @checked
     def from_matrix(matrix: Matrix) -> AxisMove | None:
-        """The move that takes the sample at index i, counted from the center, to ``matrix`` @ i; None if it is none."""
+        """The move of the sample at index i, relative to the center, to ``matrix`` @ i; None if there is none."""
         size = matrix.abs()
         if size.shape[0] != size.shape[1] or not size.numel():
             return None
@@ -54,12 +54,12 @@ class AxisMove:
 
     @property
     def dimension(self) -> int:
-        """How many axes it moves."""
+        """The number of axes it moves."""
         return len(self.order)
 
     @property
     def swaps(self) -> bool:
-        """Whether axes change places."""
+        """Whether it permutes axes."""
         return self.order != tuple(range(self.dimension))
 
     @property
@@ -70,12 +70,12 @@ class AxisMove:
 
     @checked
     def __call__(self, x: Tensor) -> Tensor:
-        """The moved tensor; sizes change places with the axes."""
+        """The moved tensor. Sizes are permuted with the axes."""
         if x.ndim < self.dimension:
             raise InputError("AxisMove", expected=f"a tensor with {self.dimension} axes or more", got=describe(x))
         flipped = [i - self.dimension for i, flip in enumerate(self.flips) if flip]
         if not self.swaps:
             return torch.flip(x, flipped) if flipped else x
         lead = x.ndim - self.dimension
-        # Contiguous, because networks may take a view of their input.
+        # Contiguous, because some networks call .view() on their input.
         return x.permute(*range(lead), *(lead + axis for axis in self.order)).flip(flipped).contiguous()

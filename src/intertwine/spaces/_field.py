@@ -30,12 +30,18 @@ MackeyFunction = Callable[[Any], Tensor]
 class FieldType(OnCPU):
     """Fields on ``space`` with values in the representation space of ``rho``.
 
-    A field has two pictures. As a local section it is a function f of points; as a Mackey function it is a function F
-    on the group with F(gh) = rho(h)⁻¹ F(g). The lift (Λf)(g) = rho(h(g))⁻¹ f(gH), with g = s(gH) h(g), and its inverse
-    (Λ⁻¹F)(x) = F(s(x)) pass between them.
+    A field can be written in two ways: as a local section, a function f of points, or as a Mackey function, a function
+    F on the group with F(gh) = rho(h)⁻¹ F(g). The lift (Λf)(g) = rho(h(g))⁻¹ f(gH), with g = s(gH) h(g), and its
+    inverse (Λ⁻¹F)(x) = F(s(x)) convert between them.
 
-    Fields are plain tensors, channels first: ``(..., dim, points)`` on a finite space, ``(..., dim, height, width)``
-    on a grid; or functions, on any space. A sampled Mackey function on a finite space is ``(..., dim, |G|)``.
+    Fields are plain tensors with the channels first, ``(..., dim, points)`` on a finite space and
+    ``(..., dim, height, width)`` on a grid, or functions on any space. A sampled Mackey function on a finite space is
+    ``(..., dim, |G|)``.
+
+    >>> from intertwine.spaces import Grid2d
+    >>> field = Grid2d("C4").field("trivial + regular")
+    >>> field, field.dim
+    (Field(trivial + regular on Grid2d(C4)), 5)
     """
 
     space: Space
@@ -54,8 +60,8 @@ class FieldType(OnCPU):
 
     @cached_property
     def is_trivial(self) -> bool:
-        """Whether all channels are scalars, which no element of the stabilizer changes."""
-        return leaves_all(self.rho)
+        """Whether all channels are scalars, i.e. the stabilizer acts trivially on them."""
+        return acts_trivially(self.rho)
 
     @cached_property
     def digest(self) -> str:
@@ -75,7 +81,8 @@ class FieldType(OnCPU):
     def transform(self, f: Any, g: Any, **options: Any) -> Any:
         """The induced representation on local sections: (π(g)f)(x) = rho(h(x, g⁻¹))⁻¹ f(g⁻¹x).
 
-        Takes and returns a sampled field or a function of points, whichever is given.
+        Takes a sampled field or a function of points, and returns the same kind. Further options go to the
+        ``transform`` method of the space.
         """
         if not callable(f) or isinstance(f, Tensor):
             return self.space.transform(self.rho, f, g, **options)
@@ -118,7 +125,7 @@ class FieldType(OnCPU):
 
     @checked
     def mackey_residual(self, f: Tensor) -> float:
-        """How far a function on the group is from a Mackey function: max |F(gh) - rho(h)⁻¹ F(g)|."""
+        """How far a function on the group is from being a Mackey function: max |F(gh) - rho(h)⁻¹ F(g)|."""
         space = self._finite("mackey_residual")
         worst = 0.0
         for h in space.subgroup.generators:
@@ -129,15 +136,15 @@ class FieldType(OnCPU):
 
     @checked
     def induced(self, g: int) -> Tensor:
-        """The matrix of π(g) on fields flattened with the points running fastest."""
+        """The matrix of π(g) on flattened fields, ``(dim * points, dim * points)``; points vary fastest."""
         space, n = self._finite("induced"), self.total_dim
         basis = torch.eye(n, dtype=torch.float64).reshape(n, self.dim, space.points)
         return self.transform(basis, g).reshape(n, n).T.contiguous()
 
-    def _finite(self, what: str) -> HomogeneousSpace:
+    def _finite(self, method: str) -> HomogeneousSpace:
         if not isinstance(self.space, HomogeneousSpace):
             raise InputError(
-                f"FieldType.{what}",
+                f"FieldType.{method}",
                 expected="a finite homogeneous space, or a field given as a function",
                 got=f"samples on {self.space.name}",
                 fix="Pass a function of points (or of group elements) instead of samples.",
@@ -145,8 +152,8 @@ class FieldType(OnCPU):
         return self.space
 
 
-def leaves_all(rho: Representation) -> bool:
-    """Whether every matrix of a representation is the identity; of a Lie group at elements that generate it."""
+def acts_trivially(rho: Representation) -> bool:
+    """Whether every matrix of a representation is the identity. For a Lie group, tests elements that generate it."""
     group = rho.group
     elements = group.probes if isinstance(group, LieGroup) else group.elements
     return all(bool((atom(elements) == torch.eye(atom.dim, dtype=torch.float64)).all()) for atom in set(rho.atoms))
@@ -173,7 +180,7 @@ class Frobenius:
 
     @property
     def dims(self) -> tuple[int, int]:
-        """The dimensions of the two sides, which reciprocity says are equal."""
+        """The dimensions of the two sides, equal by Frobenius reciprocity."""
         return len(self.on_group), len(self.on_stabilizer)
 
     def to_stabilizer(self, t: Tensor) -> Tensor:
@@ -181,7 +188,7 @@ class Frobenius:
         return t[..., 0, :]
 
     def to_group(self, phi: Tensor) -> Tensor:
-        """v ↦ the field x ↦ φ σ(s(x))⁻¹ v."""
+        """The G-map of an H-map φ: it takes v to the field x ↦ φ σ(s(x))⁻¹ v."""
         space = self.field._finite("frobenius")
         back = self.sigma(space.group.inverse(space.subgroup.coset_representatives))
         return torch.einsum("...ij,xjk->...ixk", phi, back)
@@ -189,7 +196,7 @@ class Frobenius:
 
 @checked
 def frobenius(sigma: Representation, field: FieldType) -> Frobenius:
-    """Frobenius reciprocity as a function: both sides, each solved on its own.
+    """Both sides of Frobenius reciprocity, each solved independently.
 
     >>> from intertwine.groups import Symmetric
     >>> G = Symmetric(3); H = G.subgroup([1])
@@ -202,7 +209,7 @@ def frobenius(sigma: Representation, field: FieldType) -> Frobenius:
             "frobenius",
             expected=f"a representation σ of {space.group.name}",
             got=f"{sigma.name} of {sigma.group.name}",
-            fix="σ belongs to the whole group, ρ to the stabilizer.",
+            fix="σ represents the group, ρ its stabilizer.",
         )
     induced = torch.stack([field.induced(g) for g in range(space.group.order)])
     orthogonal = sigma.is_orthogonal and field.rho.is_orthogonal

@@ -1,4 +1,4 @@
-"""How the elements of a group move batches of tensors: by a field type, or as scalars on a space."""
+"""How group elements move batches of tensors, as fields of a given type or as scalars on a space."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .._devices import OnCPU
 from ..errors import InputError
 from ..groups import Element, Group
 from ._axis_move import AxisMove
-from ._field import FieldType, leaves_all
+from ._field import FieldType, acts_trivially
 from ._grid import Grid
 from ._homogeneous import HomogeneousSpace
 from ._parse import parse_space
@@ -28,13 +28,13 @@ from ._sphere_grid import SphereGrid
 class FieldAction(OnCPU):
     """The compact group of a space acting on batches ``(n, channels, ...)``, or on single fields ``(channels, ...)``.
 
-    Measurements and augmentations move data with it. All of it is :meth:`FieldType.transform`; what is added here is
-    that the channels count as scalars where no type is given.
+    Measurements and augmentations use it to move data. It is :meth:`FieldType.transform`, except that without a type
+    any number of channels count as scalars.
 
     Attributes:
-        space: where the samples lie.
-        type: what the channels are; None for scalars, however many there are.
-        padding: what lies outside of an array where an element has to resample it.
+        space: the space on which fields are sampled.
+        type: the type of the fields; None for any number of scalars.
+        padding: what lies outside an array, for elements that resample it.
 
     >>> import torch
     >>> quarter = FieldAction.of("C4")
@@ -52,11 +52,11 @@ class FieldAction(OnCPU):
 
     @staticmethod
     @checked
-    def of(moved: str | Space | FieldType, *, padding: Border = "mirror") -> FieldAction:
-        """The action on fields of a type, on scalars on a space, or on scalars on the space of a name."""
-        if isinstance(moved, FieldType):
-            return FieldAction(moved.space, moved, padding)
-        return FieldAction(parse_space(moved) if isinstance(moved, str) else moved, None, padding)
+    def of(symmetry: str | Space | FieldType, *, padding: Border = "mirror") -> FieldAction:
+        """The action on fields of a type, or on scalars on a space, which may be given by name."""
+        if isinstance(symmetry, FieldType):
+            return FieldAction(symmetry.space, symmetry, padding)
+        return FieldAction(parse_space(symmetry) if isinstance(symmetry, str) else symmetry, None, padding)
 
     @property
     def group(self) -> Group:
@@ -65,7 +65,7 @@ class FieldAction(OnCPU):
 
     @property
     def digest(self) -> str:
-        """Identifies the space and the type."""
+        """The digest of the type, or of the space if there is no type."""
         return self.space.digest if self.type is None else self.type.digest
 
     @property
@@ -77,23 +77,24 @@ class FieldAction(OnCPU):
 
     @cached_property
     def moves_nothing(self) -> bool:
-        """Whether no element changes anything."""
+        """Whether every element acts as the identity."""
         if self.type is not None and not self.type.is_trivial:
             return False
         if isinstance(self.space, Grid):
-            return leaves_all(self.space.action)
+            return acts_trivially(self.space.action)
         return isinstance(self.space, Point) or (isinstance(self.space, HomogeneousSpace) and self.space.points == 1)
 
     @checked
     def move(self, g: Element, x: Tensor) -> Tensor:
-        """τ_g x."""
+        """τ_g x, the batch moved by g."""
         return self.move_scalars(g, x) if self.type is None else self._transform(self.type, g, self._required(x))
 
     @checked
     def move_scalars(self, g: Element, x: Tensor) -> Tensor:
-        """Every channel on its own, as a scalar field."""
-        one = 1 - self.rank  # a channel axis of size 1 behind the channels, which become part of the batch
-        return self._transform(self._scalar, g, self._required(x).unsqueeze(one)).squeeze(one)
+        """The batch moved by g, with each channel treated as a scalar field."""
+        # Insert a channel axis of size 1 after the channels, which then act as part of the batch.
+        axis = 1 - self.rank
+        return self._transform(self._scalar, g, self._required(x).unsqueeze(axis)).squeeze(axis)
 
     def _transform(self, kind: FieldType, g: Element, x: Tensor) -> Tensor:
         options = {"padding": self.padding} if isinstance(self.space, Grid) else {}
@@ -111,7 +112,7 @@ class FieldAction(OnCPU):
 
     @checked
     def fits(self, x: Tensor) -> bool:
-        """Whether a batch can be taken as scalar fields on this space."""
+        """Whether a batch has the shape of scalar fields on this space."""
         if isinstance(self.space, HomogeneousSpace):
             return x.ndim == 3 and x.shape[2] == self.space.points
         if isinstance(self.space, Sphere):
@@ -120,22 +121,22 @@ class FieldAction(OnCPU):
 
     @checked
     def axis_move(self, g: Element) -> AxisMove | None:
-        """How g moves the samples of a grid, if it exchanges and reverses axes; None otherwise."""
+        """How g moves the samples of a grid, if it only permutes and reverses axes; None otherwise."""
         return self.space.axis_move(g) if isinstance(self.space, Grid) else None
 
     @checked
     def is_exact(self, g: Element) -> bool:
-        """Whether nothing is interpolated, and no degree above the band limit of a sphere's grid is lost."""
+        """Whether g moves all samples exactly: no interpolation, and no loss of degrees above a sphere's band limit."""
         if isinstance(self.space, Grid):
             return self.axis_move(g) is not None
         return not isinstance(self.space, Sphere)
 
     @checked
     def channel_order(self, g: Element, channels: int) -> tuple[int, ...] | None:
-        """The index p with (τ_g x)[:, i] = moved x[:, p[i]], or None where channels are mixed otherwise."""
+        """The permutation p for which channel i of τ_g x is the moved channel p[i] of x; None if channels mix."""
         if self.type is None:
             return tuple(range(channels))
-        if not isinstance(self.space, Grid):  # elsewhere the matrix of an element depends on the place
+        if not isinstance(self.space, Grid):  # on other spaces the matrix of an element depends on the point
             return None
         matrix = self.type.rho(g)
         move = AxisMove.from_matrix(matrix)

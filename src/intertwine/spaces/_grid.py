@@ -21,10 +21,10 @@ from ._space import Space
 
 
 class Motion(NamedTuple):
-    """The element (t, r) of R^d ⋊ H: first the rotation or reflection r, then the translation t, x ↦ r x + t.
+    """The element (t, r) of R^d ⋊ H, which maps x to r x + t: first the rotation or reflection, then the translation.
 
     Attributes:
-        translation: ``(..., d)``, in units of the lattice.
+        translation: ``(..., d)``, in lattice units.
         rotation: an element of H.
     """
 
@@ -35,16 +35,18 @@ class Motion(NamedTuple):
 class Grid(Space):
     """R^d with its motions (t, r), r in H, and the lattice on which fields are sampled.
 
-    The section is s(x) = (x, identity), so the cocycle is h(x, (t, r)) = r, whatever the point.
-    A sampled field is ``(..., channels, *sizes)``; the origin lies at the center of the array, and rotations turn
-    about it. Where H maps the lattice to itself (``exact``), motions permute the samples of a periodic field and the
-    induced representation is exact; elsewhere the field is interpolated.
+    The section is s(x) = (x, identity), so the cocycle is h(x, (t, r)) = r at every point. A sampled field is
+    ``(..., channels, *sizes)``. The origin is the center of the array, and rotations are about it. If H maps the
+    lattice to itself (``exact``), motions permute the samples of a periodic field and the induced representation is
+    exact. Otherwise the field is interpolated.
 
     Args:
-        stabilizer: H, a group that acts on d-dimensional space, or its name, such as ``"D4"``.
-        action: the orthogonal representation by which it acts.
-        default: the one that is meant if none is given.
-        lattice_basis: columns are the steps of the lattice along the array's coordinates.
+        stabilizer: H, a group that acts on d-dimensional space.
+        dimension: d.
+        action: the orthogonal representation by which H acts.
+        default: the action used if ``action`` is None.
+        lattice_basis: a matrix whose columns are the steps of the lattice along the array's axes.
+        name: the name of the space with its default action.
     """
 
     dimension: int
@@ -84,8 +86,7 @@ class Grid(Space):
             raise InputError(
                 f"{self.name}.motion",
                 expected=f"{self.dimension} coordinates",
-                got=str(tuple(t.shape)),
-                fix="Give (x, y, ...).",
+                got=f"shape {tuple(t.shape)}",
             )
         return Motion(t, rotation)
 
@@ -129,10 +130,10 @@ class Grid(Space):
 
     @checked
     def matrices(self, rotation: Element) -> Tensor:
-        """The action of H in the lattice's coordinates: integers where H keeps the lattice."""
+        """The matrices of the action in lattice coordinates: integers where H maps the lattice to itself."""
         basis = self.lattice_basis
         m = torch.linalg.inv(basis) @ self.action(rotation) @ basis
-        rounded = m.round()
+        rounded = m.round()  # removes rounding errors, which lets callers compare entries exactly
         return torch.where((m - rounded).abs() < 1e-9, rounded, m) + 0.0
 
     @cached_property
@@ -145,17 +146,17 @@ class Grid(Space):
 
     @cached_property
     def lattice_elements(self) -> tuple[Element, ...]:
-        """The elements of H that map the lattice to itself; of a Lie group, those that turn the square or the cube."""
+        """The elements of H that map the lattice to itself. For a Lie group: symmetries of the square or the cube."""
         group = self.stabilizer
         candidates: list[Element] = []
         if isinstance(group, FiniteGroup):
             candidates = list(range(group.order))
         elif isinstance(group, LieGroup):
             candidates = [turn @ part for turn in _turns(group) for part in group.component_representatives]
-        return tuple(h for h in candidates if self.keeps_lattice(h))
+        return tuple(h for h in candidates if self.preserves_lattice(h))
 
     @checked
-    def keeps_lattice(self, rotation: Element) -> bool:
+    def preserves_lattice(self, rotation: Element) -> bool:
         """Whether an element of H maps the lattice to itself."""
         matrix = self.matrices(rotation)
         return torch.equal(matrix, matrix.round())
@@ -164,10 +165,10 @@ class Grid(Space):
 
     @checked
     def coordinates(self, sizes: Sequence[int]) -> Tensor:
-        """Lattice coordinates of the samples of an array of these sizes, ``(*sizes, d)``, origin at the center.
+        """Lattice coordinates ``(*sizes, d)`` of the samples of an array of these sizes, with the origin at the center.
 
-        In the plane x runs with the columns and y against the rows, so that a turn by 90° is ``torch.rot90``. In space
-        (x, y, z) run with the last, the middle and the first axis.
+        In the plane, x increases with the columns and y decreases with the rows, which makes a rotation by 90°
+        ``torch.rot90``. In 3-space, (x, y, z) increase along the last, the middle and the first axis.
         """
         if len(sizes) != self.dimension:
             raise InputError(f"{self.name}.coordinates", expected=f"{self.dimension} sizes", got=describe(sizes))
@@ -178,7 +179,7 @@ class Grid(Space):
     def _index_to_point(self, index: Tensor) -> Tensor:
         point = index.flip(-1)
         if self.dimension == 2:
-            point = point * torch.tensor([1.0, -1.0], dtype=point.dtype) + 0.0  # no negative zeros
+            point = point * torch.tensor([1.0, -1.0], dtype=point.dtype) + 0.0  # + 0.0 turns -0.0 into 0.0
         return point
 
     def _point_to_index(self, point: Tensor) -> Tensor:
@@ -188,7 +189,7 @@ class Grid(Space):
 
     @checked
     def axis_move(self, rotation: Element) -> AxisMove | None:
-        """How an element of H moves samples by exchanging and reversing axes; None where it does more than that.
+        """How an element of H moves samples, if it only permutes and reverses axes; None otherwise.
 
         >>> from intertwine.spaces import Grid2d
         >>> Grid2d("C8").axis_move(2), Grid2d("C8").axis_move(1)
@@ -204,7 +205,7 @@ class Grid(Space):
         return tuple(self._axis_move(m) for m in self.matrices(self.stabilizer.elements))
 
     def _axis_move(self, matrix: Tensor) -> AxisMove | None:
-        """In array coordinates, where the matrix of the points becomes that of their indices."""
+        """The move with this matrix on points, converted to array indices."""
         steps = torch.eye(self.dimension, dtype=matrix.dtype)
         return AxisMove.from_matrix(self._point_to_index(self._index_to_point(steps) @ matrix.mT).mT)
 
@@ -212,8 +213,8 @@ class Grid(Space):
     def transform(self, rho: Representation, f: Tensor, g: Motion, *, padding: Border = "circular") -> Tensor:
         """(π(t, r)f)(x) = ρ(r) f(r⁻¹(x - t)) on samples ``(..., channels, *sizes)``.
 
-        Exact where the motion maps the lattice to itself; elsewhere by cubic interpolation. Fields are periodic unless
-        ``padding`` says what lies outside. Where axes change places, so do their sizes.
+        Exact if the motion maps the lattice to itself, otherwise by cubic interpolation. ``padding`` says what lies
+        outside the array; by default, fields are periodic. If the motion permutes axes, it permutes their sizes too.
         """
         g = Motion(torch.as_tensor(g.translation, dtype=torch.float64), g.rotation)
         if f.ndim <= self.dimension or f.shape[-self.dimension - 1] != rho.dim:
@@ -226,9 +227,9 @@ class Grid(Space):
         return _on_channels(rho(g.rotation), self._moved(f, g, padding), self.dimension)
 
     def _moved(self, f: Tensor, g: Motion, padding: Border) -> Tensor:
-        """f(r⁻¹(x - t)) for each channel."""
+        """f(r⁻¹(x - t)), channel by channel."""
         move = self.axis_move(g.rotation)
-        if move is not None:
+        if move is not None:  # permuting axes is exact and much cheaper than resampling
             f, g = move(f), Motion(g.translation, self.stabilizer.identity)
             shift = self._point_to_index(g.translation).tolist()
             if not any(shift):
@@ -254,7 +255,7 @@ class Grid(Space):
         if padding == "circular" and len(torch.unique(flat)) != flat.numel():
             raise InputError(
                 f"transform of a field on {self.name}",
-                expected="sizes that the rotation maps to themselves, such as equal ones",
+                expected="sizes that the rotation maps to themselves, such as a square",
                 got=f"sizes {tuple(sizes)}",
                 fix="Use a square array, or padding='zeros'.",
             )
@@ -265,7 +266,7 @@ class Grid(Space):
 
 
 def _on_channels(matrix: Tensor, f: Tensor, dimension: int) -> Tensor:
-    """A matrix times the channels of ``(..., channels, *sizes)``; nothing to do for scalars."""
+    """A matrix times the channels of ``(..., channels, *sizes)``. The identity is skipped: most images are scalars."""
     if torch.equal(matrix, torch.eye(len(matrix), dtype=matrix.dtype)):
         return f
     return torch.einsum("ij,...jp->...ip", matrix.to(f), f.flatten(-dimension)).unflatten(-1, f.shape[-dimension:])
@@ -280,7 +281,7 @@ def _turns(group: LieGroup) -> list[Tensor]:
 
 
 def _require_orthogonal(action: Representation, *, caller: str) -> None:
-    """Motions keep distances. What a representation of a Lie group says about itself is checked at a few elements."""
+    """Raise an error unless an action is orthogonal. For a Lie group, what it declares is tested at a few elements."""
     group = action.group
     complaint = None if action.is_orthogonal else "which is not orthogonal"
     if complaint is None and isinstance(group, LieGroup):
@@ -290,11 +291,11 @@ def _require_orthogonal(action: Representation, *, caller: str) -> None:
             if float((a @ a.mT - torch.eye(action.dim, dtype=a.dtype)).abs().max()) > LAW_TOLERANCE:
                 complaint = "whose matrices are not orthogonal"
             elif float((action(group.compose(g, h)) - a @ b).abs().max()) > LAW_TOLERANCE:
-                complaint = "which is no homomorphism: rho(gh) differs from rho(g) rho(h)"
+                complaint = "which is not a homomorphism: rho(gh) differs from rho(g) rho(h)"
     if complaint is not None:
         raise RepresentationError(
             caller,
             expected=f"an orthogonal representation of {group.name} as the action",
             got=f"{action.name}, {complaint}",
-            fix="Motions of a grid keep distances: write the action in an orthonormal basis.",
+            fix="Motions of a grid preserve distances: write the action in an orthonormal basis.",
         )

@@ -17,8 +17,12 @@ _HEXAGONAL = torch.tensor([[1.0, 0.5], [0.0, 0.75**0.5]], dtype=torch.float64)
 class Grid1d(Grid):
     """The line with the motions R ⋊ H, for signals ``(..., channels, length)``.
 
-    An element of H keeps the direction of the line or reverses it: by the determinant of its standard representation
-    unless an ``action`` is given. ``Grid1d("C1")`` has translations only, ``Grid1d("D1")`` reverses signals as well.
+    Each element of H preserves or reverses the direction of the line. By default, the determinant of the standard
+    representation decides. ``Grid1d("C1")`` has only translations; ``Grid1d("D1")`` also reverses signals.
+
+    Args:
+        stabilizer: H, or its name.
+        action: a one-dimensional representation of H with values 1 and -1.
 
     >>> line = Grid1d("D1")
     >>> line.field("trivial").transform(torch.arange(4.0).view(1, 4), line.from_stabilizer(1))
@@ -42,7 +46,7 @@ class Grid1d(Grid):
 
 
 def _orientation(group: Group) -> Representation | None:
-    """The sign of the determinant of the standard representation; None where there is none."""
+    """The sign of the determinant of the standard representation; None if the group has no standard representation."""
     standard: Representation | None = getattr(group, "standard", None)
     if isinstance(group, O2 | O3):
         return group.irrep(0, -1)
@@ -54,6 +58,11 @@ def _orientation(group: Group) -> Representation | None:
 
 class Grid2d(Grid):
     """The plane with the motions R² ⋊ H, H ≤ O(2), sampled on the square or the hexagonal lattice.
+
+    Args:
+        stabilizer: H, or its name, such as ``"D4"``.
+        action: a two-dimensional orthogonal representation of H; default: the standard one.
+        lattice: the lattice on which images are sampled.
 
     >>> from intertwine.groups import Cyclic
     >>> C4 = Cyclic(4)
@@ -83,7 +92,11 @@ class Grid2d(Grid):
 class Grid3d(Grid):
     """3-space with the motions R³ ⋊ H, H ≤ O(3), sampled on the cubic lattice.
 
-    Groups of the plane act about an axis:
+    Groups of the plane can act about an axis, as in the example.
+
+    Args:
+        stabilizer: H, or its name, such as ``"Oh"``.
+        action: a three-dimensional orthogonal representation of H; default: the standard one.
 
     >>> from intertwine.groups import SO2
     >>> Grid3d(SO2(), action=SO2().about_axis("z"))

@@ -1,4 +1,4 @@
-"""Finite homogeneous spaces G/H as index tables."""
+"""Finite homogeneous spaces G/H, stored as index tables."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from ._space import Space
 
 
 class HomogeneousSpace(Space):
-    """The cosets G/H of a finite group: points are the integers 0..[G:H]-1, point 0 the coset of the identity.
+    """The cosets G/H of a finite group. Points are the integers 0..[G:H]-1; point 0 is the coset of the identity.
 
-    The section takes the smallest element of each coset.
+    The section picks the smallest element of each coset.
 
     >>> from intertwine.groups import Dihedral
     >>> G = Dihedral(4)
@@ -92,8 +92,19 @@ class HomogeneousSpace(Space):
         return torch.as_tensor(self.as_stabilizer(self.compose(self.inverse(self.section(self.project(g))), g)))
 
     def require_point(self, x: Element) -> Element:
-        """The point or the points, or an error if there are none of that number."""
-        return require_index(x, self.points, caller=self.name, what="points", fix="Points are numbered by coset.")
+        """Return the point or points; raise an error if the space has no points with these numbers."""
+        return require_index(x, self.points, caller=self.name, what="points", fix="")
+
+    @checked
+    def require_same_group(self, other: HomogeneousSpace, *, caller: str) -> None:
+        """Raise an error unless another space has the same group."""
+        if self.group != other.group:
+            raise SubgroupError(
+                caller,
+                expected=f"two spaces of one group, {self.group.name} as for {self.name}",
+                got=f"{other.name} of {other.group.name}",
+                fix="Build both as HomogeneousSpace(G, H1) and HomogeneousSpace(G, H2) with the same G.",
+            )
 
     # -- fields ------------------------------------------------------------------------------------------------
 
@@ -101,7 +112,7 @@ class HomogeneousSpace(Space):
     def transform(self, rho: Representation, f: Tensor, g: Element) -> Tensor:
         if not isinstance(g, int):
             raise InputError(
-                f"{self.name}.transform", expected="one element, an integer", got=str(g), fix="Loop over g."
+                f"{self.name}.transform", expected="a single element, as an integer", got=str(g), fix="Loop over g."
             )
         if f.shape[-2:] != (rho.dim, self.points):
             raise InputError(
@@ -117,16 +128,3 @@ class HomogeneousSpace(Space):
 
 def _like(value: Tensor, *arguments: Element) -> Element:
     return int(value) if all(isinstance(a, int) for a in arguments) else value
-
-
-@checked
-def require_common_group(a: HomogeneousSpace, b: HomogeneousSpace, *, caller: str) -> FiniteGroup:
-    """The group on which both spaces are built, or an error that names both."""
-    if a.group != b.group:
-        raise SubgroupError(
-            caller,
-            expected=f"two spaces of one group, {a.group.name} as for {a.name}",
-            got=f"{b.name} of {b.group.name}",
-            fix="Build both as HomogeneousSpace(G, H1) and HomogeneousSpace(G, H2) with the same G.",
-        )
-    return a.group

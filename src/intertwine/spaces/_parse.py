@@ -24,16 +24,16 @@ def _upside_down() -> Grid2d:
     return Grid2d("D1", action=MatrixRepresentation(Dihedral(1), mirror, name="upside down"))
 
 
-NAMED: dict[str, Callable[[], Space]] = {
+_NAMED: dict[str, Callable[[], Space]] = {
     "hflip": lambda: Grid2d("D1"),
     "vflip": _upside_down,
     "flips": lambda: Grid2d("D2"),
     "sphere": Sphere,
 }
-"""Spaces that have a name beside that of their group."""
+"""Spaces with a name of their own, besides the name of their group."""
 
 _SPACES: dict[str, Callable[[str], Space]] = {"Grid1d": Grid1d, "Grid2d": Grid2d, "Grid3d": Grid3d, "Point": Point}
-_EXAMPLES = (*NAMED, "C2", "C4", "C8", "D4", "SO(2)", "O(2)", "O", "Oh", "SO(3)", "S5", "Grid1d(D1)", "Grid2d(D4)")
+_EXAMPLES = (*_NAMED, "C2", "C4", "C8", "D4", "SO(2)", "O(2)", "O", "Oh", "SO(3)", "S5", "Grid1d(D1)", "Grid2d(D4)")
 
 
 @checked
@@ -42,14 +42,14 @@ def parse_space(name: str) -> Space:
 
     ========================================  ==================================================================
     ``hflip``, ``vflip``, ``flips``           images under the left-right mirror, the up-down mirror, or both
-    ``C4``, ``D4``, ``C8``, ``SO(2)``, ...    images under turns, and with ``D`` and ``O(2)`` mirrors
+    ``C4``, ``D4``, ``C8``, ``SO(2)``, ...    images under rotations; ``D`` and ``O(2)`` add reflections
     ``O``, ``Oh``, ``SO(3)``, ...             volumes
     ``S5``                                    sets of 5 points
     ``sphere``                                fields on the sphere under SO(3)
     ``Grid1d(D1)``, ``Grid3d(Oh)``, ...       the space as it is printed
     ========================================  ==================================================================
 
-    Small letters will do for groups: ``c4`` is ``C4``.
+    Group names may be in lower case: ``c4`` is ``C4``.
 
     >>> parse_space("hflip"), parse_space("c4"), parse_space("Oh"), parse_space("S5"), parse_space("Grid1d(D1)")
     (Grid2d(D1), Grid2d(C4), Grid3d(Oh), S5/S4, Grid1d(D1))
@@ -62,20 +62,20 @@ def parse_space(name: str) -> Space:
 
 
 @lru_cache(maxsize=64)
-@torch.inference_mode(False)  # what is cached must serve later where gradients are wanted
+@torch.inference_mode(False)  # the cached result may take part in gradients later
 def _parse_space(name: str) -> Space:
     plain = name.strip()
-    if plain.lower() in NAMED:
-        return NAMED[plain.lower()]()
+    if plain.lower() in _NAMED:
+        return _NAMED[plain.lower()]()
     match = re.fullmatch(r"(\w+)\(\s*(.+?)\s*\)", plain)
     if match and match[1] in _SPACES:
         return _SPACES[match[1]](match[2])
-    space = _moved_by(_group(plain))
+    space = _default_space(_group(plain))
     if space is None:
         close = get_close_matches(plain, _EXAMPLES, 1)
         raise ParseError(
             "symmetry",
-            expected=f"{', '.join(NAMED)}, a group that moves images (C4, D4, C8, SO(2)), volumes (O, Oh, SO(3)) or "
+            expected=f"{', '.join(_NAMED)}, a group that acts on images (C4, D4, C8, SO(2)), volumes (O, Oh, SO(3)) or "
             "sets (S5), or a space such as Grid1d(D1)",
             got=repr(name),
             fix=f"Did you mean {close[0]}?" if close else "",
@@ -92,8 +92,8 @@ def _group(name: str) -> Group | None:
     return None
 
 
-def _moved_by(group: Group | None) -> Space | None:
-    """What a group moves if nothing else is said."""
+def _default_space(group: Group | None) -> Space | None:
+    """The space that a group acts on by default; None if there is none."""
     if not isinstance(group, FiniteGroup | CompactLieGroup):
         return None
     dim = getattr(group.standard, "dim", None)
@@ -101,6 +101,6 @@ def _moved_by(group: Group | None) -> Space | None:
         return Grid2d(group) if dim == 2 else Grid3d(group)
     match = re.fullmatch(r"S(\d+)", group.name)
     if match and isinstance(group, FiniteGroup) and group.order > 1:
-        fixing = Subgroup(group, group.fixing(0).embedding, name=f"S{int(match[1]) - 1}")
-        return HomogeneousSpace(group, fixing)
+        stabilizer = Subgroup(group, group.fixing(0).embedding, name=f"S{int(match[1]) - 1}")
+        return HomogeneousSpace(group, stabilizer)
     return None

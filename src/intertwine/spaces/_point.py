@@ -1,4 +1,4 @@
-"""One point, G/G: vectors that a group multiplies by its matrices."""
+"""The one-point space G/G: a group multiplies vectors by its matrices."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from ._space import Space
 
 
 class Point(Space):
-    """The homogeneous space G/G: one point, called 0, which every element fixes.
+    """The homogeneous space G/G: a single point, 0, which every element fixes.
 
-    The stabilizer is all of G, so a field is a vector ``(..., dim)`` in the space of a representation of G, and
-    (π(g)f) = rho(g) f. Use it for features without a position: coordinates, latent variables, invariant outputs.
+    The stabilizer is G itself, so a field is a vector ``(..., dim)`` in the space of a representation of G, and
+    π(g)f = rho(g) f. Use it for features without a position: coordinates, latent variables, invariant outputs.
 
     Args:
         group: G, finite or Lie, or its name.
@@ -89,5 +89,7 @@ class Point(Space):
             )
         matrix = rho(g)
         if matrix.ndim != 2:
-            raise InputError(f"{self.name}.transform", expected="one element", got=f"{len(matrix)}", fix="Loop over g.")
+            raise InputError(
+                f"{self.name}.transform", expected="a single element", got=f"{len(matrix)}", fix="Loop over g."
+            )
         return f @ matrix.to(f).mT

@@ -1,4 +1,4 @@
-"""What every homogeneous space G/H offers, finite or not."""
+"""The base class of homogeneous spaces G/H, finite or not."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class Space(OnCPU, ABC):
     g s(x) = s(gx) h(x, g).
 
     Attributes:
-        name: what people call it.
-        stabilizer: the group H, of which fields carry a representation.
-        compact_group: the elements that can be drawn at random: G itself, or H where G has translations.
-        digest: identifies the space's content.
+        name: its name in messages.
+        stabilizer: the group H. A field type has a representation of it.
+        compact_group: the group of elements that can be drawn at random: G, or H if G has translations.
+        digest: a digest of its content; equal spaces have equal digests.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Space(OnCPU, ABC):
 
     @abstractmethod
     def section(self, x: Any) -> Any:
-        """The chosen element s(x) of G over the point x."""
+        """The element s(x) of G that the section picks for the point x."""
 
     @abstractmethod
     def act(self, g: Any, x: Any) -> Any:
@@ -58,23 +58,23 @@ class Space(OnCPU, ABC):
 
     @abstractmethod
     def as_stabilizer(self, g: Any) -> Any:
-        """An element of G that lies in H, as an element of the group ``stabilizer``."""
+        """Convert an element of G that lies in H to an element of ``stabilizer``."""
 
     @abstractmethod
     def from_stabilizer(self, h: Any) -> Any:
-        """An element of H as an element of G."""
+        """Convert an element of H to an element of G."""
 
     @abstractmethod
     def from_compact(self, g: Any) -> Any:
-        """An element of ``compact_group`` as an element of G."""
+        """Convert an element of ``compact_group`` to an element of G."""
 
     @abstractmethod
     def transform(self, rho: Representation, f: Tensor, g: Any) -> Tensor:
-        """The induced representation on a sampled field; see :meth:`FieldType.transform`."""
+        """The induced representation on a sampled field, see :meth:`FieldType.transform`."""
 
     @checked
     def sample(self, n: Positive, generator: torch.Generator) -> list[Element]:
-        """Random elements of ``compact_group``, each as likely as any other.
+        """``n`` random elements of ``compact_group``, uniformly distributed.
 
         >>> from intertwine.spaces import Point
         >>> drawn = Point("D4").sample(100, torch.Generator().manual_seed(0))
@@ -98,8 +98,8 @@ class Space(OnCPU, ABC):
         """The type of fields on this space with values in the representation space of rho.
 
         Args:
-            rho: a representation of the stabilizer, or its name, as :func:`~intertwine.groups.parse_representation`
-                reads it.
+            rho: a representation of the stabilizer, or its name (see
+                :func:`~intertwine.groups.parse_representation`).
 
         >>> from intertwine.spaces import Grid2d
         >>> Grid2d("D4").field("3*trivial + 8*regular").dim
@@ -117,13 +117,13 @@ class Space(OnCPU, ABC):
         h = self.stabilizer
         if isinstance(h, Subgroup) and h.parent == rho.group and h.order == h.parent.order:
             return rho.restrict(h)
-        inside = isinstance(rho.group, FiniteGroup) and isinstance(h, Subgroup) and h.parent == rho.group
+        can_restrict = isinstance(rho.group, FiniteGroup) and isinstance(h, Subgroup) and h.parent == rho.group
         raise RepresentationError(
             f"{self.name}.field",
             expected=f"a representation of the stabilizer {h.name}",
             got=f"{rho.name} of {rho.group.name}",
             fix="Use rho.restrict(H)."
-            if inside
+            if can_restrict
             else f"Build it from the group {h.name}, such as H.trivial or H.regular.",
         )
 

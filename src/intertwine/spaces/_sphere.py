@@ -13,21 +13,21 @@ from ._sphere_frame import require_unit_vectors, sphere_section
 from ._sphere_grid import GridKind, SphereGrid
 from ._spin_transform import SpinTransform
 
-_POLE_TOLERANCE = 1e-5  # room for float32
+_POLE_TOLERANCE = 1e-5  # loose enough for float32
 
 
 class Sphere(Space):
-    """The unit sphere S² = SO(3)/SO(2): points are unit vectors ``(..., 3)``, the base point is the north pole e_z.
+    """The unit sphere S² = SO(3)/SO(2). Points are unit vectors ``(..., 3)``; the base point is the north pole e_z.
 
-    Elements of G = SO(3) are rotations ``(..., 3, 3)``; the stabilizer SO(2) are the rotations about the z axis, as
-    ``(..., 2, 2)``. p(g) = g e_z, and the section is s(x) = Z(alpha) Y(beta) for the azimuth alpha and the polar angle
-    beta of x (Euler angles ZYZ). It gives every point a frame: the first component of a field of spin 1 points south,
-    to growing beta, the second one east, to growing alpha.
+    Elements of G = SO(3) are rotations ``(..., 3, 3)``. The stabilizer SO(2) consists of the rotations about the z
+    axis, as ``(..., 2, 2)``. The projection is p(g) = g e_z, and the section is s(x) = Z(alpha) Y(beta) for the azimuth
+    alpha and the polar angle beta of x (ZYZ Euler angles). It gives every point a frame: the first component of a field
+    of spin 1 points south (increasing beta), the second one east (increasing alpha).
 
     No section is continuous on the whole sphere. This one jumps at the poles, where alpha = 0 by definition: s = 1 in
-    the north, Y(π) in the south; points within 1e-12 of a pole count as the pole. All laws hold to rounding, with one
-    proviso: where g x lands at a distance r from a pole, 1e-12 < r ≪ 1, two ways to compute g x that differ by rounding
-    differ in the azimuth, and with it in the cocycle h(x, g), by 1e-16/r. That is the frame's own sensitivity there.
+    the north and Y(π) in the south. Points within 1e-12 of a pole count as the pole. All laws hold up to rounding, with
+    one exception: if g x is at a distance r from a pole, 1e-12 < r ≪ 1, rounding errors in g x change the azimuth, and
+    with it the cocycle h(x, g), by 1e-16/r. The frame itself is that sensitive there.
 
     >>> sphere = Sphere()
     >>> x = torch.tensor([0.6, 0.0, 0.8], dtype=torch.float64)
@@ -77,7 +77,7 @@ class Sphere(Space):
                 raise SubgroupError(
                     "Sphere.as_stabilizer",
                     expected="rotations about the z axis, which fix the north pole",
-                    got=f"a rotation that moves it by {error:.2g}",
+                    got=f"a rotation that moves the pole by {error:.2g}",
                     fix="Elements of SO(2) in SO(3) come from from_stabilizer(h), or as s(gH)⁻¹ g.",
                 )
         return g[..., :2, :2]
@@ -105,8 +105,8 @@ class Sphere(Space):
     def transform(self, rho: Representation, f: Tensor, g: Tensor, *, grid: SphereGrid | None = None) -> Tensor:
         """(π(g)f)(x) = ρ(h(x, g⁻¹))⁻¹ f(g⁻¹x) on samples ``(..., dim, n_beta, n_alpha)`` of a grid.
 
-        By way of the coefficients, which the Wigner matrices of g multiply: exact for fields of degree at most the band
-        limit of the grid; of others only that part is kept. Without ``grid`` the sizes of the array tell which it is.
+        Multiplies the coefficients by the Wigner matrices of g. This is exact for fields up to the band limit of the
+        grid; higher degrees are lost. By default, the sizes of the array determine the grid.
 
         >>> grid = Sphere().grid("gauss-legendre", band_limit=2)
         >>> scalars = Sphere().field(SO2().trivial)

@@ -1,4 +1,4 @@
-"""The section of the sphere: for every point a rotation that carries the north pole to it, and with it a frame."""
+"""The section of the sphere: for every point, a rotation that takes the north pole to it and thus defines a frame."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from torch import Tensor
 from ..errors import InputError
 
 POLE_RADIUS = 1e-12
-"""Points closer than this to a pole count as the pole. A rotation that maps one pole to another does so up to
-rounding errors, whose azimuth is noise; this is above them, and below every tolerance of the laws."""
+"""Points closer than this to a pole count as the pole. A rotation that maps a pole to a pole has rounding errors, and
+their azimuth is noise. This radius is larger than the errors and smaller than every tolerance of the laws."""
 
-_LENGTH_TOLERANCE = 1e-5  # room for float32
+_LENGTH_TOLERANCE = 1e-5  # loose enough for float32
 
 
 def sphere_section(x: Tensor) -> Tensor:
     """s(x) = Z(alpha) Y(beta) for the point x with azimuth alpha and polar angle beta.
 
-    The columns of s(x) are the unit vectors of growing beta, of growing alpha, and x itself. At the poles, and within
-    ``POLE_RADIUS`` of them, alpha = 0: s = 1 in the north and Y(π) in the south.
+    The columns of s(x) are the unit vectors of increasing beta and of increasing alpha, and x itself. At the poles, and
+    within ``POLE_RADIUS`` of them, alpha = 0: s = 1 in the north and Y(π) in the south.
 
     Args:
         x: unit vectors ``(..., 3)``; float32 is promoted.
@@ -35,7 +35,10 @@ def sphere_section(x: Tensor) -> Tensor:
     x = x / torch.linalg.vector_norm(x, dim=-1, keepdim=True)
     a, b, z = x.unbind(-1)
     polar = a * a + b * b < POLE_RADIUS**2
-    a, b = torch.where(polar, 1.0, a), torch.where(polar, 0.0, b)  # before the division, or its gradient is NaN
+    a, b = (
+        torch.where(polar, 1.0, a),
+        torch.where(polar, 0.0, b),
+    )  # replaced before dividing; otherwise the gradient is NaN
     r = torch.hypot(a, b)
     cos, sin = a / r, b / r
     r = torch.where(polar, 0.0, r)
@@ -44,16 +47,16 @@ def sphere_section(x: Tensor) -> Tensor:
 
 
 def require_unit_vectors(x: object, *, caller: str) -> Tensor:
-    """Points of the sphere in float64, or an error that says why they are none."""
+    """Return points of the sphere in float64; raise an error if they are not unit vectors."""
     if not isinstance(x, Tensor) or x.shape[-1:] != (3,):
         raise InputError(
             caller,
             expected="points of the sphere: a tensor of unit vectors (..., 3)",
             got=f"shape {tuple(x.shape)}" if isinstance(x, Tensor) else repr(x),
-            fix="The last dimension holds the coordinates (x, y, z).",
+            fix="The last axis holds the coordinates (x, y, z).",
         )
     x = x.to(torch.float64)
-    # Reading values would break a graph under compilation; the check has run in eager mode before.
+    # Reading values would break the graph under torch.compile.
     if x.numel() and not torch.compiler.is_compiling():
         error = float((torch.linalg.vector_norm(x.detach(), dim=-1) - 1).abs().max())
         if not error <= _LENGTH_TOLERANCE:

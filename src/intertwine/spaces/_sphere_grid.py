@@ -1,4 +1,4 @@
-"""Quadrature grids on the sphere: rings of equal polar angle, exact below a band limit."""
+"""Quadrature grids on the sphere: rings of equal polar angle, exact up to a band limit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from .._checked import checked
+from .._checked import NonNegative, checked
 from ..errors import InputError
 
 GridKind = Literal["gauss-legendre", "equiangular"]
@@ -22,18 +22,18 @@ class SphereGrid:
     """Points x_jk with polar angle beta_j and azimuth alpha_k, and weights w_j with Σ w_j f(x_jk) = ∫ f(x) dx.
 
     The measure is the surface measure, of total 4π. The sum is exact for products of two fields of degree at most
-    ``band_limit`` = L, hence for the orthonormality of harmonics and of spin-weighted harmonics up to that degree.
+    ``band_limit`` = L. So harmonics and spin-weighted harmonics up to that degree are orthonormal under it.
 
-    - ``"gauss-legendre"``: L+1 rings at the roots of a Legendre polynomial, 2L+1 points each; the fewest points.
+    - ``"gauss-legendre"``: L+1 rings at the roots of a Legendre polynomial, 2L+1 points each. It has the fewest points.
     - ``"equiangular"``: 2(L+1) rings at beta_j = (2j+1)π / 4(L+1), 2(L+1) points each, with the weights of Driscoll and
       Healy for these shifted rings (Kostelec and Rockmore).
 
-    Neither has a point at a pole, where the frame of the section jumps. A sampled field is
+    Neither has a point at a pole, where the section jumps. A sampled field is
     ``(..., dim, n_beta, n_alpha)``.
 
     Args:
-        kind: one of the two names.
-        band_limit: the largest degree L.
+        kind: which of the two grids.
+        band_limit: the maximum degree L.
 
     >>> grid = SphereGrid("gauss-legendre", 4)
     >>> grid.points.shape, grid.weights.sum()
@@ -41,16 +41,13 @@ class SphereGrid:
     """
 
     kind: GridKind
-    band_limit: int
+    band_limit: NonNegative
     how_to_make = 'Make one with intertwine.spaces.SphereGrid("gauss-legendre", 8).'
-
-    def __post_init__(self) -> None:
-        require_band_limit(self.band_limit, caller="Sphere.grid")
 
     @staticmethod
     @checked
     def of_shape(n_beta: int, n_alpha: int) -> SphereGrid | None:
-        """The grid with this many rings and points on each; None if there is none. No two grids have the same shape.
+        """The grid with this many rings and points per ring; None if there is none. No two grids have the same shape.
 
         >>> SphereGrid.of_shape(8, 8), SphereGrid.of_shape(8, 9)
         (SphereGrid(kind='equiangular', band_limit=3), None)
@@ -66,35 +63,35 @@ class SphereGrid:
         return (l + 1, 2 * l + 1) if self.kind == "gauss-legendre" else (2 * (l + 1), 2 * (l + 1))
 
     @cached_property
-    @torch.inference_mode(False)  # what is cached must serve later where gradients are wanted
+    @torch.inference_mode(False)  # the cached result may take part in gradients later
     def beta(self) -> Tensor:
-        """Polar angles of the rings, ascending, ``(n_beta,)``."""
+        """The polar angles of the rings, in ascending order, ``(n_beta,)``."""
         return self._rings[0]
 
     @cached_property
     @torch.inference_mode(False)
     def alpha(self) -> Tensor:
-        """Azimuths of the points on every ring, ``(n_alpha,)``, from 0 in equal steps."""
+        """The azimuths of the points on each ring, ``(n_alpha,)``, in equal steps from 0."""
         n = self.shape[1]
         return torch.arange(n, dtype=torch.float64) * (2 * pi / n)
 
     @cached_property
     @torch.inference_mode(False)
     def weights(self) -> Tensor:
-        """The weight of every point, ``(n_beta, n_alpha)``; their sum is 4π."""
+        """The weights of the points, ``(n_beta, n_alpha)``, which sum to 4π."""
         n = self.shape[1]
         return (self._rings[1] * (2 * pi / n))[:, None].expand(-1, n)
 
     @cached_property
     @torch.inference_mode(False)
     def points(self) -> Tensor:
-        """Unit vectors ``(n_beta, n_alpha, 3)``."""
+        """The points as unit vectors, ``(n_beta, n_alpha, 3)``."""
         alpha, beta = self.alpha, self.beta[:, None]
         flat = beta.sin() * alpha.cos(), beta.sin() * alpha.sin(), beta.cos().expand(-1, len(alpha))
         return torch.stack(flat, dim=-1)
 
     def integrate(self, f: Tensor) -> Tensor:
-        """∫ f(x) dx of samples ``(..., n_beta, n_alpha)``.
+        """∫ f(x) dx for samples ``(..., n_beta, n_alpha)``.
 
         >>> grid = SphereGrid("equiangular", 2)
         >>> grid.integrate(grid.points[..., 2] ** 2) * 3 / (4 * pi)
@@ -112,7 +109,7 @@ class SphereGrid:
     @cached_property
     @torch.inference_mode(False)
     def _rings(self) -> tuple[Tensor, Tensor]:
-        """Polar angles and weights for the integral over cos(beta), whose total is 2."""
+        """The polar angles, and the weights for the integral over cos(beta), which sum to 2."""
         n = self.shape[0]
         if self.kind == "gauss-legendre":
             from numpy.polynomial.legendre import leggauss
@@ -125,21 +122,4 @@ class SphereGrid:
         return beta, 4 / n * beta.sin() * series
 
     def __str__(self) -> str:
-        return f"the {self.kind} grid of band limit {self.band_limit}"
-
-
-@checked
-def require_band_limit(value: object, *, caller: str) -> int:
-    """The band limit as a whole number.
-
-    >>> require_band_limit(3, caller="example")
-    3
-    """
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise InputError(
-            caller,
-            expected="a band limit, the largest degree of harmonics: a whole number, 0 or more",
-            got=repr(value),
-            fix="For example band_limit=8.",
-        )
-    return value
+        return f"the {self.kind} grid with band limit {self.band_limit}"

@@ -1,4 +1,4 @@
-"""Representations of SO(2) by their spins, and the maps to them from the irreducibles of SO(3)."""
+"""The spins of a representation of SO(2), and the maps to it from the irreps of SO(3)."""
 
 from __future__ import annotations
 
@@ -18,20 +18,22 @@ from ..groups import SO2, Representation
 @checked
 @dataclass(frozen=True, eq=False)
 class SpinDecomposition:
-    """rho as a sum of irreducibles of SO(2), in the order of its summands: Q⁻¹ rho(h) Q = ⊕ rho_m(h).
+    """rho as a sum of irreps of SO(2), in the order of its summands: Q⁻¹ rho(h) Q = ⊕ rho_m(h).
 
-    The frequencies m are the spins of the field: 0 scalars, 1 tangent vectors, 2 symmetric traceless tensors. Every
-    irreducible rho_m occurs in the irreducible D^l of SO(3) once if l ≥ m, on the harmonics (m, -m), else not. So
+    The frequencies m are the spins of the field: 0 for scalars, 1 for tangent vectors, 2 for symmetric traceless
+    tensors. The irrep rho_m occurs in the irrep D^l of SO(3) once if l ≥ m, on the harmonics (m, -m), and otherwise not
+    at all. So
 
-        Hom_SO(2)(D^l, rho) has one dimension for each channel of spin m ≤ l:
+        Hom_SO(2)(D^l, rho) has one dimension per channel of spin m ≤ l.
 
-    for a scalar channel the projection P_0 to the harmonic 0; for the two channels of spin m ≥ 1 the projection P_m and
-    J P_m, J the quarter turn. A channel therefore names a map, at every degree at which it exists.
+    For a scalar channel, this is the projection P_0 to the harmonic 0. For the two channels of spin m ≥ 1, these are
+    the projection P_m and J P_m, where J is the quarter turn. So each channel stands for one map at every degree where
+    it exists.
 
     Attributes:
         rho: the representation.
-        spins: the spin m of every irreducible.
-        basis: Q, ``(dim, dim)``; None where it is the identity.
+        spins: the spin m of each irrep.
+        basis: Q, ``(dim, dim)``; None if it is the identity.
     """
 
     rho: Representation
@@ -40,23 +42,23 @@ class SpinDecomposition:
 
     @cached_property
     def starts(self) -> tuple[int, ...]:
-        """The first channel of every irreducible."""
+        """The first channel of each irrep."""
         return tuple(accumulate((min(m, 1) + 1 for m in self.spins[:-1]), initial=0))
 
     @cached_property
-    @torch.inference_mode(False)  # what is cached must serve later where gradients are wanted
+    @torch.inference_mode(False)  # the cached result may take part in gradients later
     def channel_spins(self) -> Tensor:
-        """The spin of every channel, ``(dim,)``."""
+        """The spin of each channel, ``(dim,)``."""
         return torch.tensor([m for m in self.spins for _ in range(min(m, 1) + 1)])
 
     def channels(self, l: int) -> Tensor:
-        """The channels that exist at degree l, those of spin at most l."""
+        """The channels that exist at degree l, i.e. have spin at most l."""
         return torch.nonzero(self.channel_spins <= l).flatten()
 
     @cached_property
     @torch.inference_mode(False)
     def inverse(self) -> Tensor | None:
-        """Q⁻¹; None where it is the identity."""
+        """Q⁻¹; None if it is the identity."""
         if self.basis is None:
             return None
         return self.basis.T if self.rho.is_orthogonal else torch.linalg.inv(self.basis)
@@ -64,7 +66,7 @@ class SpinDecomposition:
     def intertwiners(self, l: int) -> Tensor:
         """The maps φ with φ D^l(h) = rho(h) φ, ``(channels at l, dim, 2l+1)``.
 
-        Orthonormal for tr φᵀψ if rho is orthogonal; in general Q⁻¹φ are.
+        They are orthonormal for tr φᵀψ if rho is orthogonal. In general, the maps Q⁻¹φ are orthonormal.
 
         >>> spin_decomposition(SO2().irrep(1)).intertwiners(1) * 2**0.5
         tensor([[[ 0.,  0.,  1.],
@@ -76,7 +78,7 @@ class SpinDecomposition:
         return plain if self.basis is None else self.basis @ plain
 
     def duals(self, l: int) -> Tensor:
-        """The maps in the other direction, D^l(h) ψ = ψ rho(h), ``(channels at l, 2l+1, dim)``: the transposed ones."""
+        """The maps in the other direction, D^l(h) ψ = ψ rho(h), ``(channels at l, 2l+1, dim)``: the transposed maps."""
         plain = self._plain(l).mT
         return plain if self.inverse is None else plain @ self.inverse
 
@@ -86,7 +88,7 @@ class SpinDecomposition:
         for a, m in zip(self.starts, self.spins, strict=True):
             if m == 0:
                 maps[a, a, l] = 1.0
-            elif m <= l:  # the harmonics (m, -m) are (cos mφ, sin mφ), which rho_m turns
+            elif m <= l:  # the harmonics (m, -m) are (cos mφ, sin mφ), which rho_m rotates
                 maps[a, a, l + m] = maps[a, a + 1, l - m] = sqrt(0.5)
                 maps[a + 1, a + 1, l + m] = sqrt(0.5)
                 maps[a + 1, a, l - m] = -sqrt(0.5)
@@ -95,7 +97,7 @@ class SpinDecomposition:
 
 @checked
 @lru_cache(maxsize=256)
-@torch.inference_mode(False)  # what is cached must serve later where gradients are wanted
+@torch.inference_mode(False)  # the cached result may take part in gradients later
 def spin_decomposition(rho: Representation) -> SpinDecomposition:
     """The spins of a representation of SO(2).
 
@@ -112,9 +114,9 @@ def spin_decomposition(rho: Representation) -> SpinDecomposition:
             got=f"{rho.name} of {rho.group.name}",
             fix="For example SO2().trivial for scalars, SO2().irrep(1) for tangent vectors; or rho.restrict(SO2()).",
         )
-    pieces = {atom.digest: atom.decompose() for atom in {atom.digest: atom for atom in rho.atoms}.values()}
-    spins = [_spin(psi) for atom in rho.atoms for psi in pieces[atom.digest].irreps]
-    basis = torch.block_diag(*(pieces[atom.digest].basis for atom in rho.atoms))
+    parts = {atom.digest: atom.decompose() for atom in {atom.digest: atom for atom in rho.atoms}.values()}
+    spins = [_spin(psi) for atom in rho.atoms for psi in parts[atom.digest].irreps]
+    basis = torch.block_diag(*(parts[atom.digest].basis for atom in rho.atoms))
     trivial = torch.equal(basis, torch.eye(rho.dim, dtype=torch.float64))
     return SpinDecomposition(rho, tuple(spins), None if trivial else basis)
 

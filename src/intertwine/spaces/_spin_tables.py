@@ -1,4 +1,4 @@
-"""The arithmetic of the spin-weighted spherical transform: tables, and sums over azimuths and rings."""
+"""The computation behind the spin-weighted spherical transform: tables, and sums over azimuths and rings."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ Channels = slice | Tensor
 @checked
 @dataclass(frozen=True, eq=False)
 class SpinTables:
-    """What the transform of fields of one type on one grid needs, in one precision and on one device.
+    """Tables for transforming fields of one type on one grid, in one precision and on one device.
 
-    Waves are coefficients laid out for it, ``(..., dim, l, k, 2)``: entries ``[l, k]`` are those of the harmonics k and
-    -k of degree l, as far as they exist.
+    The tables work on *waves*, coefficients laid out as ``(..., dim, l, k, 2)``: entry ``[l, k]`` holds the
+    coefficients of the harmonics k and -k of degree l, if they exist.
 
     Attributes:
-        spins: the different spins of the channels, ascending.
-        channels: for each spin, where its channels are.
-        order: from the channels sorted by spin back to their own order; None if they are sorted.
+        spins: the distinct spins of the channels, in ascending order.
+        channels: for each spin, the indices of its channels.
+        order: the permutation from channels sorted by spin back to the original order; None if they are sorted.
         circle: ``(2(L+1), n_alpha)``, cos(k alpha) and then sin(k alpha).
-        even: for each spin entries [k, m] of D^l(Y(beta)), scaled, ``(k, l, n_beta)``.
-        odd: for each spin entries [-k, -m].
-        weights: of the rings, ``(n_beta,)``.
-        basis: Q, from channels of given spins to those of the type; None where it is the identity.
+        even: for each spin, the scaled entries [k, m] of D^l(Y(beta)), ``(k, l, n_beta)``.
+        odd: for each spin, the scaled entries [-k, -m].
+        weights: the weights of the rings, ``(n_beta,)``.
+        basis: Q, from channels of definite spin to those of the type; None if it is the identity.
         inverse: Q⁻¹.
     """
 
@@ -48,7 +48,7 @@ class SpinTables:
     inverse: Tensor | None
 
     def to(self, like: Tensor) -> SpinTables:
-        """The same in the precision and on the device of a tensor."""
+        """The tables in the precision and on the device of a tensor."""
         if self.circle.dtype == like.dtype and self.circle.device == like.device:
             return self
         return replace(
@@ -70,7 +70,7 @@ class SpinTables:
         for m, channels, even, odd in zip(self.spins, self.channels, self.even, self.odd, strict=True):
             cos, sin = around[..., channels, :, :].chunk(2, -1)
             forward, backward = _over_rings(even, cos), _over_rings(even, sin)
-            if m:  # the transposed maps of those in synthesis
+            if m:  # the transpose of the maps in synthesis
                 forward = forward + _over_rings(odd, _quarter_turn(sin))
                 backward = backward - _over_rings(odd, _quarter_turn(cos))
             parts.append(torch.stack([forward, backward], dim=-1))
@@ -95,54 +95,54 @@ class SpinTables:
 
 @checked
 @lru_cache(maxsize=64)
-@torch.inference_mode(False)  # what is cached must serve later where gradients are wanted
+@torch.inference_mode(False)  # the cached result may take part in gradients later
 def spin_tables(grid: SphereGrid, rho: Representation, band_limit: int) -> SpinTables:
-    """The tables in float64, on the CPU."""
+    """The tables for a grid and a representation, in float64 on the CPU."""
     with torch.device("cpu"):
-        found = spin_decomposition(rho)
-        spins = tuple(sorted(set(found.spins)))
-        places = [torch.nonzero(found.channel_spins == m).flatten() for m in spins]
-        order = torch.cat(places).argsort()
+        decomposition = spin_decomposition(rho)
+        spins = tuple(sorted(set(decomposition.spins)))
+        channels = [torch.nonzero(decomposition.channel_spins == m).flatten() for m in spins]
+        order = torch.cat(channels).argsort()
         angles = torch.arange(band_limit + 1, dtype=torch.float64)[:, None] * grid.alpha
         rings = [_ring_tables(grid, band_limit, m) for m in spins]
         return SpinTables(
             spins,
-            tuple(_as_slice(place) for place in places),
+            tuple(_as_slice(indices) for indices in channels),
             None if torch.equal(order, torch.arange(rho.dim)) else order,
             torch.cat([angles.cos(), angles.sin()]),
             tuple(even for even, _ in rings),
             tuple(odd for _, odd in rings),
             grid.weights[:, 0].contiguous(),
-            found.basis,
-            found.inverse,
+            decomposition.basis,
+            decomposition.inverse,
         )
 
 
-class Places:
-    """Where the coefficients ``((L+1)**2,)`` are in the waves ``(l, k, 2)``, and the other way round."""
+class WaveLayout:
+    """Index tables between coefficients ``((L+1)**2,)`` and waves ``(l, k, 2)``, in both directions."""
 
     def __init__(self, band_limit: int) -> None:
         n = band_limit + 1
         l, k = torch.arange(n)[:, None], torch.arange(n)
-        places = torch.stack([l * l + l + k, l * l + l - k], -1)
-        # Pairs with k > l do not exist; the tables of the rings are 0 there, so that any index will do.
-        self.padded = places.where((k <= l)[..., None], 0)
+        index = torch.stack([l * l + l + k, l * l + l - k], -1)
+        # Pairs with k > l do not exist. The tables of the rings are 0 there, so any index will do.
+        self.padded = index.where((k <= l)[..., None], 0)
         degree = torch.repeat_interleave(torch.arange(n), 2 * torch.arange(n) + 1)
         order = torch.arange(n * n) - degree * degree - degree
         self.packed = (degree * n + order.abs()) * 2 + (order < 0)
 
 
 @lru_cache(maxsize=64)
-@torch.inference_mode(False)  # what is cached must serve later where gradients are wanted
+@torch.inference_mode(False)  # the cached result may take part in gradients later
 def _ring_tables(grid: SphereGrid, band_limit: int, m: int) -> tuple[Tensor, Tensor]:
     """Scaled entries of D^l(Y(beta)), ``(k, l, n_beta)``: [k, m], between cosines, and [-k, -m], between sines.
 
-    Y(beta) commutes with the reflection y ↦ -y, so that it does not mix cosines and sines.
+    Y(beta) commutes with the reflection y ↦ -y, so it does not mix cosines and sines.
     """
     n, y = band_limit + 1, SO3().from_euler(0.0, grid.beta, 0.0)
     even, odd = (torch.zeros(n, n, len(grid.beta), dtype=torch.float64) for _ in range(2))
-    for at in range(0, len(y), 8):  # all degrees at once are fastest, but large for all rings at once
-        rings = slice(at, at + 8)
+    for start in range(0, len(y), 8):  # wigner_ds computes all degrees at once: 8 rings at a time to limit memory
+        rings = slice(start, start + 8)
         for l, d in enumerate(wigner_ds(band_limit, y[rings])):
             if l >= m:
                 even[: l + 1, l, rings] = d[:, l:, l + m].T
@@ -153,10 +153,10 @@ def _ring_tables(grid: SphereGrid, band_limit: int, m: int) -> tuple[Tensor, Ten
     return even * scale, odd * scale
 
 
-def _as_slice(places: Tensor) -> Channels:
-    """Neighbors as a slice, which needs no copy."""
-    first, last = int(places[0]), int(places[-1])
-    return slice(first, last + 1) if last - first + 1 == len(places) else places
+def _as_slice(indices: Tensor) -> Channels:
+    """Consecutive indices as a slice, which avoids a copy when indexing."""
+    first, last = int(indices[0]), int(indices[-1])
+    return slice(first, last + 1) if last - first + 1 == len(indices) else indices
 
 
 def _over_rings(table: Tensor, f: Tensor) -> Tensor:
@@ -170,11 +170,11 @@ def _over_degrees(table: Tensor, c: Tensor) -> Tensor:
 
 
 def _quarter_turn(t: Tensor) -> Tensor:
-    """J on the pairs of channels of ``(..., channels, p, q)``: (a, b) to (-b, a)."""
+    """J on pairs of channels in ``(..., channels, p, q)``: (a, b) ↦ (-b, a)."""
     a, b = t.unflatten(-3, (-1, 2)).unbind(-3)
     return torch.stack([-b, a], dim=-3).flatten(-4, -3)
 
 
 def _mixed(matrix: Tensor | None, f: Tensor) -> Tensor:
-    """A matrix on the channels of ``(..., dim, n_beta, n_alpha)``."""
+    """A matrix times the channels of ``(..., dim, n_beta, n_alpha)``; None is the identity."""
     return f if matrix is None else torch.einsum("ij,...jba->...iba", matrix, f)

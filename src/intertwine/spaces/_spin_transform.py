@@ -1,4 +1,4 @@
-"""The spin-weighted spherical transform: between sampled fields on the sphere and their real coefficients."""
+"""The spin-weighted spherical transform between sampled fields on the sphere and their real coefficients."""
 
 from __future__ import annotations
 
@@ -8,38 +8,38 @@ from math import pi, sqrt
 import torch
 from torch import Tensor
 
-from .._checked import checked
+from .._checked import NonNegative, checked
 from .._numerics import require_memory
 from ..errors import InputError
 from ..groups import SO3, Representation, wigner_d
 from ._sphere_frame import sphere_section
-from ._sphere_grid import SphereGrid, require_band_limit
+from ._sphere_grid import SphereGrid
 from ._spin import spin_decomposition
-from ._spin_tables import Places, SpinTables, spin_tables
+from ._spin_tables import SpinTables, WaveLayout, spin_tables
 
 
 class SpinTransform:
     """Fields on the sphere with values in rho, as sums of spin-weighted harmonics of degree at most ``band_limit`` = L.
 
-    By Frobenius reciprocity the copies of the irreducible D^l of SO(3) in the fields are given by the intertwiners
-    φ_a: D^l → rho of SO(2), one for each channel a whose spin is at most l (:class:`SpinDecomposition`):
+    By Frobenius reciprocity, the copies of the irrep D^l of SO(3) among the fields correspond to the intertwiners
+    φ_a: D^l → rho of SO(2), one per channel a whose spin is at most l (:class:`SpinDecomposition`):
 
         f(x) = Σ_l √((2l+1)/4π) Σ_a φ_a D^l(s(x))⁻¹ c_a^l,        c_a^l in R^(2l+1).
 
-    These functions are orthonormal for the surface measure if rho is orthogonal, and real; for scalars they are the
-    real spherical harmonics. Rotating the field, π(g)f, multiplies every c_a^l by D^l(g). The two channels of a spin
-    m ≥ 1 are the real and the imaginary part of one complex coefficient; for m = 1 they belong to gradients and to
+    These basis functions are real, and orthonormal for the surface measure if rho is orthogonal. For scalars, they are
+    the real spherical harmonics. Rotating the field, π(g)f, multiplies every c_a^l by D^l(g). The two channels of a
+    spin m ≥ 1 are the real and imaginary parts of one complex coefficient; for m = 1 they belong to gradients and to
     curls.
 
-    Coefficients are ``(..., dim, (L+1)**2)``, degree l at ``l**2 : (l+1)**2``; those with l below the spin of the
+    Coefficients are ``(..., dim, (L+1)**2)``, with degree l at ``l**2 : (l+1)**2``. Those with l below the spin of the
     channel do not exist and are 0. Samples are ``(..., dim, n_beta, n_alpha)`` in the frames of the section. The
-    transform goes ring by ring, over alpha and then over beta: O(L³) for each channel, in the type and on the device
-    of its argument.
+    transform sums over alpha on each ring and then over beta, which takes O(L³) per channel. It runs in the dtype and
+    on the device of its argument.
 
     Args:
         grid: where fields are sampled.
         rho: a representation of SO(2).
-        band_limit: L, at most that of the grid, which is the default.
+        band_limit: L; default: the band limit of the grid, which is also the maximum.
 
     >>> from intertwine.groups import SO2
     >>> t = SpinTransform(SphereGrid("gauss-legendre", 3), SO2().irrep(1))
@@ -50,15 +50,13 @@ class SpinTransform:
     """
 
     @checked
-    def __init__(self, grid: SphereGrid, rho: Representation, band_limit: int | None = None) -> None:
+    def __init__(self, grid: SphereGrid, rho: Representation, *, band_limit: NonNegative | None = None) -> None:
         self.grid, self.rho = grid, rho
-        self.band_limit = (
-            grid.band_limit if band_limit is None else require_band_limit(band_limit, caller="SpinTransform")
-        )
+        self.band_limit = grid.band_limit if band_limit is None else band_limit
         if self.band_limit > grid.band_limit:
             raise InputError(
                 "SpinTransform",
-                expected=f"a band limit of at most {grid.band_limit}, to which {grid} is exact",
+                expected=f"a band limit of at most {grid.band_limit}, up to which {grid} is exact",
                 got=str(self.band_limit),
                 fix="Use a finer grid: Sphere().grid(kind, band_limit=L).",
             )
@@ -70,15 +68,15 @@ class SpinTransform:
         return (self.band_limit + 1) ** 2
 
     @cached_property
-    @torch.inference_mode(False)  # what is cached must serve later where gradients are wanted
+    @torch.inference_mode(False)  # the cached result may take part in gradients later
     def exists(self) -> Tensor:
-        """Which coefficients exist, ``(dim, (L+1)**2)``: those of a degree that is at least the spin of the channel."""
+        """Which coefficients exist, ``(dim, (L+1)**2)``: those whose degree is at least the spin of the channel."""
         return self.spins.channel_spins[:, None] <= self.degrees
 
     @cached_property
     @torch.inference_mode(False)
     def degrees(self) -> Tensor:
-        """The degree l of every column of the coefficients, ``((L+1)**2,)``."""
+        """The degree l of each column of the coefficients, ``((L+1)**2,)``."""
         l = torch.arange(self.band_limit + 1)
         return torch.repeat_interleave(l, 2 * l + 1)
 
@@ -87,16 +85,16 @@ class SpinTransform:
     def synthesis(self, c: Tensor) -> Tensor:
         """The field with these coefficients at the points of the grid, ``(..., dim, n_beta, n_alpha)``."""
         c = self._coefficients(c, "synthesis")
-        return self._tables(c).synthesis(c[..., self._places.padded])
+        return self._tables(c).synthesis(c[..., self._layout.padded])
 
     def analysis(self, f: Tensor) -> Tensor:
         """The coefficients ``(..., dim, (L+1)**2)`` of a field, by quadrature: exact up to the band limit.
 
-        Of a field with higher degrees this is the projection to degree L as long as they and L add up to at most twice
-        the band limit of the grid; higher ones are aliased.
+        If a field has degrees l > L, they are projected out as long as l + L is at most twice the band limit of the
+        grid. Higher degrees are aliased.
         """
         f = self._samples(f, "analysis")
-        return self._tables(f).analysis(f).flatten(-3)[..., self._places.packed]
+        return self._tables(f).analysis(f).flatten(-3)[..., self._layout.packed]
 
     def rotate(self, c: Tensor, g: Tensor) -> Tensor:
         """The coefficients of π(g)f: every c_a^l times D^l(g), for a rotation ``(3, 3)``."""
@@ -105,7 +103,7 @@ class SpinTransform:
         if g.ndim != 2:
             raise InputError(
                 "SpinTransform.rotate",
-                expected="one rotation (3, 3)",
+                expected="a single rotation (3, 3)",
                 got=f"shape {tuple(g.shape)}",
                 fix="Loop over g.",
             )
@@ -117,12 +115,12 @@ class SpinTransform:
         c = self._coefficients(c, "evaluate").to(torch.float64)
         return torch.einsum("...dan,an->...d", self.harmonics(x), c)
 
-    # -- the same, slow and plain ------------------------------------------------------------------------------
+    # -- slow references ---------------------------------------------------------------------------------------
 
     def harmonics(self, x: Tensor) -> Tensor:
-        """The basis functions at points ``(..., 3)``, by their definition: ``(..., dim, dim, (L+1)**2)``.
+        """The basis functions at points ``(..., 3)``, from their definition: ``(..., dim, dim, (L+1)**2)``.
 
-        The first of the two dimensions is that of the values, the second counts the channels.
+        The first ``dim`` is the component of the value, the second one the channel.
         """
         s, d = sphere_section(x), self.rho.dim
         require_memory(
@@ -139,35 +137,36 @@ class SpinTransform:
         return out
 
     def matrix(self) -> Tensor:
-        """Synthesis as a matrix, ``(dim, n_beta, n_alpha, dim, (L+1)**2)``, to hold the fast transform against."""
+        """Synthesis as a matrix, ``(dim, n_beta, n_alpha, dim, (L+1)**2)``: a reference for the fast transform."""
         return torch.einsum("xyian->ixyan", self.harmonics(self.grid.points))
 
     # -- layout ------------------------------------------------------------------------------------------------
 
     @cached_property
     @torch.inference_mode(False)
-    def _places(self) -> Places:
-        return Places(self.band_limit)
+    def _layout(self) -> WaveLayout:
+        return WaveLayout(self.band_limit)
 
     def _tables(self, like: Tensor) -> SpinTables:
         return spin_tables(self.grid, self.rho, self.band_limit).to(like)
 
-    def _coefficients(self, c: Tensor, what: str) -> Tensor:
-        if c.shape[-2:] != (self.rho.dim, self.size) or (what == "evaluate" and c.ndim != 2):
+    def _coefficients(self, c: Tensor, method: str) -> Tensor:
+        if c.shape[-2:] != (self.rho.dim, self.size) or (method == "evaluate" and c.ndim != 2):
+            batch = "" if method == "evaluate" else "..., "
             raise InputError(
-                f"SpinTransform.{what}",
-                expected=f"coefficients ({'' if what == 'evaluate' else '..., '}{self.rho.dim} channels, {self.size}), "
+                f"SpinTransform.{method}",
+                expected=f"coefficients ({batch}{self.rho.dim} channels, {self.size}), "
                 f"degree l at l**2 : (l+1)**2, up to degree {self.band_limit}",
                 got=f"shape {tuple(c.shape)}",
-                fix="They come from analysis, with the same representation and band limit.",
+                fix="Use coefficients from analysis with the same representation and band limit.",
             )
         return c
 
-    def _samples(self, f: Tensor, what: str) -> Tensor:
+    def _samples(self, f: Tensor, method: str) -> Tensor:
         expected = (self.rho.dim, *self.grid.shape)
         if f.shape[-3:] != expected:
             raise InputError(
-                f"SpinTransform.{what}",
+                f"SpinTransform.{method}",
                 expected=f"samples (..., {expected[0]} channels, {expected[1]}, {expected[2]}) on {self.grid}",
                 got=f"shape {tuple(f.shape)}",
                 fix="Channels come before the two axes of the grid; grid= must be the grid of the samples.",

@@ -80,7 +80,7 @@ def equivariance_errors(layer: Layer, *, size: Positive | None = None, seed: int
     themselves are tried; ``translation`` is there if the layer says where it must hold.
 
     >>> from intertwine.relaxed import SoftConv2d
-    >>> layer = SoftConv2d(1, 2, kernel_size=3, softness=0.5)
+    >>> layer = SoftConv2d(1, 2, 3, softness=0.5)
     >>> equivariance_errors(layer)["translation"] > 0.01
     True
     >>> equivariance_errors(layer.to_equivariant_())["translation"] < 1e-12

@@ -31,7 +31,7 @@ def grid_trial(layer: Layer, space: Grid, size: int | None, noise: torch.Generat
     sizes = _sizes(layer, space.dimension, size)
     f = torch.randn(2, layer.in_type.dim, *sizes, dtype=torch.float64, generator=noise)
     candidates = _pairs(layer, _random_elements(_group(layer), noise))
-    others = [pair for pair in candidates if not space.keeps_lattice(pair[1])]
+    others = [pair for pair in candidates if not space.preserves_lattice(pair[1])]
     others = others[:1] if isinstance(_group(layer), FiniteGroup) else others  # one is like the other
     n = sizes[0]
     if others and size is None and layer.fixed_sizes is None:

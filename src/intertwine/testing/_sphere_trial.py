@@ -42,6 +42,6 @@ def sphere_trial(layer: Layer, noise: torch.Generator) -> Trial:
 
 
 def _fields(field: FieldType, grid: SphereGrid, band_limit: int, noise: torch.Generator) -> torch.Tensor:
-    transform = SpinTransform(grid, field.rho, band_limit)
+    transform = SpinTransform(grid, field.rho, band_limit=band_limit)
     c = torch.randn(2, field.dim, transform.size, dtype=torch.float64, generator=noise)
     return transform.synthesis(c * transform.exists)

@@ -2,12 +2,12 @@
 
 from ._cayley import CayleyTopology as CayleyTopology
 from ._latent import sample_topographic as sample_topographic
-from ._latent import topographic as topographic
+from ._latent import student_t as student_t
 from ._product import ProductTopology as ProductTopology
 from ._topology import AdjacencyTopology as AdjacencyTopology
 from ._topology import OffsetTopology as OffsetTopology
 from ._topology import Topology as Topology
 from ._topology import TorusTopology as TorusTopology
-from ._topology import shifting as shifting
-from ._topology import stationary as stationary
+from ._topology import shifting_topology as shifting_topology
+from ._topology import stationary_topology as stationary_topology
 from ._window import Window as Window

@@ -28,11 +28,11 @@ class CayleyTopology:
     Args:
         group: any finite group.
         moving: s, one element for all sequences or one for each, ``(batch,)``.
-        neighbors: Ω, in time and in powers of s, as :func:`shifting` and :func:`stationary` make it.
+        neighbors: Ω, in time and in powers of s, as :func:`shifting_topology` and :func:`stationary_topology` make it.
 
     >>> from intertwine.groups import parse_finite
-    >>> from intertwine.topographic import shifting
-    >>> turn = CayleyTopology(parse_finite("C3 x C5"), 5, shifting(3))
+    >>> from intertwine.topographic import shifting_topology
+    >>> turn = CayleyTopology(parse_finite("C3 x C5"), 5, shifting_topology(3))
     >>> turn.sums(torch.ones(1, 3, 2, 15))[0, 0, 0, 0]
     tensor(3.)
     """

@@ -11,20 +11,20 @@ from ._topology import Topology
 
 
 @checked
-def topographic(z: Tensor, u: Tensor, topology: Topology, *, shift: Tensor | float = 0.0, eps: float = 1e-6) -> Tensor:
+def student_t(z: Tensor, u: Tensor, topology: Topology, *, shift: Tensor | float = 0.0, eps: float = 1e-6) -> Tensor:
     """t = (z + shift) / √(W u² + ε), all ``(batch, time, capsules, length)``.
 
     ``shift`` is −μ of the paper: a large positive shift makes t positive, its direction within a capsule then being
     that of (W u²)^(−½). Small u make large t.
 
-    >>> from intertwine.topographic import stationary
+    >>> from intertwine.topographic import stationary_topology
     >>> z, u = torch.zeros(1, 1, 1, 3), torch.ones(1, 1, 1, 3)
-    >>> topographic(z, u, stationary(1, 3), shift=3.0, eps=0.0)
+    >>> student_t(z, u, stationary_topology(1, 3), shift=3.0, eps=0.0)
     tensor([[[[1.7321, 1.7321, 1.7321]]]])
     """
     if z.shape != u.shape or z.ndim != 4:
         raise InputError(
-            "topographic",
+            "student_t",
             expected="z and u of one shape (batch, time, capsules, length)",
             got=f"{tuple(z.shape)} and {tuple(u.shape)}",
             fix="See the frames of a sequence along the second axis.",
@@ -46,19 +46,19 @@ def sample_topographic(
     generator: torch.Generator | None = None,
     dtype: torch.dtype | None = None,
 ) -> Tensor:
-    """Samples from the prior: z and u standard normal, t as :func:`topographic` makes it.
+    """Samples from the prior: z and u standard normal, t as :func:`student_t` makes it.
 
     With ``standard`` each variable is scaled by √ν, ν the size of its neighborhood, so that with ``shift=0`` every one
     of them has a Student-t distribution with ν degrees of freedom, exactly; those that share neighbors depend on each
     other.
 
-    >>> from intertwine.topographic import shifting
-    >>> sample_topographic(shifting(3), sequences=2, time=5, capsules=4, length=5).shape
+    >>> from intertwine.topographic import shifting_topology
+    >>> sample_topographic(shifting_topology(3), sequences=2, time=5, capsules=4, length=5).shape
     torch.Size([2, 5, 4, 5])
     """
     shape = sequences, time, capsules, length
     z, u = (torch.randn(shape, generator=generator, dtype=dtype) for _ in range(2))
-    t = topographic(z, u, topology, shift=shift, eps=eps)
+    t = student_t(z, u, topology, shift=shift, eps=eps)
     if not standard:
         return t
     neighbors = topology.sums(torch.ones(sequences, time, 1, length, dtype=t.dtype))

@@ -26,8 +26,8 @@ class ProductTopology:
         lengths: c1, c2, …
         parts: one topology for each axis.
 
-    >>> from intertwine.topographic import shifting
-    >>> both = ProductTopology((3, 4), (shifting(3), shifting(3)))
+    >>> from intertwine.topographic import shifting_topology
+    >>> both = ProductTopology((3, 4), (shifting_topology(3), shifting_topology(3)))
     >>> both.sums(torch.ones(1, 5, 2, 12))[0, 0, 0, 0]
     tensor(12.)
     """

@@ -154,7 +154,7 @@ def _added(parts: Sequence[Tensor]) -> Tensor:
 
 
 @checked
-def shifting(window: int | Window, *, band: int = 0, padding: Padding = "cyclic") -> OffsetTopology:
+def shifting_topology(window: int | Window, *, band: int = 0, padding: Padding = "cyclic") -> OffsetTopology:
     """A topology that moves: variable i now shares its variance with i + 1 in the next frame, and so on.
 
     Ω = {(d, e): d, e in the window, |d − e| ≤ band}; 2 band + 1 is the width of the neighborhood within a frame. One
@@ -165,23 +165,27 @@ def shifting(window: int | Window, *, band: int = 0, padding: Padding = "cyclic"
         band: how far neighbors within a frame reach to each side.
         padding: at the ends of the sequence.
 
-    >>> len(shifting(18, band=1).offsets), len(shifting(5).offsets)
+    >>> len(shifting_topology(18, band=1).offsets), len(shifting_topology(5).offsets)
     (52, 5)
     """
     inside = window if isinstance(window, Window) else Window.of(window)
     if band < 0:
-        raise InputError("shifting", expected="a band of 0 or more", got=str(band), fix="0 is the diagonal alone.")
+        raise InputError(
+            "shifting_topology", expected="a band of 0 or more", got=str(band), fix="0 is the diagonal alone."
+        )
     pairs = tuple((d, e) for d in inside.offsets for e in inside.offsets if abs(d - e) <= band)
     return OffsetTopology(pairs, padding)
 
 
 @checked
-def stationary(window: int | Window, width: int | Window = 1, *, padding: Padding = "cyclic") -> OffsetTopology:
+def stationary_topology(
+    window: int | Window, width: int | Window = 1, *, padding: Padding = "cyclic"
+) -> OffsetTopology:
     """A topology that stays ("bubble"): the same positions in all frames of the window.
 
     Ω = window × width. A window of one frame is a topology without time.
 
-    >>> len(stationary(5, 3).offsets)
+    >>> len(stationary_topology(5, 3).offsets)
     15
     """
     times = window if isinstance(window, Window) else Window.of(window)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from intertwine.data import ImageData, data_folder, describe, load, names, register_dataset
-from intertwine.data._registry import forget_dataset
+from intertwine.data._registry import unregister_dataset
 from intertwine.errors import InputError
 
 
@@ -60,7 +60,7 @@ def _toy() -> Iterator[None]:
         return load("digits").subset(n)
 
     yield
-    forget_dataset("toy")
+    unregister_dataset("toy")
 
 
 @pytest.mark.usefixtures("_toy")

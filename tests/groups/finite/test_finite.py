@@ -126,11 +126,11 @@ class TestWhatIsNoGroup:
             FiniteGroup.from_table([[0, 1], [1, 7]])
 
     def test_identity_elsewhere(self):
-        with pytest.raises(GroupLawError, match=r"identity.*swap the names 0 and 1"):
+        with pytest.raises(GroupLawError, match=r"identity.*exchange the numbers 0 and 1"):
             FiniteGroup.from_table([[1, 0], [0, 1]])
 
     def test_no_identity(self):
-        with pytest.raises(GroupLawError, match="No element is neutral"):
+        with pytest.raises(GroupLawError, match="The table has no identity"):
             FiniteGroup.from_table([[0, 0], [1, 1]])
 
     def test_inverse(self):

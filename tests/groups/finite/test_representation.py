@@ -104,7 +104,7 @@ def test_irreducibles_do_not_depend_on_the_copy_found(monkeypatch):
     for group in (*products, Symmetric(4), Alternating(5), Quaternion()):
         before = [rho.matrices for rho in group.irreps]
         with monkeypatch.context() as patch:
-            patch.setattr(_irreps, "_KEPT", {})
+            patch.setattr(_irreps, "_CACHE", {})
             draws = _irreps._draws
             patch.setattr(_irreps, "_draws", lambda size, draws=draws: list(draws(size))[::-1])
             again = _irreps.real_irreps(group.table.numpy(), group.digest)
@@ -176,7 +176,7 @@ class TestErrors:
             Cyclic(2).representation([[[2.0]], [[1.0]]])
 
     def test_wrong_shape(self):
-        with pytest.raises(RepresentationError, match=r"\(4, d, d\), one for each element; got shape \(3, 1, 1\)"):
+        with pytest.raises(RepresentationError, match=r"\(4, d, d\), one per element; got shape \(3, 1, 1\)"):
             Cyclic(4).representation(torch.ones(3, 1, 1))
 
     def test_not_finite(self):
@@ -204,7 +204,7 @@ class TestErrors:
             Cyclic(4).regular.restrict(Cyclic(3))
 
     def test_kind_of_a_sum(self):
-        with pytest.raises(RepresentationError, match="a sum of 2 irreducibles"):
+        with pytest.raises(RepresentationError, match="a sum of 2 irreps"):
             _ = (Cyclic(4).trivial + Cyclic(4).trivial).kind
 
     def test_memory(self, monkeypatch):

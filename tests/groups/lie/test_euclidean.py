@@ -210,7 +210,7 @@ def test_what_is_no_subgroup_is_refused(G: LieGroup, H: LieGroup) -> None:
 @pytest.mark.parametrize(
     ("call", "text"),
     [
-        (lambda: Translations(0), "n a whole number, 1 or more; got 0"),
+        (lambda: Translations(0), "n to be a whole number of 1 or more; got 0"),
         (lambda: SE2().log(2 * torch.eye(3)), "last row is not"),
         (lambda: SE2().log(torch.diag(torch.tensor([1.0, -1.0, 1.0]))), "determinant -1"),
         (lambda: SE3().irrep(1)(torch.diag(torch.tensor([2.0, 1.0, 1.0, 1.0]))), "not orthogonal"),

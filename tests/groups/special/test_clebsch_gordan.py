@@ -100,7 +100,7 @@ def test_the_cache_cannot_be_spoiled() -> None:
     [
         ((1, 1, 3), r"l3 from \|l1 - l2\| = 0 to l1 \+ l2 = 2; got l3 = 3"),
         ((4, 1, 2), r"has no component of degree 2"),
-        ((-1, 1, 1), "l1 a whole number, 0 or more; got -1"),
+        ((-1, 1, 1), "l1 to be a whole number of 0 or more; got -1"),
         ((1, 1.0, 1), "l2 to be a whole number"),
     ],
 )

@@ -145,11 +145,11 @@ def test_derivatives_along_the_group_are_those_of_the_generators(name: str) -> N
 @pytest.mark.parametrize(
     ("call", "text"),
     [
-        (lambda: wigner_d(-1, torch.eye(3)), "wigner_d: expected l a whole number"),
+        (lambda: wigner_d(-1, torch.eye(3)), "wigner_d: expected l to be a whole number"),
         (lambda: wigner_ds(1.5, torch.eye(3)), "wigner_ds: expected lmax to be a whole number"),
         (lambda: wigner_d(2, torch.eye(2)), r"rotations: a tensor of shape \(\.\.\., 3, 3\); got shape \(2, 2\)"),
         (lambda: spherical_harmonics(2, torch.zeros(4)), r"vectors: a tensor of shape \(\.\.\., 3\)"),
-        (lambda: spherical_harmonics(-2, torch.zeros(3)), "lmax a whole number"),
+        (lambda: spherical_harmonics(-2, torch.zeros(3)), "lmax to be a whole number"),
         (lambda: circular_harmonics(2, torch.zeros(3)), r"\(\.\.\., 2\)"),
     ],
 )

@@ -63,6 +63,18 @@ def test_images_as_outputs():
     assert not metrics & {"invariance_error", "agreement", "accuracy", "shift_consistency"}
 
 
+def test_print_shows_a_table_and_repr_is_short(net):
+    found = audit(net, (X, LABELS), ["c4", "hflip"], name="net", data_name="noise")
+    assert repr(found) == f"Audit(net on noise: 12 images, c4, hflip, {len(found.readings)} readings)"
+    lines = str(found).splitlines()
+    assert lines[0] == "net on noise: 12 images"
+    assert lines[1].split() == ["measure", "of", "value", "95", "%", "interval", "floor", "n", "better"]
+    assert max(len(line) for line in lines) <= 140
+    error = found.reading("invariance_error", "hflip")
+    (row,) = (line for line in lines if line.startswith("invariance error") and " hflip " in line)
+    assert float(row.split()[3]) == pytest.approx(error.value, rel=0.01)
+
+
 class TestResume:
     def test_finished_steps_are_not_done_again(self, net, tmp_path, monkeypatch):
         whole = audit(net, (X, LABELS), "c4", folder=tmp_path)
@@ -131,7 +143,7 @@ class TestGates:
 class TestFiles:
     def test_written_and_read(self, net, tmp_path):
         found = audit(net, (X, LABELS), "hflip", name="net", data_name="noise")
-        found.save(tmp_path, [Gate("invariance_error", 0.0), Gate("agreement", 0.0)])
+        found.save(tmp_path, gates=[Gate("invariance_error", 0.0), Gate("agreement", 0.0)])
         content = read_audit(tmp_path)
         assert content["schema"] == 1
         assert len(content["readings"]) == len(found.readings)
@@ -143,6 +155,9 @@ class TestFiles:
         suite = ElementTree.parse(tmp_path / "audit.xml").getroot()
         assert (suite.get("tests"), suite.get("failures")) == ("2", "1")
         assert sum(case.find("failure") is not None for case in suite) == 1
+        page = (tmp_path / "audit.html").read_text(encoding="utf-8")
+        assert "Audit of net" in page
+        assert page.count("invariance error") > 1
 
     def test_what_cannot_be_read(self, tmp_path):
         for text, message in (

@@ -11,7 +11,9 @@ from torch import nn
 
 from intertwine.errors import InputError
 from intertwine.groups import Cyclic
-from intertwine.measure import Symmetry, channel_graph, parse_symmetry, stride_artifacts, transform_network
+from intertwine.measure import Symmetry, channel_graph, parse_symmetry
+from intertwine.measure.graph import transform_network
+from intertwine.measure.surgery import stride_artifacts
 from intertwine.models import LeNet5, multilayer_perceptron, plain_cnn
 from tests.measure import nets
 
@@ -78,7 +80,7 @@ def test_rows_and_columns_of_different_numbers():
 
 
 def test_what_cannot_be_followed_is_refused():
-    with pytest.raises(InputError, match="filters over an axis that is not known"):
+    with pytest.raises(InputError, match="filters along an axis that is not known"):
         transform_network(nets.Odd(kind="cumsum"), "hflip", 1, input_shape=(3, 8, 8))
     shift = Symmetry.from_maps(Cyclic(5), [lambda x, k=k: x.roll(k, 3) for k in range(5)], name="shift")
     with pytest.raises(InputError, match="element 1 of shift"):

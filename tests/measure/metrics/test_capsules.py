@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from intertwine.errors import InputError
-from intertwine.measure import capsule_correlation, capsule_equivariance_error, capsule_null
+from intertwine.measure.metrics import capsule_correlation, capsule_equivariance_error, capsule_null
 from intertwine.measure.metrics._capsules import capsule_equivariance_error_by_pairs, observed_roll
-from intertwine.topographic import sample_topographic, shifting, stationary
+from intertwine.topographic import sample_topographic, shifting_topology, stationary_topology
 
 
 def noise(sequences: int, size: int, seed: int = 0) -> torch.Tensor:
@@ -71,11 +71,11 @@ class TestCorrelation:
 
             return capsule_null(lambda t: capsule_correlation(t, factor), sample=sample, draws=1)[0]
 
-        assert null(shifting(15)) == pytest.approx(1.0)
-        assert null(shifting(10)) > 0.97
-        assert 0.55 < null(shifting(5)) < 0.85
-        assert null(stationary(1, 3)) < 0.3
-        assert null(stationary(5, 5)) < 0.3
+        assert null(shifting_topology(15)) == pytest.approx(1.0)
+        assert null(shifting_topology(10)) > 0.97
+        assert 0.55 < null(shifting_topology(5)) < 0.85
+        assert null(stationary_topology(1, 3)) < 0.3
+        assert null(stationary_topology(5, 5)) < 0.3
 
     def test_errors_of_the_prior(self):
         def error(topology) -> float:
@@ -91,9 +91,9 @@ class TestCorrelation:
             )
             return capsule_equivariance_error(t).mean
 
-        assert error(shifting(15)) == pytest.approx(218, rel=0.05)
-        assert error(shifting(10)) == pytest.approx(932, rel=0.05)
-        assert error(stationary(5, 5)) == pytest.approx(787, rel=0.05)
+        assert error(shifting_topology(15)) == pytest.approx(218, rel=0.05)
+        assert error(shifting_topology(10)) == pytest.approx(932, rel=0.05)
+        assert error(stationary_topology(5, 5)) == pytest.approx(787, rel=0.05)
 
     def test_bad_input(self):
         with pytest.raises(InputError, match=r"a factor \(sequences, time\); got \(2, 5, 1, 5\) and \(2, 4\)"):

@@ -7,7 +7,7 @@ import torch
 
 from intertwine.errors import InputError
 from intertwine.groups import Cyclic, direct_product, parse_finite
-from intertwine.measure import capsule_correlation, capsule_equivariance_error, traversal_error
+from intertwine.measure.metrics import capsule_correlation, capsule_equivariance_error, traversal_error
 from intertwine.measure.metrics._capsules import capsule_equivariance_error_by_pairs, observed_roll
 
 GROUPS = ["C3 x C5", "S3", "D4", "C2 x C2 x C3"]
@@ -132,7 +132,7 @@ class TestCorrelation:
         kept = (factor == 0).any(1)
         moving = torch.tensor([FIRST] * 60 + [SECOND] * 60)
         assert capsule_correlation(t[kept], factor[kept], group="C3 x C5", moving=moving[kept]) == pytest.approx(1.0)
-        with pytest.raises(InputError, match=r"elements of one order.*got orders 3, 5"):
+        with pytest.raises(InputError, match=r"elements of the same order.*got orders 3, 5"):
             capsule_correlation(t[kept], factor[kept], group="C3 x C5", moving=moving[kept], variant="circular")
 
 
@@ -166,7 +166,7 @@ def test_bad_input():
     t = torch.rand(3, 4, 2, 15)
     with pytest.raises(InputError, match=r"moving=.*several generators: 1 = \(e, r\), 5 = \(r, e\)"):
         capsule_equivariance_error(t, group="C3 x C5")
-    with pytest.raises(InputError, match="one for each element of D4; got a length of 15"):
+    with pytest.raises(InputError, match="one per element of D4; got a length of 15"):
         capsule_correlation(t, torch.zeros(3, 4), group="D4", moving=1)
     with pytest.raises(InputError, match=r"elements 0\.\.14"):
         capsule_equivariance_error(t, group="C3 x C5", moving=15)

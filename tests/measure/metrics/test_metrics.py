@@ -295,12 +295,12 @@ class TestLieDerivative:
             lie_derivative(nn.Flatten(), X, "spin")
         with pytest.raises(InputError, match="3 colors"):
             lie_derivative(nn.Flatten(), X[:, :1], "hue")
-        with pytest.raises(InputError, match="fits the network"):
+        with pytest.raises(InputError, match="'scores' for any"):
             lie_derivative(nn.Identity(), X, "rotation", output="probabilities")
 
 
 def test_shifts_larger_than_the_image_are_refused():
-    with pytest.raises(InputError, match="half of the image's size"):
+    with pytest.raises(InputError, match="half the image size"):
         shift_consistency(nn.Flatten(), X, shift=7)
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from intertwine.errors import InputError
-from intertwine.measure import linear_probe
+from intertwine.measure.metrics import linear_probe
 
 
 def test_linear_classes_and_noise():

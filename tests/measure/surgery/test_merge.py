@@ -13,7 +13,6 @@ from intertwine.measure import (
     accuracy,
     barrier,
     channel_graph,
-    filter_pairs,
     gcnn_barrier,
     match,
     match_networks,
@@ -21,9 +20,9 @@ from intertwine.measure import (
     parse_symmetry,
     permute,
     repair,
-    variance_collapse,
 )
 from intertwine.measure.graph._permute import random_permutations
+from intertwine.measure.surgery import filter_pairs, variance_collapse
 from intertwine.measure.surgery._barrier import interpolation_curve, kernel_residuals
 from intertwine.measure.surgery._merge import reset_batch_norms
 from intertwine.measure.surgery._repair import channel_statistics, filter_layers, repair_closed_form

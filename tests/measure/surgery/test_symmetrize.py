@@ -118,7 +118,7 @@ def test_even_sizes_and_strides():
 
 
 def test_stencils_change_nothing_where_strides_fit():
-    from intertwine.measure import OrbitAverage
+    from intertwine.measure.surgery import OrbitAverage
     from intertwine.spaces import Grid2d
 
     layer = nn.Conv2d(2, 3, 3, 2, 1)

@@ -1,4 +1,4 @@
-"""Every dataset by its name or its path."""
+"""Looking up datasets by name or path."""
 
 from ._load import load as load
 from ._names import describe as describe

@@ -1,4 +1,4 @@
-"""One way to every dataset: by name, or by the path of a folder, a ``.npz`` file or an archive."""
+"""Loading any dataset, by name or by the path of a folder, a ``.npz`` file or an archive."""
 
 from __future__ import annotations
 
@@ -25,17 +25,18 @@ def load(
     size: int | tuple[int, int] | None = None,
     **options: Any,
 ) -> ImageData:
-    """A dataset with its training and test images.
+    """Load a dataset with its training and test images.
 
     Args:
-        name_or_path: a name out of :func:`names`, or the path of class folders, of a zip or tar archive of them, or of
-            a ``.npz`` file. A name goes before a path; write ``./digits`` for a folder called like a dataset.
-        folder: where the files of a named dataset are, or a folder above; by default the environment variable
-            ``INTERTWINE_DATA``, else a folder in the user's cache. Relative paths are looked for there as well.
-        download: fetch the files of a named dataset if they are not there.
-        size: height and width to bring the images to; needed for class folders of images of different sizes.
-        options: of the dataset; :func:`describe` lists those of a named one. Class folders have ``channels``, ``fit``,
-            ``crop_ratio``, ``bicubic``, ``lazy``, and, like ``.npz`` files, ``test_fraction`` and ``seed``.
+        name_or_path: a name from :func:`names`, or the path of class folders, of a zip or tar archive of them, or of a
+            ``.npz`` file. Names take precedence: write ``./digits`` for a folder with the name of a dataset.
+        folder: the folder with the files of a named dataset, or its parent. The default is the environment variable
+            ``INTERTWINE_DATA``, else a folder in the user's cache. Relative paths are looked up there too.
+        download: download the files of a named dataset if they are missing.
+        size: resize images to this height and width. Required for class folders with images of different sizes.
+        options: options of the dataset. :func:`describe` lists those of a named dataset. Class folders have
+            ``channels``, ``fit``, ``crop_ratio``, ``bicubic``, ``lazy``, ``test_fraction`` and ``seed``; ``.npz`` files
+            have the last two.
 
     >>> data = load("digits")
     >>> data
@@ -60,12 +61,12 @@ def load(
     if path.is_file() and path.suffix == ".npz":
         data = _call(read_npz, path, **options)
         return data if size is None else data.resized(size)
-    what = "a file of another kind" if path.exists() else "neither a name nor an existing path"
+    problem = "a file of another kind" if path.exists() else "neither a name nor an existing path"
     raise InputError(
         "load",
         expected=f"a dataset among {', '.join(names())}, or the path of a folder, a .npz file or an archive "
         f"({', '.join(ARCHIVES)})",
-        got=f"{str(name_or_path)!r}, {what}",
+        got=f"{str(name_or_path)!r}, {problem}",
         fix=suggestion(str(name_or_path)),
     )
 
@@ -82,5 +83,4 @@ def _require_options(caller: str, options: dict[str, Any], known: tuple[str, ...
             "load",
             expected=f"options of {caller}: {', '.join(known) or 'none'}",
             got=", ".join(unknown),
-            fix="Remove or correct the option.",
         )

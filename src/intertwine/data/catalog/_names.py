@@ -1,4 +1,4 @@
-"""The names of all datasets, and what is known about each without reading it."""
+"""The names and descriptions of all datasets."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def names() -> tuple[str, ...]:
 
 @checked
 def describe(name: str) -> Registered:
-    """What is known about a dataset without reading it: what it is, which files it wants where, its options.
+    """The description of a dataset: what it is, which files it needs and where, and its options. Reads no data.
 
     >>> describe("mnist").options
     ()
@@ -40,13 +40,13 @@ def describe(name: str) -> Registered:
 
 
 def suggestion(name: str) -> str:
-    """What somebody may have meant who wrote this name."""
+    """A hint if a name is close to a known one; else empty."""
     near = get_close_matches(name, names(), n=1)
-    return f"Did you mean {near[0]!r}?" if near else "Correct the name or the path."
+    return f"Did you mean {near[0]!r}?" if near else ""
 
 
 @cache
 def _import_named() -> None:
-    """Import every file in ``named``; each registers its datasets."""
+    """Import every file in ``named``. Each registers its datasets."""
     for module in pkgutil.iter_modules(named.__path__):
         import_module(f"{named.__name__}.{module.name}")

@@ -1,1 +1,1 @@
-"""The datasets with a name, one file each. A new file is found by itself; it calls ``register_dataset``."""
+"""Named datasets, one file each. Every file here is imported automatically and calls ``register_dataset``."""

@@ -10,7 +10,7 @@ import torch
 
 from ...errors import InputError
 from .._image_data import ImageData
-from .._locate import first_with, not_found, places
+from .._locate import candidate_folders, first_with, not_found
 from .._registry import register_dataset
 from .._split import Split
 from ..readers._class_folder import read_class_folder
@@ -40,38 +40,38 @@ def celeba(
     attribute: str = "Male",
     evaluate: Literal["test", "val"] = "test",
 ) -> ImageData:
-    """Official train images, and the official test or validation images (``evaluate``) in the place of test images.
+    """The official training images, and the official test or validation images (``evaluate``) as test images.
 
-    The middle 138 x 138 pixels of the aligned images are brought to 32 x 32 by bicubic interpolation with antialiasing,
-    which at the edge looks a little beyond them; class folders are interpolated linearly. The classes are 0 and 1,
-    without and with the ``attribute``. Images are decoded when they are read; ``in_memory()`` does it once. The files
-    must be fetched by hand, since the publisher asks to agree to terms.
+    The middle 138 x 138 pixels of the aligned images are resized to 32 x 32 by bicubic interpolation with
+    anti-aliasing, which at the edges uses pixels slightly beyond them. Class folders are resized bilinearly. The
+    classes are 0 and 1, without and with the ``attribute``. Images are decoded when read; ``in_memory()`` decodes them
+    all at once. You must download the files yourself, because the publisher asks you to agree to terms.
     """
     if evaluate not in ("test", "val"):
         raise InputError("celeba", expected="evaluate 'test' or 'val'", got=repr(evaluate))
-    candidates = places(folder, *_FOLDERS)
-    found = first_with(candidates, ATTRIBUTES, PARTITION)
-    if found is None:
+    candidates = candidate_folders(folder, *_FOLDERS)
+    root = first_with(candidates, ATTRIBUTES, PARTITION)
+    if root is None:
         divided = next((place for place in candidates if has_class_folders(place / "train")), None)
         if divided is not None and evaluate == "test":
             return read_class_folder(divided, name="celeba", size=32, channels=3, crop_ratio=_crop_ratio(divided))
-        raise not_found("celeba", folder, looked_for=_FILES, fix="Fetch them from the publisher, and give folder=.")
-    images = next((found / name for name in IMAGES if (found / name).exists()), None)
+        raise not_found("celeba", folder, looked_for=_FILES, fix="Get them from the publisher, and pass folder=.")
+    images = next((root / name for name in IMAGES if (root / name).exists()), None)
     if images is None:
-        raise not_found("celeba", found, looked_for=" or ".join(IMAGES), fix="Fetch the aligned and cropped images.")
-    values, parts = _attribute(found / ATTRIBUTES, attribute), _columns(found / PARTITION)
+        raise not_found("celeba", root, looked_for=" or ".join(IMAGES), fix="Download the aligned and cropped images.")
+    values, parts = _attribute(root / ATTRIBUTES, attribute), _columns(root / PARTITION)
     tree = open_tree(images, is_image)
     paths = {path.rpartition("/")[2]: path for path in tree.files}
     classes = (f"not {attribute}", attribute)
     train, test = (
-        _split(found, tree, paths, [name for name in values if parts.get(name) == [_PARTS[part]]], values, classes)
+        _split(root, tree, paths, [name for name in values if parts.get(name) == [_PARTS[part]]], values, classes)
         for part in ("train", evaluate)
     )
-    return ImageData("celeba", train, test, origin=str(found))
+    return ImageData("celeba", train, test, origin=str(root))
 
 
 def _crop_ratio(folder: Path) -> float:
-    """Aligned images are cropped, images that were cut before are not; the first one that can be read decides."""
+    """Crop aligned images, but not images that were already cropped. The first readable image decides."""
     tree = open_tree(folder, is_image)
     for path in tree.files:
         with suppress(UnreadableImageError):
@@ -81,7 +81,7 @@ def _crop_ratio(folder: Path) -> float:
 
 
 def _split(
-    found: Path,
+    root: Path,
     tree: FileTree,
     paths: dict[str, str],
     names: list[str],
@@ -92,44 +92,44 @@ def _split(
     if missing or not names:
         raise InputError(
             "celeba",
-            expected=f"the images that {ATTRIBUTES} and {PARTITION} name, some in each part, in {tree.where}",
-            got=f"none of {len(missing)}, such as {missing[0]}" if missing else f"an empty part in {found}",
-            fix="Use the files that belong together.",
+            expected=f"the images listed in {ATTRIBUTES} and {PARTITION}, some in each part, in {tree.where}",
+            got=f"{len(missing)} missing, such as {missing[0]}" if missing else f"an empty part in {root}",
         )
     files = ImageFiles(tree, tuple(paths[name] for name in names), 3, (32, 32), crop_ratio=_CROP, bicubic=True)
     return Split(files, torch.tensor([values[name] for name in names]), classes)
 
 
 def _columns(path: Path) -> dict[str, list[str]]:
-    """The words after the first one of each line, by the first one."""
+    """The first word of each line, mapped to the words after it."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(path.name, expected="a readable text file", got=str(error), fix="Fetch it again.") from error
+        raise InputError(
+            path.name, expected="a readable text file", got=str(error), fix="Download it again."
+        ) from error
     return {words[0]: words[1:] for words in map(str.split, lines) if words}
 
 
 def _attribute(path: Path, attribute: str) -> dict[str, int]:
-    """0 or 1 for each image: whether it has the attribute."""
+    """For each image, 1 if it has the attribute, else 0."""
     columns = {name: words for name, words in _columns(path).items() if is_image(name)}
     lines = path.read_text(encoding="utf-8").splitlines()
     header = lines[1].split() if len(lines) > 1 else []
     if attribute not in header:
         raise InputError(
             "celeba",
-            expected=f"an attribute of the second line of {path.name}: {', '.join(header[:8])}, ...",
+            expected=f"an attribute from the second line of {path.name}: {', '.join(header[:8])}, ...",
             got=repr(attribute),
-            fix="Choose one, such as 'Male' or 'Smiling'.",
         )
-    at = header.index(attribute)
+    column = header.index(attribute)
     wrong = next(
-        (name for name, words in columns.items() if len(words) != len(header) or words[at] not in _SIGNS), None
+        (name for name, words in columns.items() if len(words) != len(header) or words[column] not in _SIGNS), None
     )
     if wrong is not None or not columns:
         raise InputError(
             path.name,
-            expected=f"{len(header)} numbers, 1 or -1, after each name of an image",
+            expected=f"{len(header)} numbers, 1 or -1, after each image name",
             got=f"{' '.join(columns[wrong])[:60]!r} after {wrong}" if wrong is not None else "no image",
-            fix="Fetch the file again.",
+            fix="Download the file again.",
         )
-    return {name: int(words[at] == "1") for name, words in columns.items()}
+    return {name: int(words[column] == "1") for name, words in columns.items()}

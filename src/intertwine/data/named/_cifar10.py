@@ -7,7 +7,7 @@ from pathlib import Path
 from .._download import Resource
 from .._image_data import ImageData
 from .._registry import register_dataset
-from ..readers._cifar import Cifar, files_wanted, read_cifar
+from ..readers._cifar import Cifar, read_cifar, required_files
 
 CIFAR10 = Cifar(
     "cifar10",
@@ -27,7 +27,7 @@ CIFAR10 = Cifar(
 )
 
 
-@register_dataset("cifar10", about="60000 color pictures of 10 classes, 32 x 32.", files=files_wanted(CIFAR10))
+@register_dataset("cifar10", about="60000 color images of 10 classes, 32 x 32.", files=required_files(CIFAR10))
 def cifar10(folder: Path | None, *, download: bool) -> ImageData:
     """50000 images for training, 10000 for testing."""
     return read_cifar(CIFAR10, folder, download=download)

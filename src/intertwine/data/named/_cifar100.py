@@ -10,7 +10,7 @@ from ...errors import InputError
 from .._download import Resource
 from .._image_data import ImageData
 from .._registry import register_dataset
-from ..readers._cifar import Cifar, files_wanted, read_cifar
+from ..readers._cifar import Cifar, read_cifar, required_files
 
 _FINE = """
 apple aquarium_fish baby bear beaver bed bee beetle bicycle bottle bowl boy bridge bus butterfly camel can castle
@@ -47,15 +47,15 @@ CIFAR100 = Cifar(
 
 
 @register_dataset(
-    "cifar100", about="60000 color pictures of 100 classes in 20 groups, 32 x 32.", files=files_wanted(CIFAR100)
+    "cifar100", about="60000 color images of 100 classes in 20 groups, 32 x 32.", files=required_files(CIFAR100)
 )
 def cifar100(folder: Path | None, *, download: bool, labels: Literal["fine", "coarse"] = "fine") -> ImageData:
     """50000 images for training, 10000 for testing.
 
     Args:
         folder: where to look.
-        download: fetch it if it is not there.
-        labels: ``fine`` for the 100 classes, ``coarse`` for their 20 groups, which only the binary layout has.
+        download: download it if it is missing.
+        labels: ``fine`` for the 100 classes, or ``coarse`` for their 20 groups, which only the binary layout has.
     """
     if labels not in ("fine", "coarse"):
         raise InputError("cifar100", expected="labels='fine' or 'coarse'", got=repr(labels))

@@ -1,4 +1,4 @@
-"""Handwritten digits of 8 x 8 pixels, inside the package; where they come from is in ``digits.txt``."""
+"""Handwritten digits of 8 x 8 pixels, included in the package. ``digits.txt`` describes their origin."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from .._split import Split
 from ..sources._source import TensorImages
 
 TRAIN = 1437
-"""How many of the 1797 images are for training: the first four fifths. Neighbors are by the same writer, so the digits
-of the last fifth are by writers of whom the training images hold few or none."""
+"""The number of training images, the first four fifths of 1797. Consecutive digits are by the same writer, so the last
+fifth is by writers with few or no training images."""
 
 
 @register_dataset(

@@ -1,4 +1,4 @@
-"""Sixes, upright and turned by 180°: the least task that no rotation-invariant classifier can do."""
+"""Sixes, upright and rotated by 180°: the simplest task that no rotation-invariant classifier can solve."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SIX = 6
     files="those of mnist, in FOLDER, FOLDER/mnist or FOLDER/MNIST/raw",
 )
 def mnist6_180(folder: Path | None, *, download: bool) -> ImageData:
-    """11836 images for training, 1916 for testing; each image is followed by its half turn."""
+    """11836 images for training and 1916 for testing. Each image is followed by its half turn."""
     return half_turned_sixes("mnist6-180", read_idx_dataset(MNIST, folder, download=download))
 
 
@@ -34,7 +34,7 @@ def mnist6_180(folder: Path | None, *, download: bool) -> ImageData:
     files="none; it comes with the package",
 )
 def digits6_180(folder: Path | None, *, download: bool) -> ImageData:
-    """The same of the small digits inside the package."""
+    """The same for the small digits in the package."""
     return half_turned_sixes("digits6-180", digits(folder, download=download))
 
 

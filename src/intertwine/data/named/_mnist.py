@@ -9,7 +9,7 @@ from pathlib import Path
 from ...errors import InputError
 from .._download import Resource, by_hand, fetch
 from .._image_data import ImageData
-from .._locate import not_found, places
+from .._locate import candidate_folders, not_found
 from .._registry import register_dataset
 from .._split import Split
 from ..readers._idx import find_idx, read_idx
@@ -22,14 +22,14 @@ TEST = "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"
 
 @dataclass(frozen=True)
 class IdxDataset:
-    """What distinguishes one dataset in four IDX files from another.
+    """A dataset in four IDX files.
 
     Args:
-        name: of the dataset.
-        folders: where its files are looked for below the folder, besides the folder itself.
-        classes: their names.
-        test_labels: SHA-256 of the published test labels, as bytes without header. It tells datasets apart whose files
-            have the same names.
+        name: the dataset's name.
+        folders: subfolders to search for its files, besides the folder itself.
+        classes: the names of the classes.
+        test_labels: the SHA-256 digest of the published test labels, as bytes without header. It distinguishes datasets
+            whose files have the same names.
         resources: the published files.
     """
 
@@ -98,24 +98,24 @@ def fashion_mnist(folder: Path | None, *, download: bool) -> ImageData:
 
 
 def read_idx_dataset(dataset: IdxDataset, folder: Path | None, *, download: bool) -> ImageData:
-    """A dataset in four IDX files, fetched first if asked for and not there."""
-    candidates = places(folder, *dataset.folders)
-    found = next((place for place in candidates if _paths(place) is not None), None)
-    if found is None and download:
-        found = candidates[0]
-        fetch(dataset.name, dataset.resources, found)
-    paths = _paths(found) if found is not None else None
-    if paths is None or found is None:
+    """Read a dataset in four IDX files. With ``download``, download it first if it is missing."""
+    candidates = candidate_folders(folder, *dataset.folders)
+    root = next((place for place in candidates if _paths(place) is not None), None)
+    if root is None and download:
+        root = candidates[0]
+        fetch(dataset.name, dataset.resources, root)
+    paths = _paths(root) if root is not None else None
+    if paths is None or root is None:
         raise not_found(
             dataset.name,
             folder,
             looked_for=f"{', '.join((*TRAIN, *TEST))}, plain or .gz, "
             f"in FOLDER or FOLDER/{', FOLDER/'.join(dataset.folders)}",
-            fix=f"Give the right folder=, or load with download=True. {by_hand(dataset.resources, candidates[0])}",
+            fix=f"Pass the right folder=, or load with download=True. {by_hand(dataset.resources, candidates[0])}",
         )
     train, test = _split(dataset, paths[0], paths[1]), _split(dataset, paths[2], paths[3])
     _require_not_another(dataset, test, paths[3])
-    return ImageData(dataset.name, train, test, origin=str(found))
+    return ImageData(dataset.name, train, test, origin=str(root))
 
 
 def _paths(folder: Path) -> list[Path] | None:
@@ -136,6 +136,6 @@ def _require_not_another(dataset: IdxDataset, test: Split, path: Path) -> None:
             raise InputError(
                 dataset.name,
                 expected=f"the files of {dataset.name}",
-                got=f"those of {other.name} in {path.parent}",
-                fix=f"Give another folder=, or load({other.name!r}).",
+                got=f"the files of {other.name} in {path.parent}",
+                fix=f"Pass another folder=, or load({other.name!r}).",
             )

@@ -1,4 +1,4 @@
-"""MNIST with every digit turned by an angle of its own."""
+"""MNIST with every digit rotated by a random angle."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .._transforms import random_rotation
 from ._mnist import MNIST, read_idx_dataset
 
 TRAIN = 12_000
-"""How many training images there are, as in the benchmark of Larochelle et al. (2007)."""
+"""The number of training images, as in the benchmark of Larochelle et al. (2007)."""
 
 
 @register_dataset(
@@ -19,9 +19,9 @@ TRAIN = 12_000
     files="those of mnist, in FOLDER, FOLDER/mnist or FOLDER/MNIST/raw",
 )
 def rotated_mnist(folder: Path | None, *, download: bool) -> ImageData:
-    """12000 images for training and the 10000 test images, turned by angles that are fixed once and for all.
+    """12000 training images and the 10000 test images, rotated by fixed random angles.
 
-    The benchmark of 2007 drew its 12000 and 50000 images in another way and is not reproduced image by image.
+    The benchmark of 2007 drew its 12000 and 50000 images differently, so the images are not the same.
     """
     plain = read_idx_dataset(MNIST, folder, download=download)
     train = plain.train.subset(min(TRAIN, len(plain.train)), seed=0).transformed_once(random_rotation, seed=1)

@@ -1,4 +1,4 @@
-"""The layouts that CIFAR comes in: binary records, loose or in the original archive; npz; class folders, also zipped.
+"""The layouts of CIFAR: binary records, loose or in the original archive; npz; class folders, also zipped.
 
 The pickled layout for Python is never read: loading a pickle can run any code.
 """
@@ -15,7 +15,7 @@ from torch import Tensor
 from ...errors import InputError
 from .._download import Resource, by_hand, fetch
 from .._image_data import ImageData
-from .._locate import first_with, not_found, places
+from .._locate import candidate_folders, first_with, not_found
 from .._split import Split
 from ..sources._source import TensorImages
 from ..sources._tree import ArchiveTree, is_archive
@@ -29,18 +29,18 @@ _PIXELS = 3 * 32 * 32
 
 @dataclass(frozen=True)
 class Cifar:
-    """What distinguishes CIFAR-10 from CIFAR-100.
+    """The differences between CIFAR-10 and CIFAR-100.
 
     Args:
-        name: of the dataset.
-        folders: names under which it is looked for.
-        train: files with records for training.
-        test: files with records for testing.
-        label_bytes: before the pixels of each record.
+        name: the dataset's name.
+        folders: subfolders to search.
+        train: files with training records.
+        test: files with test records.
+        label_bytes: the number of bytes before the pixels of each record.
         label: which of these bytes is the label.
-        classes: their names.
+        classes: the names of the classes.
         archive: the published file.
-        pickles: files of the pickled layout, by which it is recognized.
+        pickles: files that identify the pickled layout.
     """
 
     name: str
@@ -55,34 +55,34 @@ class Cifar:
 
 
 def read_cifar(cifar: Cifar, folder: Path | None, *, download: bool, binary_only: bool = False) -> ImageData:
-    """The dataset in whichever layout is there, fetched first if asked for and nothing is.
+    """Read the dataset in whichever layout is there. With ``download``, download it first if it is missing.
 
     Args:
-        cifar: which one.
-        folder: where to look; may be the file itself.
-        download: fetch the original archive if needed.
-        binary_only: npz and class folders do not have the labels wanted.
+        cifar: the dataset.
+        folder: the folder to search, or the file itself.
+        download: download the original archive if needed.
+        binary_only: skip npz and class folders, which don't have these labels.
     """
     if folder is not None and folder.is_file():
         return _read(cifar, folder, binary_only)
-    candidates = places(folder, *cifar.folders)
-    found = _find(cifar, candidates, binary_only)
-    if found is None and download:
+    candidates = candidate_folders(folder, *cifar.folders)
+    path = _find(cifar, candidates, binary_only)
+    if path is None and download:
         fetch(cifar.name, (cifar.archive,), candidates[-1])
-        found = candidates[-1] / cifar.archive.file
-    if found is None:
+        path = candidates[-1] / cifar.archive.file
+    if path is None:
         _refuse_pickles(cifar, candidates)
         raise not_found(
             cifar.name,
             folder,
-            looked_for=files_wanted(cifar),
-            fix=f"Give the right folder=, or load with download=True. {by_hand((cifar.archive,), candidates[-1])}",
+            looked_for=required_files(cifar),
+            fix=f"Pass the right folder=, or load with download=True. {by_hand((cifar.archive,), candidates[-1])}",
         )
-    return _read(cifar, found, binary_only)
+    return _read(cifar, path, binary_only)
 
 
-def files_wanted(cifar: Cifar) -> str:
-    """Which files it can be read from, and where."""
+def required_files(cifar: Cifar) -> str:
+    """The files it can be read from, and where."""
     loose = ", ".join((*cifar.train, *cifar.test))
     return (
         f"{cifar.archive.file}, or {loose}, or {cifar.name}.npz, or {cifar.name}.zip of class folders, or class "
@@ -91,13 +91,13 @@ def files_wanted(cifar: Cifar) -> str:
 
 
 def _find(cifar: Cifar, candidates: Sequence[Path], binary_only: bool) -> Path | None:
-    if (found := first_with(candidates, *cifar.train, *cifar.test)) is not None:
-        return found
+    if (root := first_with(candidates, *cifar.train, *cifar.test)) is not None:
+        return root
     packed = [cifar.archive.file] if binary_only else [cifar.archive.file, f"{cifar.name}.npz", f"{cifar.name}.zip"]
     for file in packed:
-        if (found := first_with(candidates, file)) is not None:
-            return found / file
-    # The folder above must not be taken for class folders when it merely holds several datasets.
+        if (root := first_with(candidates, file)) is not None:
+            return root / file
+    # Only a folder with train/ counts: a parent folder that holds several datasets also looks like class folders.
     divided = (place for place in candidates if has_class_folders(place / "train"))
     return None if binary_only else next(divided, None)
 
@@ -111,9 +111,7 @@ def _read(cifar: Cifar, path: Path, binary_only: bool) -> ImageData:
         tree = ArchiveTree(path, lambda name: name in (*cifar.train, *cifar.test))
         return _from_records(cifar, path, {PurePosixPath(file).name: tree.read(file) for file in tree.files})
     if binary_only:
-        raise not_found(
-            cifar.name, path, looked_for=f"{cifar.archive.file}, which alone has these labels", fix="Use it."
-        )
+        raise not_found(cifar.name, path, looked_for=f"{cifar.archive.file}, the only file with these labels", fix="")
     if path.suffix == ".npz":
         return _require_shape(cifar, read_npz(path, name=cifar.name, classes=cifar.classes))
     return _require_shape(cifar, read_class_folder(path, name=cifar.name, classes=cifar.classes, channels=3))
@@ -123,9 +121,7 @@ def _content(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise InputError(
-            path.name, expected="a readable file", got=f"{path} ({error.strerror})", fix="Check its permissions."
-        ) from error
+        raise InputError(path.name, expected="a readable file", got=f"{path} ({error.strerror})") from error
 
 
 def _from_records(cifar: Cifar, path: Path, files: Mapping[str, bytes]) -> ImageData:
@@ -135,7 +131,7 @@ def _from_records(cifar: Cifar, path: Path, files: Mapping[str, bytes]) -> Image
             cifar.name,
             expected=f"{', '.join((*cifar.train, *cifar.test))} in {path}",
             got=f"no {', '.join(missing)}",
-            fix="Fetch the archive again.",
+            fix="Download the archive again.",
         )
     train, test = (_split(cifar, path, {name: files[name] for name in names}) for names in (cifar.train, cifar.test))
     return ImageData(cifar.name, train, test, origin=str(path))
@@ -148,14 +144,14 @@ def _split(cifar: Cifar, path: Path, files: Mapping[str, bytes]) -> Split:
 
 
 def _records(cifar: Cifar, path: Path, name: str, content: bytes) -> tuple[Tensor, Tensor]:
-    """Images ``(n, 3, 32, 32)`` and labels in a file of records: label bytes, then the red, green and blue planes."""
+    """Images ``(n, 3, 32, 32)`` and labels from a file of records: label bytes, then red, green and blue planes."""
     length = cifar.label_bytes + _PIXELS
     if not content or len(content) % length:
         raise InputError(
             name,
-            expected=f"whole records of {length} bytes",
+            expected=f"complete records of {length} bytes",
             got=f"{len(content)} bytes (truncated, or another layout)",
-            fix=f"Fetch {path} again.",
+            fix=f"Download {path} again.",
         )
     records = torch.frombuffer(bytearray(content), dtype=torch.uint8).reshape(-1, length)
     labels = require_labels(name, records[:, cifar.label], images=len(records), classes=len(cifar.classes))
@@ -168,7 +164,7 @@ def _require_shape(cifar: Cifar, data: ImageData) -> ImageData:
             cifar.name,
             expected="images of 3 x 32 x 32",
             got=f"{' x '.join(map(str, data.shape))} in {data.origin}",
-            fix="Give the path instead of the name to read any images.",
+            fix="To read images of any size, load by path instead of by name.",
         )
     return data
 
@@ -185,6 +181,6 @@ def _pickled(cifar: Cifar, path: Path) -> InputError:
         cifar.name,
         expected="a layout without pickles",
         got=f"{path}, the pickled layout for Python",
-        fix="It is refused because loading a pickle can run any code. "
+        fix="Pickles are refused because loading one can run any code. "
         f"Use the binary version instead: {cifar.archive.file} from {cifar.archive.urls[0]}.",
     )

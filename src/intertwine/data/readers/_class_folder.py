@@ -1,4 +1,4 @@
-"""Class folders, on disk or in an archive, as a dataset."""
+"""Reading class folders, on disk or in an archive, as a dataset."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from ..sources._tree import FileTree, open_tree
 from ._class_tree import Entry, class_labels, find_classes
 
 _EAGER_BYTES = 2**30
-_NAMED = 5
+_MAX_LISTED = 5
 
 
 class SkippedImagesWarning(UserWarning):
-    """Some image files could not be read and are left out."""
+    """Some image files could not be read and were skipped."""
 
 
 def read_class_folder(
@@ -42,23 +42,23 @@ def read_class_folder(
     seed: int = 0,
     lazy: bool | None = None,
 ) -> ImageData:
-    """A folder, zip or tar archive with ``train/CLASS/*`` and ``test/CLASS/*`` (or ``val``), or with ``CLASS/*``.
+    """Read a folder, zip or tar archive with ``train/CLASS/*`` and ``test/CLASS/*`` (or ``val``), or with ``CLASS/*``.
 
-    Files that cannot be read are skipped: they are in ``ImageData.skipped``, and a warning counts and names them.
+    Unreadable files are skipped and listed in ``ImageData.skipped``. A warning counts and names them.
 
     Args:
         path: the folder or archive.
-        name: of the dataset; by default that of the folder.
-        classes: names of the classes in the order of the labels; by default the sorted names of the folders.
-        size: height and width; needed if the images have different sizes.
-        channels: 1 or 3; by default 1 if all images are gray.
-        fit: ``crop`` or ``stretch`` when resizing changes the aspect ratio.
-        crop_ratio: the part of height and width kept when resizing.
-        bicubic: interpolate with cubics instead of lines when resizing.
-        test_fraction: part of each class held out if there is no test folder; digests of the paths decide which.
-        seed: enters these digests.
-        lazy: decode when read instead of now; by default if the decoded images would take more than 1 GiB. Then only
-            the headers are looked at now, and a truncated file is an error when it is read.
+        name: the dataset's name; default: the name of the folder.
+        classes: the names of the classes in the order of the labels; default: the sorted names of the folders.
+        size: height and width. Required if the images have different sizes.
+        channels: 1 or 3; default: 1 if all images are gray.
+        fit: ``crop`` or ``stretch`` if resizing changes the aspect ratio.
+        crop_ratio: the fraction of height and width to keep when resizing.
+        bicubic: use bicubic instead of bilinear interpolation when resizing.
+        test_fraction: the fraction of each class held out if there is no test folder. Digests of the paths decide.
+        seed: changes these digests.
+        lazy: decode images when read instead of now; default: if decoded images would take more than 1 GiB. Then only
+            the headers are read now, and reading a truncated file later raises an error.
     """
     tree = open_tree(path, is_image)
     listed = find_classes(tree)
@@ -86,17 +86,17 @@ def read_class_folder(
         _warn(path, skipped)
     labels = class_labels(path, entries, classes)
     numbers = torch.tensor([labels[entry.kind] for entry in entries], dtype=torch.int64)
-    whole = Split(source, numbers, tuple(classes if classes is not None else labels))
+    everything = Split(source, numbers, tuple(classes if classes is not None else labels))
     train, test = _divide(entries, numbers, test_fraction, seed)
     return ImageData(
-        name or path.name, whole.select(train), whole.select(test), origin=str(path), skipped=tuple(skipped)
+        name or path.name, everything.select(train), everything.select(test), origin=str(path), skipped=tuple(skipped)
     )
 
 
 def _read_headers(tree: FileTree, entries: Sequence[Entry]) -> tuple[dict[str, Header], list[Skipped]]:
     headers: dict[str, Header] = {}
     skipped: list[Skipped] = []
-    with progress("looking at images", len(entries)) as advance:
+    with progress("reading headers", len(entries)) as advance:
         for entry in entries:
             try:
                 headers[entry.path] = read_header(tree, entry.path)
@@ -139,7 +139,7 @@ def _common_size(path: Path, headers: dict[str, Header]) -> tuple[int, int]:
             "class folder",
             expected="images of one size, or size=",
             got=f"{len(examples)} sizes in {path}: {sizes}",
-            fix="Give size=, such as size=224; fit='crop' or 'stretch' says how.",
+            fix="Pass size=, such as size=224, and fit='crop' or 'stretch'.",
         )
     return next(iter(examples))
 
@@ -150,13 +150,13 @@ def _require_readable(path: Path, listed: Sequence[Entry], entries: Sequence[Ent
         raise InputError(
             "class folder",
             expected="at least one readable image in every class",
-            got=f"{path} with none in {', '.join(sorted(lost)[:_NAMED])}",
-            fix="Replace the files or remove the folder.",
+            got=f"{path} with none in {', '.join(sorted(lost)[:_MAX_LISTED])}",
+            fix="Replace the files or remove the folders.",
         )
 
 
 def _warn(path: Path, skipped: Sequence[Skipped]) -> None:
-    named = "; ".join(f"{bad.path} ({bad.reason})" for bad in skipped[:_NAMED])
-    more = f"; and {len(skipped) - _NAMED} more" if len(skipped) > _NAMED else ""
+    named = "; ".join(f"{bad.path} ({bad.reason})" for bad in skipped[:_MAX_LISTED])
+    more = f"; and {len(skipped) - _MAX_LISTED} more" if len(skipped) > _MAX_LISTED else ""
     message = f"{path}: {len(skipped)} unreadable image(s) skipped: {named}{more}"
     warn_caller(message, SkippedImagesWarning)

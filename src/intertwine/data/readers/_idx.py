@@ -1,4 +1,4 @@
-"""The IDX format of MNIST: a magic number, the lengths of the axes, then bytes; plain or compressed with gzip."""
+"""The IDX format of MNIST: a magic number, the sizes of the axes, then bytes; plain or gzip-compressed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BYTES = 0x08
 
 
 def find_idx(folder: Path, name: str) -> Path | None:
-    """The file of this name in the folder, compressed or not; the spelling with a dot before ``idx`` is known too."""
+    """The file with this name in the folder, compressed or not. Also finds the spelling with a dot before ``idx``."""
     for variant in (name, name.replace("-idx", ".idx")):
         for suffix in (".gz", ""):
             if (path := folder / (variant + suffix)).is_file():
@@ -30,7 +30,7 @@ def find_idx(folder: Path, name: str) -> Path | None:
 def read_idx(path: Path, *, axes: int) -> Tensor:
     """The uint8 tensor in an IDX file with this many axes.
 
-    The header says how many bytes follow. Exactly as many are read, whatever a compressed file would expand to.
+    The header says how many bytes follow. Reads no more than one extra byte, however far a compressed file expands.
     """
     try:
         with open(path, "rb") as file:
@@ -41,18 +41,16 @@ def read_idx(path: Path, *, axes: int) -> Tensor:
             with gzip.GzipFile(fileobj=file) as unpacked:
                 return _parse(unpacked, path, axes)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise _damaged(path, "a whole gzip file", str(error)) from error
+        raise _damaged(path, "a complete gzip file", str(error)) from error
     except OSError as error:
-        raise InputError(
-            path.name, expected="a readable file", got=f"{path} ({error.strerror})", fix="Check its permissions."
-        ) from error
+        raise InputError(path.name, expected="a readable file", got=f"{path} ({error.strerror})") from error
 
 
 def _parse(file: BinaryIO | gzip.GzipFile, path: Path, axes: int) -> Tensor:
-    wanted = struct.pack(">HBB", 0, _BYTES, axes)
+    expected = struct.pack(">HBB", 0, _BYTES, axes)
     magic = file.read(4)
-    if magic != wanted:
-        raise _damaged(path, f"an IDX file that begins with {wanted.hex(' ')}", magic.hex(" ") or "an empty file")
+    if magic != expected:
+        raise _damaged(path, f"an IDX file that begins with {expected.hex(' ')}", magic.hex(" ") or "an empty file")
     header = file.read(4 * axes)
     if len(header) < 4 * axes:
         raise _damaged(path, f"an IDX header of {axes} lengths", f"a file that ends after {4 + len(header)} bytes")
@@ -67,5 +65,5 @@ def _parse(file: BinaryIO | gzip.GzipFile, path: Path, axes: int) -> Tensor:
 
 
 def _damaged(path: Path, expected: str, got: str) -> InputError:
-    fix = f"{path} is damaged or not what its name says; replace it, or delete it and load with download=True."
+    fix = f"{path} is damaged or not what its name says. Replace it, or delete it and load with download=True."
     return InputError(path.name, expected=expected, got=got, fix=fix)

@@ -25,7 +25,7 @@ from ._labels import require_labels
 Layout = Literal["NHWC", "NCHW"]
 _SPLIT = ("x_train", "y_train", "x_test", "y_test")
 _WHOLE = ("images", "labels")
-# RuntimeError: a password, or a compression that is not known. TokenError: numpy parses headers as Python text.
+# RuntimeError: a password, or an unknown compression. TokenError: numpy parses headers as Python source.
 DAMAGE = (OSError, ValueError, EOFError, RuntimeError, SyntaxError, TokenError, zlib.error, zipfile.BadZipFile)
 
 
@@ -38,18 +38,18 @@ def read_npz(
     test_fraction: float = 0.2,
     seed: int = 0,
 ) -> ImageData:
-    """A file with ``x_train, y_train, x_test, y_test`` or with ``images, labels``; maybe with ``classes``, their names.
+    """Read a file with arrays ``x_train, y_train, x_test, y_test`` or ``images, labels``, and optionally ``classes``.
 
-    Images are ``(n, height, width)``, ``(n, height, width, channels)`` or ``(n, channels, height, width)``; bytes, or
-    floats from 0 to 1 or from 0 to 255. Labels are whole numbers from 0 on.
+    Images are ``(n, height, width)``, ``(n, height, width, channels)`` or ``(n, channels, height, width)``, as bytes or
+    as floats from 0 to 1 or from 0 to 255. Labels are whole numbers that count from 0.
 
     Args:
         path: the file.
-        name: of the dataset; by default that of the file.
-        classes: names of the classes; by default those in the file, else the numbers.
-        layout: the order of the axes, if it cannot be told from the lengths.
-        test_fraction: part of each class held out if the file has no test images.
-        seed: decides which.
+        name: the dataset's name; default: the name of the file.
+        classes: the names of the classes; default: those in the file, else numbers.
+        layout: the order of the axes, if the sizes don't determine it.
+        test_fraction: the fraction of each class held out if the file has no test images.
+        seed: decides which images are held out.
     """
     with open_npz(path) as file:
         keys = next((keys for keys in (_SPLIT, _WHOLE) if set(keys) <= set(file.files)), None)
@@ -64,9 +64,9 @@ def read_npz(
         if classes is None and "classes" in file.files:
             classes = [str(value) for value in load_array(file, path, "classes")]
     if classes is None:
-        known = [arrays[key] for key in keys[1::2]]
-        most = max((int(array.max()) for array in known if array.size and array.dtype.kind in "iu"), default=0)
-        classes = [str(k) for k in range(most + 1)]
+        labels = [arrays[key] for key in keys[1::2]]
+        largest = max((int(array.max()) for array in labels if array.size and array.dtype.kind in "iu"), default=0)
+        classes = [str(k) for k in range(largest + 1)]
     pairs = list(zip(keys[::2], keys[1::2], strict=True))
     white = max(white_of(f"{image} in {path.name}", arrays[image]) for image, _ in pairs)
     parts = [_split(path, arrays, image, label, tuple(classes), layout, white) for image, label in pairs]
@@ -77,19 +77,18 @@ def read_npz(
     if parts[0].shape != parts[1].shape:
         raise InputError(
             path.name,
-            expected="test images of the shape of the training images",
+            expected="training and test images of the same shape",
             got=f"{parts[0].shape} and {parts[1].shape}",
-            fix="Resize one of them.",
         )
     return ImageData(name or path.stem, parts[0], parts[1], origin=str(path))
 
 
 @contextmanager
 def open_npz(path: Path) -> Iterator[Any]:
-    """The file, opened so that nothing in it can run code."""
+    """Open a file without allowing anything in it to run code."""
     with ExitStack() as stack:
         try:
-            # numpy itself leaves a damaged file open.
+            # Open it ourselves, because numpy leaves a damaged file open.
             stream = stack.enter_context(open(path, "rb"))
             file = np.load(stream, allow_pickle=False)
         except DAMAGE as error:
@@ -100,24 +99,24 @@ def open_npz(path: Path) -> Iterator[Any]:
 
 
 def load_array(file: Any, path: Path, key: str) -> np.ndarray[Any, Any]:
-    """One array of an opened file."""
+    """One array from an open file."""
     member = next(info for info in file.zip.infolist() if info.filename in (key, f"{key}.npy"))
-    fix = "Save fewer images in a file, or use class folders."
+    fix = "Save fewer images per file, or use class folders."
     require_memory(member.file_size, itemsize=1, caller=path.name, what=f"the array {key}", fix=fix)
     try:
         _require_consistent(file, member)
         return np.asarray(file[key])
-    except (*DAMAGE, MemoryError) as error:  # a damaged header may ask for any amount of memory
+    except (*DAMAGE, MemoryError) as error:  # a damaged header may request any amount of memory
         raise InputError(
             path.name,
             expected=f"{key} as a plain array of numbers",
             got=f"{error} in {path}",
-            fix="Python objects are refused because loading them can run any code; save the array with a number type.",
+            fix="Save the array with a number type. Python objects are refused because loading them can run any code.",
         ) from error
 
 
 def _require_consistent(file: Any, member: zipfile.ZipInfo) -> None:
-    """Refuse a header that asks for more than the file has, before numpy allocates it."""
+    """Raise an error if a header requests more than the file contains, before numpy allocates it."""
     if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise ValueError("a compression that numpy does not write")
     with file.zip.open(member) as stream:
@@ -125,7 +124,7 @@ def _require_consistent(file: Any, member: zipfile.ZipInfo) -> None:
         read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
         shape, _, dtype = read(stream)
         if dtype.hasobject:
-            return  # numpy refuses these itself, and says why
+            return  # numpy itself refuses these, with a good message
         if dtype.itemsize == 0 or prod(shape) * dtype.itemsize > member.file_size:
             raise ValueError(f"a header of shape {shape} for {member.file_size} bytes")
 
@@ -150,7 +149,7 @@ def _split(
             f"{label_key} in {path.name}",
             expected="whole numbers (n,)",
             got=f"{labels.dtype} {labels.shape}",
-            fix="Give the number of the class of each image.",
+            fix="Labels are class numbers, one per image.",
         )
     numbers = torch.from_numpy(labels.astype(np.int64))
     numbers = require_labels(f"{label_key} in {path.name}", numbers, images=len(images), classes=len(classes))
@@ -168,20 +167,20 @@ def _channels_first(caller: str, array: np.ndarray[Any, Any], layout: Layout | N
             caller,
             expected="(n, height, width), (n, height, width, channels) or (n, channels, height, width)",
             got=f"shape {array.shape}",
-            fix="With 1, 3 or 4 channels the order is guessed; else give layout='NHWC' or 'NCHW'.",
+            fix="Pass layout='NHWC' or 'NCHW'. It is only guessed for 1, 3 or 4 channels.",
         )
     return array if layout == "NCHW" else np.moveaxis(array, 3, 1)
 
 
 def white_of(caller: str, array: np.ndarray[Any, Any]) -> float:
-    """The value of white, 1 or 255, told from the largest value."""
+    """The value of white, 1 or 255, inferred from the largest value."""
     low, high = (float(array.min()), float(array.max())) if array.size else (0.0, 0.0)
     if array.dtype.kind not in "buif" or not (low >= 0 and high <= 255):
         raise InputError(
             caller,
             expected="bytes, or numbers from 0 to 1 or from 0 to 255",
             got=f"{array.dtype} from {low:g} to {high:g}",
-            fix="Scale the images; normalize them after loading.",
+            fix="Save images before normalization; normalize them after loading.",
         )
     return 255.0 if high > 1 else 1.0
 
@@ -191,5 +190,5 @@ def _not_npz(path: Path, got: str) -> InputError:
         path.name,
         expected="a .npz file of plain arrays",
         got=f"{got} in {path}",
-        fix="Write it with numpy.savez; pickles are refused because loading them can run any code.",
+        fix="Write it with numpy.savez. Pickles are refused because loading them can run any code.",
     )

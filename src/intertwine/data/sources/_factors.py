@@ -1,4 +1,4 @@
-"""Grids of factors: one image for every combination of some values, in a fixed order."""
+"""Grids of factors: one image per combination of values, in a fixed order."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from ...errors import InputError
 @checked
 @dataclass(frozen=True)
 class FactorGrid:
-    """The product of some factors; the last factor varies fastest.
+    """All combinations of the values of some factors. The last factor varies fastest.
 
     Args:
-        names: one for each factor.
+        names: the names of the factors.
         values: the values of each factor, in the order of their classes.
 
     >>> grid = FactorGrid(("shape", "x"), ((1.0, 2.0, 3.0), (0.0, 0.5)))
@@ -38,19 +38,19 @@ class FactorGrid:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """How many values each factor has."""
+        """The number of values of each factor."""
         return tuple(len(values) for values in self.values)
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """How far apart in the order two neighbors in each factor are."""
+        """The distance in the order between neighboring values of each factor."""
         return tuple(prod(self.sizes[k + 1 :]) for k in range(len(self.sizes)))
 
     def __len__(self) -> int:
         return prod(self.sizes)
 
     def index(self, classes: Tensor) -> Tensor:
-        """Index ``(n,)`` of each combination of classes ``(n, factors)``."""
+        """The index ``(n,)`` of each combination of classes ``(n, factors)``."""
         sizes = torch.tensor(self.sizes)
         if classes.shape[-1] != len(sizes) or bool(((classes < 0) | (classes >= sizes)).any()):
             raise InputError(
@@ -62,16 +62,16 @@ class FactorGrid:
         return (classes * torch.tensor(self.strides)).sum(-1)
 
     def classes(self, index: Tensor) -> Tensor:
-        """Classes ``(n, factors)`` of the combinations with these indices ``(n,)``."""
+        """The classes ``(n, factors)`` of the combinations with these indices ``(n,)``."""
         return index[..., None] // torch.tensor(self.strides) % torch.tensor(self.sizes)
 
     def value(self, classes: Tensor) -> Tensor:
-        """Values ``(n, factors)``, float64, of combinations of classes ``(n, factors)``."""
+        """The values ``(n, factors)``, float64, of combinations of classes ``(n, factors)``."""
         tables = [torch.tensor(values, dtype=torch.float64) for values in self.values]
         return torch.stack([table[classes[..., k]] for k, table in enumerate(tables)], -1)
 
     def indices(self, **chosen: Iterable[int]) -> Tensor:
-        """Indices, in order, of the part of the grid with these classes; a factor that is not named keeps all.
+        """The indices, in order, of the part of the grid with the chosen classes. Other factors keep all their classes.
 
         >>> grid = FactorGrid(("shape", "x"), ((1.0, 2.0, 3.0), (0.0, 0.5)))
         >>> grid.indices(shape=[0, 2])
@@ -83,7 +83,6 @@ class FactorGrid:
                 "FactorGrid.indices",
                 expected=f"factors among {', '.join(self.names)}",
                 got=", ".join(unknown),
-                fix="Name a factor of the grid.",
             )
         axes = [
             torch.tensor(list(chosen.get(name, range(size))), dtype=torch.int64)

@@ -23,13 +23,13 @@ Fit = Literal["crop", "stretch"]
 
 
 def is_image(name: str) -> bool:
-    """Whether the name of a file is that of an image."""
+    """Whether a file name is that of an image."""
     return name.lower().endswith(SUFFIXES)
 
 
 @dataclass(frozen=True)
 class Header:
-    """What the first bytes of an image file say, without decoding it."""
+    """The metadata in the first bytes of an image file."""
 
     height: int
     width: int
@@ -37,28 +37,28 @@ class Header:
 
 
 class UnreadableImageError(Exception):
-    """A file that Pillow cannot read; for use inside this room only."""
+    """A file that Pillow cannot read. Readers catch it; users never see it."""
 
 
 def read_header(tree: FileTree, path: str) -> Header:
-    """Size and kind of an image file; only its first bytes are read."""
+    """The size and kind of an image file. Reads only its first bytes."""
     with _opened(tree, path) as image:
         return Header(image.height, image.width, image.mode in ("1", "L", "LA") or image.mode.startswith("I"))
 
 
 @dataclass(frozen=True, eq=False)
 class ImageFiles(ImageSource):
-    """Image files of a tree.
+    """Image files in a folder or archive.
 
     Args:
-        tree: the folder or archive they lie in.
+        tree: the folder or archive.
         paths: their relative paths.
-        channels: 1 for gray, 3 for color; files of the other kind are converted.
-        size: height and width. Images of other sizes are brought to it by bilinear interpolation.
-        fit: how, when the aspect ratio differs: ``crop`` the longer side about the middle, or ``stretch``.
-        crop_ratio: only this part of the cropped height and width is kept, before resizing; ImageNet is usually
-            evaluated at 0.875.
-        bicubic: interpolate with cubics instead of lines.
+        channels: 1 for gray, 3 for color. Other files are converted.
+        size: height and width. Other images are resized by bilinear interpolation.
+        fit: what to do if the aspect ratio differs: ``crop`` the longer side on both ends, or ``stretch``.
+        crop_ratio: the fraction of the cropped height and width to keep before resizing. ImageNet is usually evaluated
+            at 0.875.
+        bicubic: use bicubic instead of bilinear interpolation.
     """
 
     tree: FileTree
@@ -75,29 +75,28 @@ class ImageFiles(ImageSource):
                 "class folder",
                 expected="fit='crop' or 'stretch', crop_ratio in (0, 1], channels=1 or 3",
                 got=f"fit={self.fit!r}, crop_ratio={self.crop_ratio}, channels={self.channels}",
-                fix="Correct the option.",
             )
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """Channels, height and width of every image."""
+        """Channels, height and width of each image."""
         return self.channels, *self.size
 
     @property
     def white(self) -> float:
-        """The value of white in a byte."""
+        """255, the largest byte."""
         return 255.0
 
     @property
     def in_memory(self) -> bool:
-        """Never: reading decodes."""
+        """False: reading decodes files."""
         return False
 
     def __len__(self) -> int:
         return len(self.paths)
 
     def resized(self, size: tuple[int, int]) -> ImageSource:
-        """The same files, decoded to that size."""
+        """The same files, decoded to another size."""
         return replace(self, size=size)
 
     def read(self, positions: Tensor) -> Tensor:
@@ -109,9 +108,9 @@ class ImageFiles(ImageSource):
             except UnreadableImageError as error:
                 raise InputError(
                     self.paths[position],
-                    expected="a whole image",
+                    expected="a complete image",
                     got=f"{error} (in {self.tree.where})",
-                    fix="Remove the file, or load with lazy=False, which decodes every image first and skips the bad.",
+                    fix="Remove the file, or load with lazy=False, which skips unreadable images.",
                 ) from error
         return images
 
@@ -127,14 +126,14 @@ class ImageFiles(ImageSource):
         height, width = self.size
         if (image.height, image.width) == self.size and self.crop_ratio == 1:
             return image
-        # The part of the image that is kept, in its own pixels.
+        # The part of the image to keep, in its original pixels.
         kept_width, kept_height = float(image.width), float(image.height)
         if self.fit == "crop":
             ratio = min(image.width / width, image.height / height)
             kept_width, kept_height = ratio * width, ratio * height
         kept_width, kept_height = kept_width * self.crop_ratio, kept_height * self.crop_ratio
         left, top = max((image.width - kept_width) / 2, 0), max((image.height - kept_height) / 2, 0)
-        # Rounding must not lead out of the image, which Pillow refuses.
+        # Clamp, because Pillow rejects a box that rounding pushes outside the image.
         right, bottom = min(left + kept_width, image.width), min(top + kept_height, image.height)
         filter = Resampling.BICUBIC if self.bicubic else Resampling.BILINEAR
         return image.resize((width, height), filter, box=(left, top, right, bottom))
@@ -143,7 +142,7 @@ class ImageFiles(ImageSource):
 def _converted(image: Image, channels: int) -> Image:
     from PIL.Image import fromarray
 
-    if image.mode.startswith("I"):  # 16 bits of gray; Pillow's own conversion would clip instead of scale
+    if image.mode.startswith("I"):  # 16-bit gray: Pillow's conversion would clip instead of scale
         image = fromarray((np.asarray(image).astype(np.int64) >> 8).clip(0, 255).astype(np.uint8))
     if image.mode == "P" and "transparency" in image.info:
         image = image.convert("RGBA")
@@ -152,7 +151,7 @@ def _converted(image: Image, channels: int) -> Image:
 
 @contextmanager
 def _opened(tree: FileTree, path: str) -> Iterator[Image]:
-    """Opens an image file; everything that comes from a bad file, here or while decoding, becomes one error."""
+    """Open an image file. Any error from a bad file, here or while decoding, becomes an UnreadableImageError."""
     from PIL import Image
 
     try:
@@ -168,5 +167,5 @@ def _opened(tree: FileTree, path: str) -> Iterator[Image]:
 
 def _reason(error: Exception) -> str:
     text = (isinstance(error, OSError) and error.strerror) or str(error)
-    # Pillow names the object it read from, which says nothing to the reader.
+    # Pillow's message names a file object, which doesn't help the user.
     return "not an image" if "cannot identify" in text else text or type(error).__name__

@@ -1,4 +1,4 @@
-"""Binary images, held as single bits: an eighth of the memory of bytes."""
+"""Binary images stored as single bits, which takes an eighth of the memory of bytes."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _CHUNK = 4096
 
 
 class PackedImages(ImageSource):
-    """Binary images of one channel, eight pixels in a byte.
+    """Binary images with one channel, eight pixels per byte.
 
     Args:
-        bits: ``(n, bytes)``, uint8, the pixels of each image row by row.
+        bits: ``(n, bytes)``, uint8; the pixels of each image, row by row.
         size: height and width.
     """
 
@@ -35,12 +35,12 @@ class PackedImages(ImageSource):
 
     @property
     def white(self) -> float:
-        """The value of a bit."""
+        """1, the value of a bit that is on."""
         return 1.0
 
     @property
     def in_memory(self) -> bool:
-        """No: reading unpacks."""
+        """False: reading unpacks bits."""
         return False
 
     def __len__(self) -> int:
@@ -53,14 +53,14 @@ class PackedImages(ImageSource):
         return torch.from_numpy(pixels.reshape(-1, 1, height, width))
 
     def resized(self, size: tuple[int, int]) -> ImageSource:
-        """The same images, interpolated when they are read."""
+        """The same images, resized when read."""
         return self if size == self._size else ResizedImages(self, size)
 
 
 def read_packed(path: Path, archive: zipfile.ZipFile, key: str) -> PackedImages:
     """The images ``(n, height, width)`` of 0 and 1, or of 0 and 255, in an array of a ``.npz`` file.
 
-    They are packed while they are read: as bytes, those of dSprites would take 3 GB.
+    They are packed while they are read, because dSprites would take 3 GB as bytes.
     """
     with archive.open(f"{key}.npy") as file:
         shape, dtype, fortran = _header(path, key, file)
@@ -73,20 +73,21 @@ def read_packed(path: Path, archive: zipfile.ZipFile, key: str) -> PackedImages:
             )
         n, height, width = shape
         columns = -(-height * width // 8)
-        largest = max(n * columns, min(n, _CHUNK) * height * width)  # the result, or what is read at a time
+        largest = max(n * columns, min(n, _CHUNK) * height * width)  # the result, or one chunk of bytes
         require_memory(largest, itemsize=1, caller=path.name, what=f"{n} images", fix="Use a smaller file.")
         bits = np.empty((n, columns), dtype=np.uint8)
         for start in range(0, n, _CHUNK):
             count = min(_CHUNK, n - start)
             content = file.read(count * height * width)
             if len(content) < count * height * width:
-                raise InputError(
-                    path.name, expected=f"{n} images", got="a truncated file", fix=f"Replace {path} by a whole one."
-                )
+                raise InputError(path.name, expected=f"{n} images", got="a truncated file", fix=f"Replace {path}.")
             pixels = np.frombuffer(content, dtype=np.uint8).reshape(count, height * width)
             if pixels.max(initial=0) > 1 and not np.isin(pixels, (0, 255)).all():
                 raise InputError(
-                    path.name, expected="pixels that are on or off", got="other values", fix="Use load with the path."
+                    path.name,
+                    expected="pixels that are on or off",
+                    got="other values",
+                    fix="Load the file by its path.",
                 )
             bits[start : start + count] = np.packbits(pixels != 0, axis=1)
     return PackedImages(bits, (height, width))

@@ -1,7 +1,7 @@
-"""Where the images of a split come from: a tensor in memory, files that are decoded when asked for, or a renderer.
+"""Where the images of a split come from: a tensor in memory, files decoded on demand, or a renderer.
 
-A source hands out *raw* images, in the numbers they are stored in, and says which raw value stands for white. Keeping
-bytes as bytes takes a quarter of the memory of floats.
+A source returns *raw* images, in the dtype they are stored in, and says which raw value is white. Bytes take a quarter
+of the memory of floats.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from ..._checked import checked
 
 
 class ImageSource(ABC):
-    """Images of one shape, by position."""
+    """Images of one shape, read by position."""
 
     @property
     @abstractmethod
     def shape(self) -> tuple[int, int, int]:
-        """Channels, height and width of every image."""
+        """Channels, height and width of each image."""
 
     @property
     @abstractmethod
@@ -31,7 +31,7 @@ class ImageSource(ABC):
     @property
     @abstractmethod
     def in_memory(self) -> bool:
-        """Whether reading is only a look-up."""
+        """Whether reading is just a lookup."""
 
     @abstractmethod
     def __len__(self) -> int: ...
@@ -46,7 +46,7 @@ class ImageSource(ABC):
 
 
 class TensorImages(ImageSource):
-    """Images held in one tensor.
+    """Images in a single tensor.
 
     Args:
         images: ``(n, channels, height, width)``, uint8 or floating point.
@@ -60,7 +60,7 @@ class TensorImages(ImageSource):
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """Channels, height and width of every image."""
+        """Channels, height and width of each image."""
         channels, height, width = self.images.shape[1:]
         return channels, height, width
 
@@ -71,7 +71,7 @@ class TensorImages(ImageSource):
 
     @property
     def in_memory(self) -> bool:
-        """Always."""
+        """True: the images are a tensor."""
         return True
 
     def __len__(self) -> int:
@@ -82,14 +82,14 @@ class TensorImages(ImageSource):
         return self.images.index_select(0, positions)  # several times faster than indexing
 
     def resized(self, size: tuple[int, int]) -> ImageSource:
-        """The same images, interpolated when they are read."""
+        """The same images, resized when read."""
         return self if self.shape[1:] == size else ResizedImages(self, size)
 
 
 class ResizedImages(ImageSource):
-    """Images of another source, brought to another size by bilinear interpolation, anti-aliased when shrinking.
+    """Images of another source, resized by bilinear interpolation, with anti-aliasing when shrinking.
 
-    They are interpolated when they are read: the enlarged set may be far larger than the memory.
+    They are resized when read, because all resized images together may not fit in memory.
     """
 
     def __init__(self, base: ImageSource, size: tuple[int, int]) -> None:
@@ -97,7 +97,7 @@ class ResizedImages(ImageSource):
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """Channels, height and width of every image."""
+        """Channels, height and width of each image."""
         return self._base.shape[0], *self._size
 
     @property
@@ -107,19 +107,19 @@ class ResizedImages(ImageSource):
 
     @property
     def in_memory(self) -> bool:
-        """Never: reading computes."""
+        """False: reading resizes images."""
         return False
 
     def __len__(self) -> int:
         return len(self._base)
 
     def read(self, positions: Tensor) -> Tensor:
-        """Raw images at these positions, as floats between the raw values."""
+        """Raw images at these positions, interpolated as floats."""
         raw = self._base.read(positions).float()
         if not len(raw):
             return raw.new_zeros((0, *self.shape))
         return interpolate(raw, size=self._size, mode="bilinear", align_corners=False, antialias=True)
 
     def resized(self, size: tuple[int, int]) -> ImageSource:
-        """The images of the base at that size: interpolating twice would blur twice."""
+        """The base images at another size. Resizing twice would blur twice."""
         return self._base.resized(size)

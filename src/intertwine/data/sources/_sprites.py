@@ -1,8 +1,8 @@
 """White shapes on black, rendered from their factors: the grid of dSprites, at any size, without its file.
 
-Shapes, sizes and orientations follow the description of dSprites; outlines are ours, so single pixels differ from the
-original images. At 64 x 64 one step in position is one pixel, no shape ever touches the border, and the mean over all
-images is 0.042 (0.043 in the original).
+Shapes, sizes and orientations follow the description of dSprites. The outlines are our own, so single pixels differ
+from the original images. At 64 x 64, one step in position is one pixel, no shape touches the border, and the mean over
+all images is 0.042 (0.043 in the original).
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ DSPRITES = FactorGrid(
 )
 """3 shapes, 6 scales, 40 orientations, 32 x 32 positions: 737280 images in the order of the original file."""
 
-# All lengths in units of the image. A center moves over 31/64, symmetrically about the middle.
+# All lengths are in units of the image size. Centers move over 31/64, symmetrically about the middle.
 _FIRST_CENTER, _TRAVEL = 16.5 / 64, 31 / 64
 _SQUARE_HALF = 0.14
 _ELLIPSE_HALVES = 0.19, 0.11
 _HEART_UNIT = 0.139
-_REACH = 0.2  # of the farthest point of any shape from its center
-# An outline that runs exactly through a pixel's center must not depend on the rounding of a sine.
+_REACH = 0.2  # the distance of the farthest point of any shape from its center
+# If an outline runs exactly through a pixel's center, the pixel must not depend on rounding errors.
 _TIE = 1e-9
 _SAMPLES = 4
 _CHUNK = 256
@@ -46,10 +46,10 @@ _Contains = Callable[[Tensor, Tensor], Tensor]
 
 
 class SpriteImages(ImageSource):
-    """Images of a grid of sprites, rendered when they are read.
+    """Images of a grid of sprites, rendered when read.
 
-    A pixel is on if its center lies in the shape; with ``antialias``, it counts how many of 4 x 4 points do. ``x``
-    moves the shape to the right, ``y`` moves it down, and the orientation turns it counterclockwise as seen.
+    A pixel is on if its center is inside the shape. With ``antialias``, its value is the number of 4 x 4 sample points
+    inside. ``x`` moves the shape to the right, ``y`` moves it down, and the orientation rotates it counterclockwise.
 
     Args:
         grid: five factors as in :data:`DSPRITES`: shape (1 square, 2 ellipse, 3 heart), scale, orientation in radians,
@@ -69,24 +69,24 @@ class SpriteImages(ImageSource):
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """One channel, and the chosen size."""
+        """One channel, height and width."""
         return 1, *self._size
 
     @property
     def white(self) -> float:
-        """1, or the number of points in a pixel if anti-aliased."""
+        """1, or the number of sample points per pixel if anti-aliased."""
         return float(_SAMPLES**2) if self._antialias else 1.0
 
     @property
     def in_memory(self) -> bool:
-        """Never: reading renders."""
+        """False: reading renders images."""
         return False
 
     def __len__(self) -> int:
         return len(self._grid)
 
     def resized(self, size: tuple[int, int]) -> ImageSource:
-        """The same sprites, rendered at that size."""
+        """The same sprites, rendered at another size."""
         return SpriteImages(self._grid, size, antialias=self._antialias)
 
     def read(self, positions: Tensor) -> Tensor:
@@ -98,37 +98,37 @@ class SpriteImages(ImageSource):
     def _render(self, factors: Tensor) -> Tensor:
         images = torch.zeros((len(factors), *self._size), dtype=torch.uint8)
         for number, contains in enumerate((_in_square, _in_ellipse, _in_heart), start=1):
-            chosen = (factors[:, 0] == number).nonzero().flatten()
-            if len(chosen):
-                self._draw(images, chosen, factors[chosen], contains)
+            which = (factors[:, 0] == number).nonzero().flatten()
+            if len(which):
+                self._draw(images, which, factors[which], contains)
         return images[:, None]
 
     def _draw(self, images: Tensor, which: Tensor, factors: Tensor, contains: _Contains) -> None:
-        """Draw one kind of shape into the images of these numbers, looking only at the pixels it may reach."""
+        """Draw one kind of shape into these images, testing only the pixels it may reach."""
         height, width = self._size
         samples = _SAMPLES if self._antialias else 1
         scale, angle, x, y = (factor[:, None, None] for factor in factors[:, 1:].unbind(1))
         reach = _REACH * float(scale.max())
-        center_x, center_y = (_FIRST_CENTER + _TRAVEL * place for place in (x, y))
+        center_x, center_y = (_FIRST_CENTER + _TRAVEL * position for position in (x, y))
         columns, rows = _window(center_x, reach, width), _window(center_y, reach, height)
         right = (_points(columns, width, samples)[:, None, :] - center_x) / scale
         up = (center_y - _points(rows, height, samples)[:, :, None]) / scale
         cos, sin = angle.cos(), angle.sin()
-        # Coordinates in the frame of the shape, which is turned by the angle.
+        # Convert to the frame of the shape, which is rotated by the angle.
         inside = contains(cos * right + sin * up, cos * up - sin * right)
         count = inside.reshape(len(which), rows.shape[1], samples, columns.shape[1], samples).sum((2, 4))
         images[which[:, None, None], rows[:, :, None], columns[:, None, :]] = count.to(torch.uint8)
 
 
 def _window(center: Tensor, reach: float, length: int) -> Tensor:
-    """Numbers of the pixels ``(n, window)`` along one axis that a shape at this center may touch."""
+    """The indices ``(n, window)`` of the pixels along one axis that a shape at this center may touch."""
     wide = min(length, int(2 * reach * length) + 3)
     first = ((center.flatten() - reach) * length).floor().long() - 1
     return first.clamp(0, length - wide)[:, None] + torch.arange(wide)
 
 
 def _points(pixels: Tensor, length: int, samples: int) -> Tensor:
-    """Coordinates ``(n, window * samples)`` of the points looked at in these pixels."""
+    """The coordinates ``(n, window * samples)`` of the sample points in these pixels."""
     within = (torch.arange(samples, dtype=torch.float64) + 0.5) / samples
     return ((pixels[:, :, None] + within) / length).flatten(1)
 

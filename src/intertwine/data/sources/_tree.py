@@ -1,4 +1,4 @@
-"""Trees of files to read from: a folder, or an archive that is checked and read without unpacking anything to disk."""
+"""Trees of files: a folder, or an archive that is checked and read without unpacking anything to disk."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ from ..._numerics import require_memory
 from ...errors import InputError
 
 ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
-MOST_MEMBERS = 2_000_000
-LARGEST_RATIO = 100
-"""Times the length of an archive that its members may have together, as long as they are more than a gigabyte."""
+MAX_MEMBERS = 2_000_000
+MAX_RATIO = 100
+"""The maximum ratio of the total size of an archive's members to its own size. Up to a gigabyte is always allowed."""
 
 _DAMAGE = (zipfile.BadZipFile, tarfile.TarError, zlib.error, LZMAError, EOFError, OSError, RuntimeError, ValueError)
 
 
 class FileTree(ABC):
-    """Files and folders by relative path, parts separated by ``/``."""
+    """Files and folders by relative path, with ``/`` as the separator."""
 
     def __init__(self, where: Path, files: list[str], folders: list[str]) -> None:
         self.where, self.files, self.folders = where, sorted(files), sorted(folders)
 
     @abstractmethod
     def open(self, path: str) -> IO[bytes]:
-        """A file, to be read from its beginning and closed."""
+        """Open a file for reading. The caller closes it."""
 
 
 class FolderTree(FileTree):
-    """A folder on disk; hidden files are left out."""
+    """A folder on disk, without its hidden files."""
 
-    def __init__(self, root: Path, wanted: Callable[[str], bool]) -> None:
+    def __init__(self, root: Path, select: Callable[[str], bool]) -> None:
         files: list[str] = []
         folders: list[str] = []
         for base, inner, names in os.walk(root, followlinks=True):
@@ -48,27 +48,27 @@ class FolderTree(FileTree):
             prefix = "" if prefix == "." else f"{prefix}/"
             folders += [prefix + name for name in inner]
             _require_few(root, len(files) + len(folders))
-            files += [prefix + name for name in names if not _hidden(name) and wanted(name)]
+            files += [prefix + name for name in names if not _hidden(name) and select(name)]
         super().__init__(root, files, folders)
 
     def open(self, path: str) -> IO[bytes]:
-        """A file on disk."""
+        """Open a file on disk."""
         return (self.where / path).open("rb")
 
 
 class ArchiveTree(FileTree):
-    """A zip or tar archive, its wanted files held in memory as they are, that is, images still compressed.
+    """A zip or tar archive with its selected files in memory. Images stay encoded.
 
-    An archive with a member that would be unpacked outside of the target, or that is a link or a device, is refused as
-    a whole: nobody makes such an archive of images by accident.
+    An archive with a member that would be unpacked outside the target, or that is a link or a device, is refused:
+    nobody creates such an archive of images by accident.
     """
 
-    def __init__(self, path: Path, wanted: Callable[[str], bool]) -> None:
+    def __init__(self, path: Path, select: Callable[[str], bool]) -> None:
         self._content: dict[str, bytes] = {}
         folders: set[str] = set()
         read = _read_zip if path.suffix == ".zip" else _read_tar
         try:
-            for name in read(path, wanted, self._content):
+            for name in read(path, select, self._content):
                 parts = PurePosixPath(name.rstrip("/")).parts
                 deepest = len(parts) if name.endswith("/") else len(parts) - 1
                 if not any(map(_hidden, parts)):
@@ -78,14 +78,14 @@ class ArchiveTree(FileTree):
         except _DAMAGE as error:
             raise InputError(
                 path.name,
-                expected="a whole zip or tar archive",
+                expected="a complete zip or tar archive",
                 got=f"{path} ({str(error) or type(error).__name__})",
-                fix="Fetch or pack it again.",
+                fix="Download or create it again.",
             ) from error
         super().__init__(path, list(self._content), list(folders))
 
     def open(self, path: str) -> IO[bytes]:
-        """A file in memory."""
+        """Open a file in memory."""
         return io.BytesIO(self._content[path])
 
     def read(self, path: str) -> bytes:
@@ -94,73 +94,76 @@ class ArchiveTree(FileTree):
 
 
 def is_archive(path: Path) -> bool:
-    """Whether the name is that of a zip or tar archive."""
+    """Whether a file name is that of a zip or tar archive."""
     return path.name.lower().endswith(ARCHIVES)
 
 
-def open_tree(path: Path, wanted: Callable[[str], bool]) -> FileTree:
-    """The tree of the wanted files in a folder or an archive; ``wanted`` is asked about file names."""
-    return ArchiveTree(path, wanted) if is_archive(path) else FolderTree(path, wanted)
+def open_tree(path: Path, select: Callable[[str], bool]) -> FileTree:
+    """The tree of the files in a folder or an archive whose names ``select`` accepts."""
+    return ArchiveTree(path, select) if is_archive(path) else FolderTree(path, select)
 
 
-def _read_zip(path: Path, wanted: Callable[[str], bool], content: dict[str, bytes]) -> list[str]:
+def _read_zip(path: Path, select: Callable[[str], bool], content: dict[str, bytes]) -> list[str]:
     with zipfile.ZipFile(path) as archive:
         members = archive.infolist()
         _require_few(path, len(members))
         for member in members:
             kind = stat.S_IFMT(member.external_attr >> 16)
-            # Names as stored: zipfile itself turns backslashes into slashes on some systems and cuts at a zero byte.
+            # The name as stored: zipfile turns backslashes into slashes on some systems, and cuts at a zero byte.
             _require_safe(path, member.orig_filename, odd=kind not in (0, stat.S_IFREG, stat.S_IFDIR))
-        chosen = [m for m in members if not m.is_dir() and _is_wanted(m.filename, wanted)]
-        _require_room(path, sum(m.file_size for m in chosen))
-        for member in chosen:
+        selected = [m for m in members if not m.is_dir() and _is_selected(m.filename, select)]
+        _require_room(path, sum(m.file_size for m in selected))
+        for member in selected:
             if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-                # Python unpacks the others in pieces of any size.
+                # With other methods, Python may unpack pieces of any size at once.
                 raise InputError(
                     path.name,
-                    expected="an archive that is stored or deflated",
-                    got=f"another compression in {path}",
-                    fix="Pack it again, or unpack it and give the folder.",
+                    expected="stored or deflated members",
+                    got=f"another compression method in {path}",
+                    fix="Create the archive again, or unpack it and use the folder.",
                 )
             if member.flag_bits & 0x1:
                 raise InputError(
-                    path.name, expected="an archive without password", got=f"{path}", fix="Pack it without encryption."
+                    path.name,
+                    expected="an archive without a password",
+                    got=f"{path}",
+                    fix="Unpack it and use the folder.",
                 )
             content[_plain(member.filename)] = archive.read(member)
         return [_plain(m.filename) + "/" * m.is_dir() for m in members]
 
 
-def _read_tar(path: Path, wanted: Callable[[str], bool], content: dict[str, bytes]) -> list[str]:
+def _read_tar(path: Path, select: Callable[[str], bool], content: dict[str, bytes]) -> list[str]:
     names: list[str] = []
     total = skipped = 0
-    longest = max(2**30, LARGEST_RATIO * path.stat().st_size)
+    max_bytes = max(2**30, MAX_RATIO * path.stat().st_size)
     with tarfile.open(path) as archive:
         for member in archive:
             _require_safe(path, member.name, odd=not (member.isreg() or member.isdir()) or member.issparse())
             _require_few(path, len(names))
-            skipped += member.size  # a compressed archive is unpacked to skip a member
-            if skipped > longest:
+            skipped += member.size  # skipping a member of a compressed archive still unpacks it
+            if skipped > max_bytes:
                 raise InputError(
                     path.name,
-                    expected=f"members of at most {longest} bytes together",
+                    expected=f"members of at most {max_bytes} bytes together",
                     got=f"more in {path}",
-                    fix="Unpack it and give the folder.",
+                    fix="Unpack it and use the folder.",
                 )
             name = _plain(member.name)
             names.append(name + "/" * member.isdir())
-            if member.isreg() and _is_wanted(name, wanted):
+            if member.isreg() and _is_selected(name, select):
                 total += member.size
                 _require_room(path, total)
                 file = archive.extractfile(member)
                 if file is not None:
                     content[name] = file.read()
-        if path.suffix == ".tar":  # a compressed one that is cut off is noticed by the decompressor
+        if path.suffix == ".tar":  # in a compressed archive, the decompressor notices a truncation
             _require_end(archive)
     return names
 
 
 def _require_end(archive: tarfile.TarFile) -> None:
-    """A tar ends with a block of zeros; without, tarfile takes the cut for the end."""
+    """Raise an error for a truncated tar: a complete one ends with a block of zeros, which tarfile does not check."""
     if archive.fileobj is not None:
         archive.fileobj.seek(archive.offset)
         if archive.fileobj.read(1) != b"\0":
@@ -171,24 +174,22 @@ def _require_safe(path: Path, name: str, *, odd: bool) -> None:
     slashed = name.replace("\\", "/")
     absolute = slashed.startswith("/") or bool(PureWindowsPath(name).drive)
     if odd or absolute or "\0" in name or ".." in PurePosixPath(slashed).parts:
-        what = "a link or a device" if odd else "a path outside of the target"
+        problem = "a link or a device" if odd else "a path outside the target"
         raise InputError(
             path.name,
-            expected="an archive of plain files and folders inside of it",
-            got=f"the member {name!r}, {what}",
-            fix="The archive is refused: get it from a source you trust, or unpack it yourself and give the folder.",
+            expected="an archive of plain files and folders",
+            got=f"the member {name!r}, {problem}",
+            fix="Get the archive from a source you trust, or unpack it yourself and use the folder.",
         )
 
 
 def _require_few(path: Path, members: int) -> None:
-    if members > MOST_MEMBERS:
-        raise InputError(
-            path.name, expected=f"at most {MOST_MEMBERS} members", got=f"more in {path}", fix="Unpack it yourself."
-        )
+    if members > MAX_MEMBERS:
+        raise InputError(path.name, expected=f"at most {MAX_MEMBERS} members", got=f"more in {path}")
 
 
 def _require_room(path: Path, size: int) -> None:
-    fix = "Unpack it and give the folder: its files are then read one by one."
+    fix = "Unpack it and use the folder: its files are then read one by one."
     require_memory(size, itemsize=1, caller=path.name, what="the content of the archive", fix=fix)
 
 
@@ -196,17 +197,17 @@ def _plain(name: str) -> str:
     return PurePosixPath(name).as_posix()
 
 
-def _is_wanted(name: str, wanted: Callable[[str], bool]) -> bool:
+def _is_selected(name: str, select: Callable[[str], bool]) -> bool:
     parts = PurePosixPath(name).parts
-    return bool(parts) and not any(map(_hidden, parts)) and wanted(parts[-1])
+    return bool(parts) and not any(map(_hidden, parts)) and select(parts[-1])
 
 
 def _leads_up(base: str, name: str) -> bool:
-    """Whether the entry is a link to a folder that holds it, which would be walked again and again."""
-    place = os.path.join(base, name)
-    return os.path.islink(place) and Path(base).resolve().is_relative_to(Path(place).resolve())
+    """Whether the entry is a link to one of its parent folders, which would be walked forever."""
+    entry = os.path.join(base, name)
+    return os.path.islink(entry) and Path(base).resolve().is_relative_to(Path(entry).resolve())
 
 
 def _hidden(name: str) -> bool:
-    # macOS adds a folder of this name to the archives it makes.
+    # macOS adds this folder to archives.
     return name.startswith(".") or name == "__MACOSX"

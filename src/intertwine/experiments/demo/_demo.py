@@ -17,16 +17,8 @@ from torch import Tensor, nn
 from ..._checked import checked
 from ...data import AugmentedSplit, Split, load, random_rotation90
 from ...groups import Cyclic
-from ...measure import (
-    Audit,
-    accuracy,
-    audit,
-    filter_pairs,
-    invariance_error,
-    match,
-    symmetrize,
-    tune,
-)
+from ...measure import Audit, accuracy, audit, invariance_error, match, symmetrize, tune
+from ...measure.surgery import filter_pairs
 from ...models import GroupCNN, SimpleNet, SoftResNet, TopographicVAE, plain_cnn
 from ...relaxed import RelaxationTable, relaxation_penalty, relaxation_table
 from ...train import TrainConfig, deterministic_loader, fit, seed_all

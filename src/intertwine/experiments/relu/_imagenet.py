@@ -19,7 +19,8 @@ from torch import Tensor
 
 from ...data import Normalization, load
 from ...errors import InputError
-from ...measure import gcnn_barrier, invariance_error, load_network, match, stride_artifacts
+from ...measure import gcnn_barrier, invariance_error, load_network, match
+from ...measure.surgery import stride_artifacts
 from ...train import seed_all
 from ..lab._experiment import Experiment, ExperimentRow, Job, Metric, Ordering, Published
 

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from ...measure import Matching, filter_pairs, gcnn_barrier, invariance_error, match
+from ...measure import Matching, gcnn_barrier, invariance_error, match
+from ...measure.surgery import filter_pairs
 from ...models import GVGG11, VGG11
 from ..lab._experiment import Experiment, ExperimentRow, FinishedRun, Job, Metric, Ordering, Published
 from ..lab._figures import Figure, Panel, Panels, Table, load_arrays, save_arrays

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...measure import capsule_equivariance_error, reconstruction_error, traversal_error
+from ...measure.metrics import capsule_equivariance_error, reconstruction_error, traversal_error
 from ...models import NotCyclicWarning, TopographicVAE
 from ._metrics import ELBO, ERROR, ERROR_CENTERED, GAP, HELD, LIKELIHOOD, PUBLISHED_FORM, RECONSTRUCTION
 from ._network import Network, in_parts

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from ...data import DigitMotion, TransformedSequences, load, sample_generator
-from ...measure import linear_probe
+from ...measure.metrics import linear_probe
 from ...models import topographic_pool
 from ..lab._experiment import Experiment, ExperimentRow, FinishedRun, Job, Metric, Ordering, Published
 from ..lab._figures import Figure

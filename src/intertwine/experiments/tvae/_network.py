@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ...groups import FiniteGroup, parse_finite
 from ...models import VAE, NotCyclicWarning, TopographicVAE
-from ...topographic import CayleyTopology, OffsetTopology, sample_topographic, shifting, stationary
+from ...topographic import CayleyTopology, OffsetTopology, sample_topographic, shifting_topology, stationary_topology
 
 Network = VAE | TopographicVAE
 
@@ -38,8 +38,8 @@ def topology_of(settings: Mapping[str, Any]) -> OffsetTopology | None:
         return None
     window = max(1, round(settings["window"] * settings["frames"]))
     if settings["kind"] == "shifting":
-        return shifting(window, band=settings["band"])
-    return stationary(window, window if settings["width"] is None else settings["width"])
+        return shifting_topology(window, band=settings["band"])
+    return stationary_topology(window, window if settings["width"] is None else settings["width"])
 
 
 def build(settings: Mapping[str, Any], image: tuple[int, int, int]) -> Network:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
-from ...measure import capsule_equivariance_error
+from ...measure.metrics import capsule_equivariance_error
 from ...models import NotCyclicWarning, VAEOutput
 from ...train import TrainConfig, deterministic_loader, fit, seed_all
 from ..lab._experiment import Job

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from ...data import DSPRITES, FactorGrid, FactorSequences, SpriteImages, load, part_of_grid
-from ...measure import capsule_correlation
+from ...measure.metrics import capsule_correlation
 from ..lab._experiment import Experiment, ExperimentRow, FinishedRun, Job, Metric, Ordering, Published
 from ..lab._figures import Figure
 from ._figures import traversal_figures

@@ -1,4 +1,4 @@
-"""Finite groups by their Cayley tables: subgroups, irreducibles, products, and the groups with a name."""
+"""Finite groups by their Cayley tables: subgroups, irreps, products and named groups."""
 
 from ._finite_group import FiniteGroup as FiniteGroup
 from ._isomorphism import isomorphism as isomorphism

@@ -27,7 +27,7 @@ SINGLE: dict[str, Callable[[], FiniteGroup]] = {
 
 
 def factors_of(name: str) -> list[str]:
-    """The factors of a product, without the parentheses and underscores that some people write.
+    """The factors of a product, without optional parentheses and underscores.
 
     >>> factors_of("C_3 x SO(3)")
     ['C3', 'SO3']
@@ -37,7 +37,7 @@ def factors_of(name: str) -> list[str]:
 
 
 def finite_by_name(name: str, *, others: tuple[str, ...] = ()) -> FiniteGroup:
-    """The finite group of this name; an error lists the names that are known, and ``others`` that the caller knows.
+    """The finite group with this name. The error for unknown names lists all known ones, and ``others``.
 
     >>> finite_by_name("C3 x S3").order
     18
@@ -46,7 +46,7 @@ def finite_by_name(name: str, *, others: tuple[str, ...] = ()) -> FiniteGroup:
     return factors[0] if len(factors) == 1 else direct_product(*factors)
 
 
-def _factor(plain: str, whole: str, others: tuple[str, ...]) -> FiniteGroup:
+def _factor(plain: str, full_name: str, others: tuple[str, ...]) -> FiniteGroup:
     if plain in SINGLE:
         return SINGLE[plain]()
     match = re.fullmatch(r"([A-Z])(\d+)", plain)
@@ -54,10 +54,10 @@ def _factor(plain: str, whole: str, others: tuple[str, ...]) -> FiniteGroup:
         try:
             return FAMILIES[match[1]](int(match[2]))
         except InputError as error:
-            raise ParseError("parse", expected=error.expected, got=repr(whole), fix=error.fix) from error
+            raise ParseError("parse", expected=error.expected, got=repr(full_name), fix=error.fix) from error
     raise ParseError(
         "parse",
         expected=f"a group such as {', '.join((*(f'{f}4' for f in FAMILIES), *SINGLE, *others))}",
-        got=repr(whole),
-        fix="Join factors with ' x ', as in 'C3 x S3'; for any other group use FiniteGroup.from_permutations.",
+        got=repr(full_name),
+        fix="Join factors with ' x ', as in 'C3 x S3'. For any other group, use FiniteGroup.from_permutations.",
     )

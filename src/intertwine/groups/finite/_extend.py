@@ -1,4 +1,4 @@
-"""Representations of a finite group from less: from the matrices of generators, or from a subgroup."""
+"""Representations of a finite group from the matrices of its generators, or induced from a subgroup."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def from_generators(group: FiniteGroup, images: Mapping[int, Any], *, name: str) -> Tensor:
-    """The matrices of all elements, ``(order, d, d)``, as products of those of generators."""
+    """The matrices of all elements, ``(order, d, d)``, as products of the generators' matrices."""
     gens = {int(g): torch.as_tensor(m, dtype=torch.float64) for g, m in images.items()}
     reached = _tables.closure(group._t, gens)
     if len(reached) < group.order:
@@ -30,16 +30,16 @@ def from_generators(group: FiniteGroup, images: Mapping[int, Any], *, name: str)
             fix="Add matrices for the missing generators.",
         )
     first = next(iter(gens.values()))
-    known: dict[int, Tensor] = {0: torch.eye(first.shape[-1], dtype=torch.float64)}
+    matrices: dict[int, Tensor] = {0: torch.eye(first.shape[-1], dtype=torch.float64)}
     frontier = [0]
     while frontier:
         a = frontier.pop()
         for g, m in gens.items():
             b = int(group._t[a, g])
-            if b not in known:
-                known[b] = known[a] @ m
+            if b not in matrices:
+                matrices[b] = matrices[a] @ m
                 frontier.append(b)
-    return torch.stack([known[g] for g in range(group.order)])
+    return torch.stack([matrices[g] for g in range(group.order)])
 
 
 def induced(subgroup: Subgroup, rho: Representation) -> Representation:

@@ -1,7 +1,7 @@
-"""The irreducibles of cyclic and dihedral groups in closed form, by frequency.
+"""The irreps of cyclic and dihedral groups in closed form, by frequency.
 
-A turn by 2πj/n acts at frequency k as the turn by 2πkj/n, which is itself one of the n turns. All irreducibles of one
-group therefore look their matrices up in one table of n rotations, and none of them stores more than its frequency.
+At frequency k, a rotation by 2πj/n acts as the rotation by 2πkj/n, which is one of the same n rotations. So all irreps
+of a group look up their matrices in one table of n rotations, and each one stores only its frequency.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 
 class TurningRepresentation(Representation):
-    """The two-dimensional irreducible in which element j turns by 2πkj/n, and element n + j first mirrors.
+    """The two-dimensional irrep in which element j rotates by 2πkj/n, and element n + j reflects first.
 
-    It is the restriction of the irreducible of O(2) with the same frequency: for k = 1 the motions themselves.
+    It is the restriction of the irrep of O(2) with the same frequency. For k = 1, it is the motions themselves.
 
     Args:
         group: a group with the table of Cyclic(n) or Dihedral(n).
-        rotations: ``(n, 2, 2)``, the turns by multiples of 2π/n.
+        rotations: ``(n, 2, 2)``, the rotations by multiples of 2π/n.
         frequency: k.
     """
 
@@ -42,7 +42,7 @@ class TurningRepresentation(Representation):
         self._finite, self._rotations = group, rotations
 
     def _turn(self, g: Element) -> tuple[Tensor, Tensor]:
-        """The rotations, and whether there is a mirror before them."""
+        """The rotations, and whether a reflection comes before each."""
         index, n = torch.as_tensor(self._finite.require_element(g)), len(self._rotations)
         return self._rotations[self.frequency * (index % n) % n], index >= n
 
@@ -51,7 +51,7 @@ class TurningRepresentation(Representation):
         if len(self._rotations) == self._finite.order:
             return turns
         signs = turns.new_tensor([-1.0, 1.0] if self.frequency % 2 else [1.0, -1.0])
-        return torch.where(mirrored[..., None, None], turns * signs, turns) + 0.0  # no negative zeros
+        return torch.where(mirrored[..., None, None], turns * signs, turns) + 0.0  # + 0.0 turns -0.0 into 0.0
 
     def character(self, g: Element) -> Tensor:
         turns, mirrored = self._turn(g)
@@ -75,9 +75,9 @@ class TurningRepresentation(Representation):
 
 
 def irreps_by_frequency(group: FiniteGroup) -> tuple[Representation, ...] | None:
-    """The irreducibles by ascending frequency, for a group with the table of Cyclic(n) or Dihedral(n); else None.
+    """The irreps by ascending frequency, for a group with the table of Cyclic(n) or Dihedral(n); else None.
 
-    The rows of generators determine a group's table, so nothing else has to be looked at.
+    The rows of the generators determine a group's table, so it is enough to compare these.
     """
     t, half = group._t, group.order // 2
     k, j = np.arange(group.order), np.arange(half)
@@ -91,46 +91,46 @@ def irreps_by_frequency(group: FiniteGroup) -> tuple[Representation, ...] | None
 
 
 def irrep_of_frequency(group: FiniteGroup, frequency: int, parity: int | None, *, caller: str) -> Representation:
-    """The irreducible of this frequency; where there are two, the one in which the mirror acts by ``parity``."""
+    """The irrep of this frequency. If there are two, the one in which the reflection acts by ``parity``."""
     by_name = {psi.name: psi for psi in group.irreps}
     exact = {None: f"irrep({frequency})", 1: f"irrep({frequency}, +1)", -1: f"irrep({frequency}, -1)"}
-    wanted = [exact[parity]] if parity in exact and not isinstance(parity, bool) else []
-    wanted += [exact[1]] if parity is None else []
-    wanted += ["trivial"] if frequency == 0 and parity in (None, 1) else []
-    whole = isinstance(frequency, int) and not isinstance(frequency, bool)
-    irrep = next((by_name[name] for name in wanted if name in by_name), None) if whole else None
+    candidates = [exact[parity]] if parity in exact and not isinstance(parity, bool) else []
+    candidates += [exact[1]] if parity is None else []
+    candidates += ["trivial"] if frequency == 0 and parity in (None, 1) else []
+    is_whole = isinstance(frequency, int) and not isinstance(frequency, bool)
+    irrep = next((by_name[name] for name in candidates if name in by_name), None) if is_whole else None
     if irrep is None:
         raise InputError(
             caller,
             expected=f"one of {_listed(list(by_name))}",
             got=f"frequency {frequency!r}" + (f" with parity {parity!r}" if parity is not None else ""),
-            fix="A parity, +1 or -1, tells apart the one-dimensional irreducibles of one frequency.",
+            fix="A parity, +1 or -1, distinguishes the one-dimensional irreps of the same frequency.",
         )
     return irrep
 
 
 def cyclic_table(n: int) -> Table:
-    """Element j is the j-th power of element 1."""
+    """The table of Cyclic(n): element j is the j-th power of element 1."""
     k = np.arange(n)
     return np.asarray((k[:, None] + k) % n)
 
 
 def dihedral_table(n: int) -> Table:
-    """Elements j < n are turns; element n + j mirrors first, then turns."""
+    """The table of Dihedral(n): element j < n is a rotation; element n + j first reflects, then rotates."""
     k, flip = np.tile(np.arange(n), 2), np.repeat([0, 1], n)
     turned = np.where(flip[:, None] == 0, k[:, None] + k, k[:, None] - k) % n
     return np.asarray(turned + n * (flip[:, None] ^ flip))
 
 
 def rotations(n: int) -> Tensor:
-    """The turns by multiples of 2π/n, ``(n, 2, 2)``; those that keep the square lattice are exact."""
+    """The rotations by multiples of 2π/n, ``(n, 2, 2)``. Those that map the square lattice to itself are exact."""
     angle = 2 * np.pi * np.arange(n) / n
     c, s = np.cos(angle), np.sin(angle)
     return torch.from_numpy(snapped(np.stack([np.stack([c, -s], -1), np.stack([s, c], -1)], -2)))
 
 
 def cyclic_irreps(group: FiniteGroup) -> tuple[Representation, ...]:
-    """The irreducibles of a group with the table of Cyclic(n)."""
+    """The irreps of a group with the table of Cyclic(n)."""
     n = group.order
     turns = rotations(n)
     pairs = [TurningRepresentation(group, turns, k) for k in range(1, (n + 1) // 2)]
@@ -139,7 +139,7 @@ def cyclic_irreps(group: FiniteGroup) -> tuple[Representation, ...]:
 
 
 def dihedral_irreps(group: FiniteGroup) -> tuple[Representation, ...]:
-    """The irreducibles of a group with the table of Dihedral(n)."""
+    """The irreps of a group with the table of Dihedral(n)."""
     n = group.order // 2
     turns, mirrored = rotations(n), np.repeat([1.0, -1.0], n)
     pairs = [TurningRepresentation(group, turns, k) for k in range(1, (n + 1) // 2)]

@@ -1,9 +1,9 @@
 """All real irreducible representations of any finite group, computed from its Cayley table.
 
-Functions on the group carry the left regular representation. An operator f ↦ Σ_k b(k) f(·k) commutes with it, and
-is symmetric when b(k) = b(k⁻¹). By Schur's lemma its eigenspaces are invariant, and for generic b each of them is
-a single real irreducible. We first split by a class function b, which separates the isotypic components, and then
-split one component at a time with a general b, so that few eigenvalues have to be told apart at once.
+The group acts on functions on itself by the left regular representation. An operator f ↦ Σ_k b(k) f(·k) commutes with
+it, and is symmetric if b(k) = b(k⁻¹). By Schur's lemma, its eigenspaces are invariant, and for generic b each of them
+is a single real irrep. We first split with a class function b, which separates the isotypic components. Then we split
+one component at a time with a general b. This way, only a few eigenvalues have to be separated at once.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from ...errors import NumericalError
 from . import _tables
 from ._tables import Table
 
-_TRIES = 12
-_KEPT: dict[str, tuple[Tensor, ...]] = {}
+_MAX_TRIES = 12
+_CACHE: dict[str, tuple[Tensor, ...]] = {}
 
 
 def real_irreps(table: Table, digest: str) -> tuple[Tensor, ...]:
-    """Matrices ``(n, d, d)`` of every real irreducible; trivial first, then by dimension and character."""
-    if digest not in _KEPT:
-        _KEPT[digest] = _compute(table)
-    return _KEPT[digest]
+    """The matrices ``(n, d, d)`` of every real irrep: trivial first, then sorted by dimension and character."""
+    if digest not in _CACHE:
+        _CACHE[digest] = _compute(table)
+    return _CACHE[digest]
 
 
 def _compute(table: Table) -> tuple[Tensor, ...]:
@@ -37,9 +37,9 @@ def _compute(table: Table) -> tuple[Tensor, ...]:
         4 * n * n,
         caller="irreps",
         what=f"the regular representation of a group of order {n}",
-        fix="Use a smaller group.",
+        fix="",
     )
-    irreps = [_canonical(_one_irreducible(table, part), table) for part in _isotypic_bases(table)]
+    irreps = [_canonical(_one_irrep(table, part), table) for part in _isotypic_bases(table)]
     _require_complete(irreps, table)
 
     def rank(m: Tensor) -> tuple[bool, int, list[float]]:
@@ -51,13 +51,13 @@ def _compute(table: Table) -> tuple[Tensor, ...]:
 
 
 def _draws(size: int) -> Iterator[Tensor]:
-    """Reproducible generic coefficients; a fresh set whenever eigenvalues happen to lie too close."""
-    for seed in range(_TRIES):
+    """Reproducible random coefficients. The next set is for the case that eigenvalues happen to be too close."""
+    for seed in range(_MAX_TRIES):
         yield torch.rand(size, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
 
 
 def _convolution(b: Tensor, table: Table) -> Tensor:
-    """The operator with entries b(x⁻¹y), for b made symmetric."""
+    """The operator with entries b(x⁻¹y), after making b symmetric."""
     inverse = _tables.inverse_table(table)
     b = b + b[torch.from_numpy(inverse)]
     return b[torch.from_numpy(table[inverse])]
@@ -82,14 +82,14 @@ def _isotypic_bases(table: Table) -> list[Tensor]:
         raise NumericalError(
             "irreps",
             expected=f"{expected} isotypic components, as many as classes of elements up to inversion",
-            got="eigenvalues that cannot be told apart",
+            got="eigenvalues too close to separate",
             fix="Please report the Cayley table.",
         )
     return best[1]
 
 
 def _eigenspaces(operator: Tensor) -> tuple[list[Tensor], float]:
-    """Eigenspaces of a symmetric operator, and the smallest gap between them relative to the spectrum's width."""
+    """The eigenspaces of a symmetric operator, and the smallest gap between them relative to the spectrum's width."""
     values, vectors = torch.linalg.eigh(operator)
     width = max(float(values[-1] - values[0]), 1e-300)
     jumps = (values[1:] - values[:-1]) / width
@@ -98,8 +98,8 @@ def _eigenspaces(operator: Tensor) -> tuple[list[Tensor], float]:
     return [vectors[:, a:b] for a, b in pairwise(cuts)], gap
 
 
-def _one_irreducible(table: Table, basis: Tensor) -> tuple[Tensor, int]:
-    """Matrices of the irreducible that fills an isotypic component, and the dimension of its endomorphisms."""
+def _one_irrep(table: Table, basis: Tensor) -> tuple[Tensor, int]:
+    """The matrices of the irrep in an isotypic component, and the dimension of its endomorphism algebra."""
     d, c = _dimensions(basis, table)
     if d == basis.shape[1]:
         return _restricted(basis, table), c
@@ -114,14 +114,14 @@ def _one_irreducible(table: Table, basis: Tensor) -> tuple[Tensor, int]:
         raise NumericalError(
             "irreps",
             expected=f"an isotypic component that splits into copies of dimension {d}",
-            got="eigenvalues that cannot be told apart",
+            got="eigenvalues too close to separate",
             fix="Please report the Cayley table.",
         )
     return _restricted(basis @ best[1], table), c
 
 
 def _dimensions(basis: Tensor, table: Table) -> tuple[int, int]:
-    """Dimension d of the irreducible and c of its endomorphisms, from an isotypic component.
+    """The dimension d of the irrep in an isotypic component, and the dimension c of its endomorphism algebra.
 
     The component holds m = d/c copies, so its dimension is D = m²c, and the mean of its character at squares is m, 0
     or -2m for c = 1, 2, 4 (Frobenius and Schur).
@@ -143,20 +143,20 @@ def _dimensions(basis: Tensor, table: Table) -> tuple[int, int]:
 
 
 def _restricted(copy: Tensor, table: Table) -> Tensor:
-    """Matrices of the left regular representation on an invariant subspace with orthonormal basis ``(n, d)``."""
+    """The matrices of the left regular representation on an invariant subspace with orthonormal basis ``(n, d)``."""
     t = torch.from_numpy(table)
     return torch.stack([copy[t[g]].T @ copy for g in range(len(t))])
 
 
-def _canonical(irreducible: tuple[Tensor, int], table: Table) -> Tensor:
-    """The same irreducible in a basis that does not depend on how it was found.
+def _canonical(irrep: tuple[Tensor, int], table: Table) -> Tensor:
+    """The irrep in a basis that does not depend on how the irrep was found.
 
-    Let e be a vector on a line singled out by the group: fixed (or negated) by an element g, such lines forming one
-    orbit of the endomorphisms. Orthogonalizing e, rho(1)e, rho(2)e, … gives the same matrices for every choice of e
-    and of the copy, hence the same on every machine up to rounding. Rotations come out as rotation matrices, the
-    mirror of a dihedral group as diag(1, -1).
+    Let e be a vector on a line singled out by the group: fixed (or negated) by an element g, where the endomorphisms
+    permute such lines transitively. Orthogonalizing e, rho(1)e, rho(2)e, … gives the same matrices for every choice of
+    e and of the copy, and so the same matrices on every machine up to rounding. Rotations become rotation matrices, and
+    the reflection of a dihedral group becomes diag(1, -1).
     """
-    m, c = irreducible
+    m, c = irrep
     d = m.shape[1]
     if d == 1:
         return m.round()
@@ -181,16 +181,16 @@ def _canonical(irreducible: tuple[Tensor, int], table: Table) -> Tensor:
 
 def _singled_out(m: Tensor, c: int, table: Table) -> Tensor:
     d = m.shape[1]
-    if d == c:  # the endomorphisms move every vector to every other
+    if d == c:  # the endomorphisms map every nonzero vector to every other, so any vector will do
         return torch.eye(d, dtype=m.dtype)[0]
     for projector in _lines(m, table):
         if round(float(projector.trace())) == c:
             return projector_range((projector + projector.T) / 2)[0]
-    return torch.eye(d, dtype=m.dtype)[0]  # no such line: the basis then rests on the reproducible draws alone
+    return torch.eye(d, dtype=m.dtype)[0]  # no such line: the basis depends on the (reproducible) random coefficients
 
 
 def _lines(m: Tensor, table: Table) -> Iterator[Tensor]:
-    """Projectors on the vectors that an element fixes, then negates, then that two elements fix."""
+    """Projectors on the vectors fixed by an element, then negated by an element, then fixed by two elements."""
     n = len(table)
     for sign in (1.0, -1.0):
         for g in range(1, n):
@@ -208,7 +208,7 @@ def _lines(m: Tensor, table: Table) -> Iterator[Tensor]:
 
 
 def _require_complete(irreps: list[Tensor], table: Table) -> None:
-    """The irreducibles must be homomorphisms and account for the whole regular representation."""
+    """Raise an error unless the irreps are homomorphisms and make up the whole regular representation."""
     n = len(table)
     generators = _tables.small_generating_set(table)
     total = 0

@@ -1,4 +1,4 @@
-"""Are two finite groups the same up to renaming, and what is this one called?"""
+"""Isomorphisms of finite groups, and their names up to isomorphism."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ._products import direct_product
 
 @checked
 def isomorphism(source: FiniteGroup, target: FiniteGroup) -> tuple[int, ...] | None:
-    """An isomorphism as the list of images, or None.
+    """An isomorphism, as the list of images of all elements; None if there is none.
 
     >>> isomorphism(Dihedral(3), Symmetric(3)) is not None, isomorphism(Dihedral(4), Quaternion())
     (True, None)
@@ -35,8 +35,8 @@ def isomorphism(source: FiniteGroup, target: FiniteGroup) -> tuple[int, ...] | N
 
 
 def _colors(group: FiniteGroup) -> list[tuple[int, ...]]:
-    """What an isomorphism must keep: order of the element, size of its class, number of its square roots, and the
-    order of its square's class."""
+    """Properties that an isomorphism preserves, for each element: its order, the size of its conjugacy class, the
+    number of its square roots, and the size of the class of its square."""
     t = group._t
     orders = _tables.element_orders(t)
     sizes = np.bincount(group.class_of.numpy())[group.class_of.numpy()]
@@ -46,17 +46,18 @@ def _colors(group: FiniteGroup) -> list[tuple[int, ...]]:
 
 
 def _extend(source: FiniteGroup, target: FiniteGroup, images: dict[int, int]) -> tuple[int, ...] | None:
-    known, frontier = {0: 0}, [0]
+    """The homomorphism with these images of generators, if it exists and is injective."""
+    extended, frontier = {0: 0}, [0]
     while frontier:
         a = frontier.pop()
         for g, h in images.items():
-            b, image = int(source._t[a, g]), int(target._t[known[a], h])
-            if b not in known:
-                known[b] = image
+            b, image = int(source._t[a, g]), int(target._t[extended[a], h])
+            if b not in extended:
+                extended[b] = image
                 frontier.append(b)
-            elif known[b] != image:
+            elif extended[b] != image:
                 return None
-    values = np.array([known[g] for g in range(source.order)])
+    values = np.array([extended[g] for g in range(source.order)])
     if len(np.unique(values)) < source.order:
         return None
     return tuple(values.tolist())
@@ -64,7 +65,7 @@ def _extend(source: FiniteGroup, target: FiniteGroup, images: dict[int, int]) ->
 
 @checked
 def structure_name(group: FiniteGroup) -> str:
-    """The name of the group up to isomorphism where it has a common one, else its order.
+    """The name of a group up to isomorphism if it has a common one, else ``order`` and its order.
 
     >>> structure_name(Dihedral(4).subgroup([2, 4]))
     'C2 x C2'
@@ -78,7 +79,7 @@ def structure_name(group: FiniteGroup) -> str:
 
 
 def _abelian_name(group: FiniteGroup) -> str:
-    """Invariant factors, each dividing the one before, from the number of elements of each prime power order."""
+    """The invariant factors, each dividing the one before, from the number of elements of each prime power order."""
     orders = group.element_orders
     factors: list[int] = []
     for p in _primes(group.order):
@@ -101,7 +102,7 @@ def _primes(n: int) -> list[int]:
 
 @lru_cache(maxsize=256)
 def _nonabelian(order: int) -> tuple[FiniteGroup, ...]:
-    """Groups of this order with a common name: the families first, then products with them."""
+    """Nonabelian groups of this order with a common name: the families first, then products with them."""
     simple: list[FiniteGroup] = []
     if order == 6:
         simple.append(Symmetric(3))

@@ -1,4 +1,4 @@
-"""Representations of finite groups that are given outright: by matrices, or by permutations of a basis."""
+"""Representations of finite groups given by matrices, or by permutations of a basis."""
 
 from __future__ import annotations
 
@@ -20,13 +20,17 @@ if TYPE_CHECKING:
 
 
 class MatrixRepresentation(Representation):
-    """A representation given by one matrix for each element.
+    """A representation given by one matrix per element.
 
     Args:
         group: a finite group.
         matrices: ``(order, dim, dim)``.
-        name: what to call it.
-        validated: whether the homomorphism law is known to hold, because the matrices were computed from it.
+        name: the representation's name.
+        validated: skip the check that this is a homomorphism, for matrices that are one by construction.
+
+    >>> from intertwine.groups import Cyclic
+    >>> MatrixRepresentation(Cyclic(2), torch.tensor([[[1.0]], [[-1.0]]]), name="sign")
+    C2: sign
     """
 
     @checked
@@ -74,13 +78,19 @@ class MatrixRepresentation(Representation):
 
 
 class PermutationRepresentation(Representation):
-    """A representation that permutes the basis: ``table[g, i]`` is the place to which g sends basis vector i."""
+    """A representation that permutes the basis: g maps basis vector i to basis vector ``table[g, i]``.
+
+    >>> from intertwine.groups import Cyclic
+    >>> PermutationRepresentation(Cyclic(2), torch.tensor([[0, 1], [1, 0]]), name="swap")(1)
+    tensor([[0., 1.],
+            [1., 0.]], dtype=torch.float64)
+    """
 
     @checked
     def __init__(self, group: FiniteGroup, table: Tensor, *, name: str) -> None:
         if table.ndim != 2 or len(table) != group.order:
             raise RepresentationError(
-                name, expected=f"a table ({group.order}, d) of places for {group.name}", got=describe(table)
+                name, expected=f"a table ({group.order}, d) of indices for {group.name}", got=describe(table)
             )
         self.group, self._finite, self.name = group, group, name
         self._table = table.to(torch.int64)
@@ -119,12 +129,12 @@ def _require_homomorphism(group: FiniteGroup, matrices: Tensor, name: str) -> No
     if matrices.ndim != 3 or matrices.shape[0] != group.order or matrices.shape[1] != matrices.shape[2]:
         raise RepresentationError(
             caller,
-            expected=f"matrices of shape ({group.order}, d, d), one for each element",
+            expected=f"matrices of shape ({group.order}, d, d), one per element",
             got=f"shape {tuple(matrices.shape)}",
-            fix="Or give a mapping from generators to matrices.",
+            fix="G.representation also takes a mapping from generators to matrices.",
         )
     if not bool(torch.isfinite(matrices).all()):
-        raise RepresentationError(caller, expected="finite entries", got="NaN or infinity", fix="Check the matrices.")
+        raise RepresentationError(caller, expected="finite entries", got="NaN or infinity")
     scale = max(1.0, float(matrices.abs().max()) ** 2)
     eye_error = float((matrices[0] - torch.eye(matrices.shape[1], dtype=matrices.dtype)).abs().max())
     if eye_error > LAW_TOLERANCE:

@@ -1,4 +1,4 @@
-"""The groups people know by name. Each is registered, so that ``parse`` and the law tests find it."""
+"""Finite groups with a name: cyclic, dihedral, symmetric, alternating, quaternion and polyhedral."""
 
 from __future__ import annotations
 
@@ -21,7 +21,11 @@ from ._tables import Table, snapped
 
 
 class Cyclic(FiniteGroup):
-    """C_n, the rotations of the plane by multiples of 2π/n; element k turns by 2πk/n, counterclockwise."""
+    """C_n, the rotations of the plane by multiples of 2π/n. Element k rotates by 2πk/n, counterclockwise.
+
+    >>> Cyclic(4).compose(3, 2)
+    1
+    """
 
     @checked
     def __init__(self, n: int) -> None:
@@ -36,14 +40,15 @@ class Cyclic(FiniteGroup):
 
     @cached_property
     def irreps(self) -> tuple[Representation, ...]:
-        """All real irreducible representations by frequency: ``irreps[k]`` is ``irrep(k)``."""
+        """All real irreducible representations, sorted by frequency: ``irreps[k]`` is ``irrep(k)``."""
         return cyclic_irreps(self)
 
     @checked
     def irrep(self, frequency: int) -> Representation:
-        """The irreducible in which element 1 turns by ``frequency`` · 2π/n, for frequencies 0 to n/2.
+        """The irrep in which element 1 rotates by ``frequency`` · 2π/n, for frequencies 0 to n/2.
 
-        The dimension is 2, and 1 for frequency 0 and, if n is even, for n/2, where element 1 changes the sign.
+        The dimension is 2, except for frequency 0 and, if n is even, n/2, where it is 1. At n/2, element 1 changes the
+        sign.
 
         >>> [Cyclic(8).irrep(k).dim for k in range(5)]
         [1, 2, 2, 2, 1]
@@ -52,9 +57,13 @@ class Cyclic(FiniteGroup):
 
 
 class Dihedral(FiniteGroup):
-    """D_n, of order 2n: element k < n turns by 2πk/n, element n + k first mirrors left and right, then turns.
+    """D_n, of order 2n. Element k < n rotates by 2πk/n; element n + k first reflects left-right, then rotates by 2πk/n.
 
-    Element n alone is the mirror x ↦ -x, a photo flipped left to right: ``Grid2d("D1")`` is the plane with that mirror.
+    Element n is the reflection x ↦ -x, which flips a photo left to right. ``Grid2d("D1")`` is the plane with just that
+    reflection.
+
+    >>> Dihedral(4).label(5)
+    'r s'
     """
 
     @checked
@@ -71,16 +80,16 @@ class Dihedral(FiniteGroup):
 
     @cached_property
     def irreps(self) -> tuple[Representation, ...]:
-        """All real irreducible representations by frequency, then by parity."""
+        """All real irreducible representations, sorted by frequency, then by parity."""
         return dihedral_irreps(self)
 
     @checked
     def irrep(self, frequency: int, parity: int | None = None) -> Representation:
-        """The irreducible in which element 1 turns by ``frequency`` · 2π/n, for frequencies 0 to n/2.
+        """The irrep in which element 1 rotates by ``frequency`` · 2π/n, for frequencies 0 to n/2.
 
-        Between 0 and n/2 the dimension is 2, and it is the restriction of ``O2().irrep(frequency)``; frequency 1 is
-        the standard representation. At 0 and, if n is even, at n/2 there are two of dimension 1: in that of
-        ``parity`` 1, the default, the mirror does nothing; in that of parity -1 it changes the sign.
+        Between 0 and n/2, the dimension is 2, and the irrep is the restriction of ``O2().irrep(frequency)``. Frequency
+        1 is the standard representation. At 0 and, if n is even, at n/2, there are two irreps of dimension 1. With
+        ``parity`` 1, the default, the reflection does nothing; with parity -1, it changes the sign.
 
         >>> [Dihedral(4).irrep(*k) for k in ((0,), (0, -1), (1,), (2,), (2, -1))]
         [D4: trivial, D4: irrep(0, -1), D4: irrep(1), D4: irrep(2, +1), D4: irrep(2, -1)]
@@ -89,27 +98,40 @@ class Dihedral(FiniteGroup):
 
 
 class Symmetric(FiniteGroup):
-    """S_n, all permutations of n points in lexicographic order."""
+    """S_n, all permutations of n points in lexicographic order.
+
+    >>> Symmetric(4).order
+    24
+    """
 
     @checked
     def __init__(self, n: int) -> None:
-        _require_count("Symmetric", n, most=7)
+        _require_count("Symmetric", n, maximum=7)
         members = list(permutations(range(n)))
         super().__init__(_permutation_table(members), name=f"S{n}", validated=True, **_permuting(members))
 
 
 class Alternating(FiniteGroup):
-    """A_n, the even permutations of n points in lexicographic order."""
+    """A_n, the even permutations of n points in lexicographic order.
+
+    >>> Alternating(4).order
+    12
+    """
 
     @checked
     def __init__(self, n: int) -> None:
-        _require_count("Alternating", n, most=7)
+        _require_count("Alternating", n, maximum=7)
         members = [p for p in permutations(range(n)) if _is_even(p)]
         super().__init__(_permutation_table(members), name=f"A{n}", validated=True, **_permuting(members))
 
 
 class Quaternion(FiniteGroup):
-    """Q_8 = {1, -1, i, -i, j, -j, k, -k}, in this order."""
+    """Q_8 = {1, -1, i, -i, j, -j, k, -k}, in this order.
+
+    >>> Q = Quaternion()
+    >>> Q.label(Q.compose(2, 4))
+    'k'
+    """
 
     def __init__(self) -> None:
         one, i = np.eye(2), np.array([[1j, 0], [0, -1j]])
@@ -120,7 +142,11 @@ class Quaternion(FiniteGroup):
 
 
 class Tetrahedral(FiniteGroup):
-    """T, the 12 rotations of the tetrahedron inside the cube."""
+    """T, the 12 rotations of the tetrahedron inside the cube.
+
+    >>> Tetrahedral().order
+    12
+    """
 
     def __init__(self) -> None:
         table, motions = _matrix_group([_axis_cycle(), np.diag([1.0, -1.0, -1.0])])
@@ -128,7 +154,11 @@ class Tetrahedral(FiniteGroup):
 
 
 class Octahedral(FiniteGroup):
-    """O, the 24 rotations of the cube; with reflections O_h, all 48 signed permutation matrices."""
+    """O, the 24 rotations of the cube; with reflections, O_h, all 48 signed permutation matrices.
+
+    >>> Octahedral().order, Octahedral(reflections=True).order
+    (24, 48)
+    """
 
     @checked
     def __init__(self, *, reflections: bool = False) -> None:
@@ -139,7 +169,11 @@ class Octahedral(FiniteGroup):
 
 
 class Icosahedral(FiniteGroup):
-    """I, the 60 rotations of the icosahedron with vertices at cyclic permutations of (0, ±1, ±φ); I_h has 120."""
+    """I, the 60 rotations of the icosahedron with vertices at cyclic permutations of (0, ±1, ±φ); I_h has 120 elements.
+
+    >>> Icosahedral().order
+    60
+    """
 
     @checked
     def __init__(self, *, reflections: bool = False) -> None:
@@ -173,7 +207,7 @@ def _permuting(members: list[tuple[int, ...]]) -> dict[str, Any]:
 def _permutation_table(members: list[tuple[int, ...]]) -> Table:
     perms = np.asarray(members, np.int64).reshape(len(members), -1)
     weights = perms.shape[1] ** np.arange(perms.shape[1])[::-1]
-    codes = perms @ weights  # increasing, because the members come in lexicographic order
+    codes = perms @ weights  # increasing, because the members are in lexicographic order
     return np.stack([np.searchsorted(codes, p[perms] @ weights) for p in perms])
 
 
@@ -189,8 +223,8 @@ def _power(letter: str, k: int) -> str:
     return "e" if k == 0 else letter if k == 1 else f"{letter}^{k}"
 
 
-def _require_count(caller: str, n: int, *, most: int = 5040) -> None:
-    if not isinstance(n, int) or isinstance(n, bool) or not 1 <= n <= most:
+def _require_count(caller: str, n: int, *, maximum: int = 5040) -> None:
+    if not isinstance(n, int) or isinstance(n, bool) or not 1 <= n <= maximum:
         raise InputError(
-            caller, expected=f"a whole number from 1 to {most}", got=repr(n), fix=f"For example {caller}(4)."
+            caller, expected=f"a whole number from 1 to {maximum}", got=repr(n), fix=f"For example {caller}(4)."
         )

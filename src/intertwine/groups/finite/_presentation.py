@@ -1,4 +1,4 @@
-"""Groups from generators and relations, by the coset enumeration of sympy (which torch brings along)."""
+"""Groups from generators and relations, by sympy's coset enumeration. (torch depends on sympy.)"""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MAX_COSETS = 20_000
 
 
 def permutations_of(letters: str, relations: Sequence[str]) -> list[list[int]]:
-    """How each generator permutes the group's elements from the right, as lists of images."""
+    """How each generator permutes the group's elements, as lists of images."""
     from sympy.combinatorics.fp_groups import FpGroup
     from sympy.combinatorics.free_groups import free_group
 
@@ -20,9 +20,8 @@ def permutations_of(letters: str, relations: Sequence[str]) -> list[list[int]]:
     if not names:
         raise ParseError(
             "from_presentation",
-            expected="names of generators such as 'a b'",
+            expected="one or more names of generators, such as 'a b'",
             got=repr(letters),
-            fix="Name at least one.",
         )
     free, *generators = free_group(", ".join(names))
     words = [_word(relation, dict(zip(names, generators, strict=True)), free.identity) for relation in relations]
@@ -37,8 +36,8 @@ def permutations_of(letters: str, relations: Sequence[str]) -> list[list[int]]:
         ) from error
     cosets.compress()
     cosets.standardize()
-    # sympy numbers the columns generator, inverse, generator, inverse, ...; the action is from the right, and taking
-    # inverses turns it into one from the left.
+    # sympy's columns are generator, inverse, generator, inverse, ... It acts from the right; taking the inverses turns
+    # this into an action from the left.
     return [[row[2 * k + 1] for row in cosets.table] for k in range(len(names))]
 
 
@@ -70,5 +69,5 @@ def _word(text: str, names: dict[str, Any], identity: Any) -> Any:
                 fix="Write relations such as 'a^4' or '(a*b)^2', each equal to the identity.",
             )
     if len(stack) != 1:
-        raise ParseError("from_presentation", expected="matching parentheses", got=repr(text), fix="Close them.")
+        raise ParseError("from_presentation", expected="matching parentheses", got=repr(text))
     return stack[0]

@@ -13,7 +13,7 @@ from ._finite_group import FiniteGroup
 
 @checked
 def direct_product(*factors: FiniteGroup) -> FiniteGroup:
-    """The direct product; the last factor's index runs fastest.
+    """The direct product. The last factor's index varies fastest.
 
     >>> from intertwine.groups import Cyclic
     >>> direct_product(Cyclic(2), Cyclic(3)).is_abelian
@@ -23,8 +23,8 @@ def direct_product(*factors: FiniteGroup) -> FiniteGroup:
         raise InputError("direct_product", expected="at least one group", got="none")
     product = factors[0]
     for factor in factors[1:]:
-        still = np.tile(np.arange(product.order), (factor.order, 1))
-        product = _combine(product, factor, still, name=f"{product.name} x {factor.name}")
+        trivial_action = np.tile(np.arange(product.order), (factor.order, 1))
+        product = _combine(product, factor, trivial_action, name=f"{product.name} x {factor.name}")
     return product
 
 
@@ -37,8 +37,8 @@ def semidirect_product(
     Args:
         normal: the group N.
         acting: the group H.
-        action: ``(H.order, N.order)``, row h the images of the elements of N under h; checked.
-        name: what to call the product.
+        action: ``(H.order, N.order)``; row h lists the images of the elements of N under h.
+        name: the product's name.
 
     >>> from intertwine.groups import Cyclic
     >>> semidirect_product(Cyclic(3), Cyclic(2), [[0, 1, 2], [0, 2, 1]]).is_abelian
@@ -52,7 +52,7 @@ def semidirect_product(
     if rows.shape != (acting.order, normal.order) or not (np.sort(rows, 1) == np.arange(normal.order)).all():
         raise GroupLawError(
             caller,
-            expected=f"for each of the {acting.order} elements of {acting.name} a permutation of 0..{normal.order - 1}",
+            expected=f"one permutation of 0..{normal.order - 1} per element of {acting.name}, {acting.order} in all",
             got=f"an array of shape {rows.shape}" if rows.size else describe(action),
             fix="Row h lists the images of the elements of N under h.",
         )

@@ -18,9 +18,13 @@ from ._finite_group import FiniteGroup
 
 
 class Subgroup(FiniteGroup):
-    """A subgroup H ≤ G: a group of its own whose element k is the element ``embedding[k]`` of ``parent``.
+    """A subgroup H ≤ G. It is itself a group, whose element k is the element ``embedding[k]`` of ``parent``.
 
-    Two subgroups are equal when they are the same elements of the same group.
+    Two subgroups are equal if they consist of the same elements of the same group.
+
+    >>> from intertwine.groups import Cyclic
+    >>> Cyclic(6).subgroup([2]).embedding.tolist()
+    [0, 2, 4]
     """
 
     @checked
@@ -50,19 +54,18 @@ class Subgroup(FiniteGroup):
         self.digest = content_digest("subgroup", parent.digest, self.embedding)
 
     def from_parent(self, g: Element) -> Element:
-        """The element of H that the element ``g`` of G is; an error if g lies outside."""
+        """Convert an element ``g`` of G to an element of H; raises an error if g is not in H."""
         h = self._index[self.parent.require_element(g)]
         if bool((h < 0).any()):
             raise SubgroupError(
                 f"{self.name}.from_parent",
-                expected=f"elements {self.embedding.tolist()}",
+                expected=f"elements {self.embedding.tolist()} of {self.parent.name}",
                 got=str(g),
-                fix="g is not in H.",
             )
         return int(h) if isinstance(g, int) else h
 
     def contains(self, g: Element) -> Tensor:
-        """Whether elements of the parent lie in the subgroup."""
+        """Whether elements of the parent are in the subgroup."""
         return self._index[self.parent.require_element(g)] >= 0
 
     @cached_property
@@ -93,7 +96,7 @@ class Subgroup(FiniteGroup):
 
     @property
     def coset_of(self) -> Tensor:
-        """The projection p(g): the coset in which each element of the parent lies."""
+        """The projection p(g): the coset of each element of the parent."""
         return self._cosets[1]
 
     @cached_property

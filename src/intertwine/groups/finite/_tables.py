@@ -1,4 +1,4 @@
-"""Cayley tables: how they are built, checked and read. Plain functions on ``(n, n)`` integer arrays."""
+"""Building, checking and reading Cayley tables, with plain functions on ``(n, n)`` integer arrays."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from ...errors import GroupLawError
 Table = NDArray[np.int64]
 
 MAX_ORDER = 10_080
-"""A Cayley table of this order takes 800 MB; enumeration stops here and says so."""
+"""A Cayley table of this order takes 800 MB. Enumeration stops here with an error."""
 
 
 def validated_table(table: Any, *, caller: str) -> Table:
-    """The table as an integer array, after checking closure, identity, inverses and associativity."""
+    """The table as an integer array, checked for closure, identity, inverses and associativity."""
     t = np.asarray(table)
     if t.ndim != 2 or t.shape[0] != t.shape[1] or t.shape[0] == 0:
         raise GroupLawError(
@@ -28,8 +28,8 @@ def validated_table(table: Any, *, caller: str) -> Table:
             fix="Entry [a, b] is the product a·b, as an integer from 0 to n-1.",
         )
     n = len(t)
-    whole = t.dtype.kind in "iu" or (t.dtype.kind == "f" and np.array_equal(t, np.round(t)))
-    if not whole:
+    is_integer = t.dtype.kind in "iu" or (t.dtype.kind == "f" and np.array_equal(t, np.round(t)))
+    if not is_integer:
         raise GroupLawError(
             caller, expected="integer entries", got=f"entries of type {t.dtype}", fix="Number the elements 0..n-1."
         )
@@ -39,7 +39,7 @@ def validated_table(table: Any, *, caller: str) -> Table:
         a, b = outside[0]
         raise GroupLawError(
             caller,
-            expected=f"closure: every product among the elements 0..{n - 1}",
+            expected=f"closure: every product is one of the elements 0..{n - 1}",
             got=f"{a}·{b} = {t[a, b]}",
             fix="Add the missing elements or renumber the table.",
         )
@@ -53,7 +53,7 @@ def validated_table(table: Any, *, caller: str) -> Table:
                 caller,
                 expected="associativity: (a·b)·c = a·(b·c)",
                 got=f"({a}·{c})·{b} = {t[t[a, c], b]} but {a}·({c}·{b}) = {t[a, t[c, b]]}",
-                fix="The table is not that of a group; check these entries.",
+                fix="Check these entries of the table.",
             )
     return t
 
@@ -69,9 +69,9 @@ def _require_identity(t: Table, caller: str) -> None:
         caller,
         expected="identity: 0·g = g·0 = g for every g",
         got=f"0·{g} = {t[0, g]} and {g}·0 = {t[g, 0]}",
-        fix=f"Element {neutral[0]} is neutral: swap the names 0 and {neutral[0]}."
+        fix=f"Element {neutral[0]} is the identity: exchange the numbers 0 and {neutral[0]}."
         if neutral
-        else "No element is neutral.",
+        else "The table has no identity.",
     )
 
 
@@ -89,7 +89,7 @@ def _require_inverses(t: Table, caller: str) -> None:
 
 @dataclass(frozen=True)
 class Enumeration:
-    """A group listed from its generators: the objects in order of discovery, identity first, and the table."""
+    """A group listed from its generators: the members in order of discovery, identity first, and the table."""
 
     members: list[Any]
     table: Table
@@ -105,20 +105,20 @@ def enumerate_group(
 ) -> Enumeration:
     """Close a set of generators under products.
 
-    Breadth first by right multiplication. Only the products with generators are computed; the remaining columns
-    of the table follow from (a·g)·s = a·(g·s), one gather a column.
+    The search is breadth first, by right multiplication. Only products with generators are computed. The remaining
+    columns of the table follow from (a·g)·s = a·(g·s), with one gather per column.
     """
     members, index = [identity], {key(identity): 0}
     found_by: list[tuple[int, int]] = [(0, -1)]
     right: list[list[int]] = [[] for _ in generators]
-    at = 0
-    while at < len(members):
+    current = 0
+    while current < len(members):
         for k, s in enumerate(generators):
-            product = compose(members[at], s)
+            product = compose(members[current], s)
             j = index.setdefault(key(product), len(members))
             if j == len(members):
                 members.append(product)
-                found_by.append((at, k))
+                found_by.append((current, k))
             right[k].append(j)
             if len(members) > MAX_ORDER:
                 raise GroupLawError(
@@ -127,7 +127,7 @@ def enumerate_group(
                     got=f"more than that from {len(generators)} generators",
                     fix="Check the generators; a rotation by an irrational angle, for example, never closes.",
                 )
-        at += 1
+        current += 1
     n = len(members)
     table = np.empty((n, n), np.int64)
     table[:, 0] = np.arange(n)
@@ -144,7 +144,7 @@ def inverse_table(table: Table) -> Table:
 
 
 def closure(table: Table, generators: Iterable[int], start: Table | None = None) -> Table:
-    """Sorted elements of the subgroup that the generators (and a subgroup ``start``) generate."""
+    """The sorted elements of the subgroup generated by ``generators`` (and a subgroup ``start``)."""
     gens = [int(g) for g in generators]
     inside = np.zeros(len(table), bool)
     inside[0] = True
@@ -160,13 +160,13 @@ def closure(table: Table, generators: Iterable[int], start: Table | None = None)
 
 
 def small_generating_set(table: Table) -> tuple[int, ...]:
-    """Generators, each the first element outside what the earlier ones generate."""
+    """Generators, each of which is the first element that the earlier ones don't generate."""
     gens: list[int] = []
-    have = closure(table, gens)
-    while len(have) < len(table):
-        outside = np.setdiff1d(np.arange(len(table)), have, assume_unique=True)
+    reached = closure(table, gens)
+    while len(reached) < len(table):
+        outside = np.setdiff1d(np.arange(len(table)), reached, assume_unique=True)
         gens.append(int(outside[0]))
-        have = closure(table, gens)
+        reached = closure(table, gens)
     return tuple(gens)
 
 
@@ -183,7 +183,7 @@ def element_orders(table: Table) -> Table:
 
 
 def conjugacy_classes(table: Table) -> Table:
-    """For each element the number of its conjugacy class; classes are numbered by their first element."""
+    """The index of each element's conjugacy class. Classes are numbered in order of their first elements."""
     n, inv = len(table), inverse_table(table)
     label = np.full(n, -1, np.int64)
     count = 0
@@ -195,7 +195,7 @@ def conjugacy_classes(table: Table) -> Table:
 
 
 def left_cosets(table: Table, subgroup: Table) -> tuple[Table, Table]:
-    """Representatives (the smallest element of each coset gH) and the coset of each element."""
+    """The representatives (the smallest element of each coset gH) and the coset of each element."""
     projection = np.full(len(table), -1, np.int64)
     representatives: list[int] = []
     for g in range(len(table)):
@@ -206,7 +206,7 @@ def left_cosets(table: Table, subgroup: Table) -> tuple[Table, Table]:
 
 
 def snapped(matrix: Any) -> Any:
-    """Entries within rounding error of -1, -1/2, 0, 1/2 or 1 made exact, so that lattice motions stay integers."""
+    """Make entries exact that are within rounding error of -1, -1/2, 0, 1/2 or 1. Lattice motions then stay integer."""
     halves = np.round(2 * np.asarray(matrix)) / 2
     return np.where(np.abs(matrix - halves) < 1e-12, halves, matrix) + 0.0
 

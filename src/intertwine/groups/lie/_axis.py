@@ -22,7 +22,7 @@ _HOW = 'For example O2().about_axis("z", reflections="half turns").'
 
 
 def about_axis(group: LieGroup, axis: Axis, reflections: str | None) -> LieRepresentation:
-    """The action in which rotations turn about the axis, counterclockwise seen from its tip."""
+    """The action by rotations about the axis, counterclockwise as seen from its tip."""
     caller = f"{group.name}.about_axis"
     if reflections not in (None, "mirrors", "half turns"):
         raise InputError(caller, expected="reflections 'mirrors' or 'half turns'", got=repr(reflections), fix=_HOW)
@@ -39,7 +39,7 @@ def about_axis(group: LieGroup, axis: Axis, reflections: str | None) -> LieRepre
 
 
 def _frame(axis: Axis, caller: str) -> Frame:
-    """Rows of the rotation that takes the z axis to this one; a permutation where it can be."""
+    """The rows of a rotation that takes the z axis to this one; a permutation matrix if possible."""
     vectors = {"x": (1.0, 0.0, 0.0), "y": (0.0, 1.0, 0.0), "z": (0.0, 0.0, 1.0)}
     try:
         a = torch.tensor(vectors.get(axis, ()) if isinstance(axis, str) else axis, dtype=torch.float64, device="cpu")

@@ -1,4 +1,4 @@
-"""Compact Lie groups: integrals over the group, and with them dimensions and decompositions."""
+"""Compact Lie groups: integrals over the group, and the dimensions and decompositions that follow from them."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from ._lie_group import LieGroup
 from ._representation import LieRepresentation, degree_of
 
 Quadrature = tuple[Tensor, Tensor]
-"""Elements ``(n, matrix_dim, matrix_dim)`` and weights ``(n,)`` that add up to 1."""
+"""Elements ``(n, matrix_dim, matrix_dim)`` and weights ``(n,)`` that sum to 1."""
 
 _PROBE = (0.7, -1.1, 0.4)  # Lie algebra coordinates of a generic element
-_ASK = "Is it a homomorphism, and its degree at least that of all its irreducibles?"
+_ASK = "Is it a homomorphism, and its degree at least that of all its irreps?"
 
 
 class CompactLieGroup(LieGroup):
@@ -30,24 +30,24 @@ class CompactLieGroup(LieGroup):
 
     @abstractmethod
     def haar_factors(self, degree: int) -> tuple[Quadrature, ...]:
-        """Quadratures whose products g = q1 q2 … make up the one of :meth:`haar_quadrature`."""
+        """Quadratures whose products g = q1 q2 … form the one of :meth:`haar_quadrature`."""
 
     @abstractmethod
     def class_quadrature(self, degree: int) -> Quadrature:
-        """Like :meth:`haar_quadrature`, for functions that are constant on conjugacy classes: far fewer points."""
+        """Like :meth:`haar_quadrature`, for functions that are constant on conjugacy classes, with far fewer points."""
 
     @abstractmethod
     def irreps_up_to(self, degree: int) -> tuple[LieRepresentation, ...]:
-        """All irreducibles of degree at most ``degree``, by ascending degree."""
+        """All irreps of degree at most ``degree``, sorted by degree."""
 
     @abstractmethod
     def _candidates(
         self, evaluate: Callable[[Tensor], Tensor], degree: int, irreps: Sequence[LieRepresentation]
     ) -> Iterator[Tensor]:
-        """For each irreducible psi, intertwiners ``(n, rho.dim, psi.dim)`` that span Hom_G(psi, rho).
+        """For each irrep psi, intertwiners ``(n, rho.dim, psi.dim)`` that span Hom_G(psi, rho).
 
-        They are d·∫ rho(g) v psi(g)[:, r]ᵀ dg, d = psi.dim, for unit vectors v and some column r, so that their squared
-        norm over d is the squared length of what v has in copies of psi, in the place of column r.
+        They are d·∫ rho(g) v psi(g)[:, r]ᵀ dg, with d = psi.dim, for unit vectors v and some column r. Their squared
+        norm over d is the squared length of the part of v that lies in copies of psi, at the coordinate r.
         """
 
     @property
@@ -60,9 +60,9 @@ class CompactLieGroup(LieGroup):
 
     @checked
     def haar_quadrature(self, degree: int) -> Quadrature:
-        """Elements and weights with Σ w f(g) = ∫ f(g) dg for all f of total degree ≤ ``degree``.
+        """Elements and weights for which Σ w f(g) = ∫ f(g) dg for all f of total degree ≤ ``degree``.
 
-        The entries of an irreducible of degree l have degree l, and degrees add in products.
+        The entries of an irrep of degree l have degree l, and degrees add in products.
 
         >>> from intertwine.groups import SO2
         >>> g, w = SO2().haar_quadrature(2)
@@ -87,14 +87,14 @@ class CompactLieGroup(LieGroup):
     def decompose(self, rho: Representation) -> Decomposition:
         require_same_group(f"{self.name}.decompose", (self.trivial, rho))
         irreps = self.irreps_up_to(degree_of(rho))
-        pieces: dict[str, list[tuple[int, Tensor]]] = {}
+        copies: dict[str, list[tuple[int, Tensor]]] = {}
         columns: list[tuple[int, int, Tensor]] = []
-        at = 0
+        start = 0
         for atom in rho.atoms:
-            if atom.digest not in pieces:
-                pieces[atom.digest] = self._pieces(atom, irreps)
-            columns += [(k, at, copy) for k, copy in pieces[atom.digest]]
-            at += atom.dim
+            if atom.digest not in copies:
+                copies[atom.digest] = self._copies(atom, irreps)
+            columns += [(k, start, copy) for k, copy in copies[atom.digest]]
+            start += atom.dim
         columns.sort(key=lambda column: column[0])
         basis, right = torch.zeros(rho.dim, rho.dim, dtype=torch.float64), 0
         for _, top, copy in columns:
@@ -102,8 +102,8 @@ class CompactLieGroup(LieGroup):
             right += copy.shape[1]
         return Decomposition(tuple(irreps[k] for k, _, _ in columns), basis)
 
-    def _pieces(self, atom: Representation, irreps: Sequence[LieRepresentation]) -> list[tuple[int, Tensor]]:
-        """(number of the irreducible, injection ``(dim, d)`` that intertwines it with the atom) for each copy."""
+    def _copies(self, atom: Representation, irreps: Sequence[LieRepresentation]) -> list[tuple[int, Tensor]]:
+        """For each copy of an irrep: the index of the irrep, and an injective intertwiner ``(dim, d)`` from it."""
         if atom in irreps:
             return [(irreps.index(atom), torch.eye(atom.dim, dtype=torch.float64))]
         degree = degree_of(atom)
@@ -111,7 +111,7 @@ class CompactLieGroup(LieGroup):
             2 * (2 * degree + 1) * atom.dim**2,
             caller=f"{self.name}.decompose",
             what=f"{2 * (2 * degree + 1)} matrices of size {atom.dim} x {atom.dim}",
-            fix="Decompose the factors first and multiply irreducibles.",
+            fix="Decompose the factors first and take products of irreps.",
         )
         g, weights = self.class_quadrature(2 * degree)
         weighted = weights * atom.character(g)
@@ -119,23 +119,23 @@ class CompactLieGroup(LieGroup):
         for k, psi in enumerate(irreps):
             if psi.degree <= degree:
                 character = psi.character(g)
-                copies = (weighted * character).sum() / (weights * character**2).sum()
-                count = as_count(copies, caller=f"copies of {psi.name} in {atom.name}")
+                mean = (weighted * character).sum() / (weights * character**2).sum()
+                count = as_count(mean, caller=f"copies of {psi.name} in {atom.name}")
                 counted += [(k, psi, count)] if count else []
         root, evaluate = self._orthogonalized(atom, degree)
         candidates = self._candidates(evaluate, degree, [psi for _, psi, _ in counted])
-        pieces: list[tuple[int, Tensor]] = []
+        copies: list[tuple[int, Tensor]] = []
         for (k, psi, count), spanning in zip(counted, candidates, strict=True):
-            isometries = _orthogonal_copies(spanning, count, caller=f"{self.name}.decompose", what=psi.name)
+            isometries = _orthogonal_copies(spanning, count, caller=f"{self.name}.decompose", name=psi.name)
             self._require_intertwining(evaluate, psi, isometries, atom)
-            pieces += [(k, t if root is None else torch.linalg.solve(root, t)) for t in isometries]
-        return pieces
+            copies += [(k, t if root is None else torch.linalg.solve(root, t)) for t in isometries]
+        return copies
 
     def _orthogonalized(self, atom: Representation, degree: int) -> tuple[Tensor | None, Callable[[Tensor], Tensor]]:
-        """Coordinates in which the representation is orthogonal, and its matrices there."""
+        """Coordinates in which the representation is orthogonal, and its matrices in them."""
         if atom.is_orthogonal:
             return None, atom
-        gram = torch.eye(atom.dim, dtype=torch.float64)  # averaging an inner product makes it invariant
+        gram = torch.eye(atom.dim, dtype=torch.float64)  # the average of an inner product over the group is invariant
         for g, weights in self.haar_factors(2 * degree):
             m = atom(g)
             gram = torch.einsum("g,gij->ij", weights, m.mT @ gram @ m)
@@ -147,7 +147,7 @@ class CompactLieGroup(LieGroup):
     def _require_intertwining(
         self, evaluate: Callable[[Tensor], Tensor], psi: Representation, copies: list[Tensor], atom: Representation
     ) -> None:
-        """Compare at one generic element of each component, which no rule of quadrature knows."""
+        """Raise an error unless the copies intertwine at a generic element per component, outside every quadrature."""
         probe = torch.tensor(_PROBE[: self.algebra_dim], dtype=torch.float64)
         g = self.component_representatives @ self.exp(probe)
         rho_g, psi_g = evaluate(g), psi(g)
@@ -161,18 +161,18 @@ class CompactLieGroup(LieGroup):
             )
 
 
-def _orthogonal_copies(spanning: Tensor, count: int, *, caller: str, what: str) -> list[Tensor]:
-    """Isometries with orthogonal ranges among the linear combinations of intertwiners from an irreducible.
+def _orthogonal_copies(spanning: Tensor, count: int, *, caller: str, name: str) -> list[Tensor]:
+    """Isometries with orthogonal ranges among the linear combinations of intertwiners from an irrep.
 
-    The spanning intertwiners are taken in order and orthogonalized; the short ones, which would have few digits, are
-    passed over, since others reach the same copies. What remains of T intertwines too, so TᵀT commutes with an
-    irreducible and is symmetric: a multiple of the identity.
+    The spanning intertwiners are taken in order and orthogonalized. Short ones would be inaccurate and are skipped,
+    since others reach the same copies. After orthogonalization, T is still an intertwiner, so TᵀT commutes with an
+    irrep and is symmetric: a multiple of the identity.
     """
     copies: list[Tensor] = []
     for _ in range(count):
         sizes = (spanning * spanning).sum((1, 2)) / spanning.shape[2]
         if float(sizes.max()) < RANK_TOLERANCE:
-            raise NumericalError(caller, expected=f"{count} copies of {what}", got=f"{len(copies)}", fix=_ASK)
+            raise NumericalError(caller, expected=f"{count} copies of {name}", got=f"{len(copies)}", fix=_ASK)
         t = spanning[int((sizes >= sizes.mean() / 2).to(torch.int8).argmax())]
         for copy in copies:
             t = t - copy @ (copy.T @ t)

@@ -1,7 +1,7 @@
 """Motions of Euclidean space: T(n), SE(2) and SE(3). Elements are matrices in homogeneous coordinates.
 
-These groups are not compact: they have no probability measure that all elements leave alone, and a representation
-need not fall apart into irreducibles.
+These groups are not compact: they have no invariant probability measure, and a representation need not be a sum of
+irreps.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ._translation_irreps import decompose_translations, translation_irrep
 
 
 class Translations(EuclideanGroup):
-    """T(n), the translations of R^n; an element is a ``(..., n+1, n+1)`` matrix [[1, t], [0, 1]].
+    """T(n), the translations of R^n. An element is a ``(..., n+1, n+1)`` matrix [[1, t], [0, 1]].
 
     >>> G = Translations(2)
     >>> G.translation(G.compose(G.from_vector([1.0, 2.0]), G.from_vector([3.0, 4.0])))
@@ -38,7 +38,7 @@ class Translations(EuclideanGroup):
 
     @checked
     def __init__(self, n: int) -> None:
-        require_whole(n, caller="Translations", name="n", least=1)
+        require_whole(n, caller="Translations", name="n", minimum=1)
         self.name = self.digest = f"T({n})"
         self.space_dim, self.matrix_dim, self.algebra_dim = n, n + 1, n
 
@@ -67,7 +67,7 @@ class Translations(EuclideanGroup):
 
     @checked
     def irrep(self, k: Tensor | Sequence[float]) -> LieRepresentation:
-        """The irreducible of wave vector k, ``(n,)``: rotation by k·t; trivial for k = 0.
+        """The irrep with wave vector k, ``(n,)``: t acts as the rotation by k·t. It is trivial for k = 0.
 
         >>> G = Translations(1)
         >>> G.irrep([torch.pi])(G.from_vector([1.0])).round()[0, 0]
@@ -94,7 +94,7 @@ class Translations(EuclideanGroup):
 class SpecialEuclideanGroup(EuclideanGroup):
     """SE(n), the rigid motions x ↦ rx + t of R^n.
 
-    Coordinates in the Lie algebra are those of the translation, then those of the rotation. Subgroups are T(n) and the
+    Coordinates in the Lie algebra are first the translation, then the rotation. Subgroups are T(n) and the
     rotations about the origin, SO(n), with their finite subgroups.
     """
 
@@ -116,7 +116,7 @@ class SpecialEuclideanGroup(EuclideanGroup):
 
     @abstractmethod
     def _jacobian(self, w: Tensor) -> Tensor:
-        """∫₀¹ exp(s w) ds, which takes the translation coordinates to the translation."""
+        """∫₀¹ exp(s w) ds, which maps the translation coordinates to the translation."""
 
     @checked
     def exp(self, coords: Tensor) -> Tensor:
@@ -139,12 +139,12 @@ class SpecialEuclideanGroup(EuclideanGroup):
 
     @checked
     def irrep(self, degree: int) -> LieRepresentation:
-        """The irreducible of the rotations of this degree, translations acting trivially."""
+        """The irrep of the rotations with this degree. Translations act trivially."""
         return self._inflate(self.rotations.irrep(degree))
 
     @checked
     def irreps_up_to(self, degree: int) -> tuple[LieRepresentation, ...]:
-        """The irreducibles of the rotations up to this degree; no other orthogonal ones have finite dimension."""
+        """The irreps of the rotations up to this degree. No other orthogonal irreps have finite dimension."""
         return tuple(self.irrep(l) for l in range(degree + 1))
 
     @checked
@@ -156,7 +156,7 @@ class SpecialEuclideanGroup(EuclideanGroup):
                 f"{self.name}.decompose",
                 expected="a representation in which translations act trivially",
                 got=f"{rho.name}, in which they do not",
-                fix="Such a representation is not a sum of irreducibles; restrict it to the rotations first.",
+                fix="It is not a sum of irreps. Restrict it to the rotations first.",
             )
         parts = rho.restrict(self.rotations).decompose()
         return Decomposition(tuple(self._inflate(psi) for psi in parts.irreps), parts.basis)
@@ -165,7 +165,7 @@ class SpecialEuclideanGroup(EuclideanGroup):
         if psi == self.rotations.trivial:
             return self.trivial
         if not isinstance(psi, LieRepresentation):
-            raise TypeError(f"not an irreducible of {self.rotations.name}: {psi!r}")
+            raise TypeError(f"not an irrep of {self.rotations.name}: {psi!r}")
         function = partial(_of_rotation, psi, self.space_dim)
         return LieRepresentation(
             self, function, dim=psi.dim, degree=psi.degree, name=psi.name, is_orthogonal=psi.is_orthogonal
@@ -186,7 +186,7 @@ class SpecialEuclideanGroup(EuclideanGroup):
 
 
 class SE2(SpecialEuclideanGroup):
-    """SE(2), the rigid motions of the plane; an element is a ``(..., 3, 3)`` matrix [[r, t], [0, 1]].
+    """SE(2), the rigid motions of the plane. An element is a ``(..., 3, 3)`` matrix [[r, t], [0, 1]].
 
     >>> G = SE2()
     >>> half_turn = G.from_parts(SO2().from_angle(torch.pi), [2.0, 0.0])
@@ -204,7 +204,7 @@ class SE2(SpecialEuclideanGroup):
 
 
 class SE3(SpecialEuclideanGroup):
-    """SE(3), the rigid motions of space; an element is a ``(..., 4, 4)`` matrix [[r, t], [0, 1]].
+    """SE(3), the rigid motions of space. An element is a ``(..., 4, 4)`` matrix [[r, t], [0, 1]].
 
     >>> G = SE3()
     >>> screw = torch.tensor([0.0, 0.0, 1.0, 0.0, 0.0, 3.0])

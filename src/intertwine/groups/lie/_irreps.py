@@ -1,4 +1,4 @@
-"""The irreducibles of the rotation groups as polynomials in the entries of the group element."""
+"""The irreps of the rotation groups as polynomials in the entries of the group element."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ._representation import LieRepresentation
 if TYPE_CHECKING:
     from ._lie_group import LieGroup
 
-_KEPT: dict[tuple[str, str], LieRepresentation] = {}
+_CACHE: dict[tuple[str, str], LieRepresentation] = {}
 
 
 def so2_irrep(group: LieGroup, m: int) -> LieRepresentation:
@@ -29,7 +29,7 @@ def so2_irrep(group: LieGroup, m: int) -> LieRepresentation:
 
 
 def o2_irrep(group: LieGroup, m: int, parity: int | None) -> LieRepresentation:
-    """Rotation by mθ with mirror diag(1, -1); for m = 0 the trivial one or the determinant."""
+    """Rotation by mθ with reflection diag(1, -1). For m = 0: trivial, or the determinant."""
     require_whole(m, caller=f"{group.name}.irrep", name="m")
     if m > 0:
         if parity is not None:
@@ -37,7 +37,7 @@ def o2_irrep(group: LieGroup, m: int, parity: int | None) -> LieRepresentation:
                 f"{group.name}.irrep",
                 expected=f"no parity for m = {m}",
                 got=repr(parity),
-                fix="Times the determinant, an irreducible with m ≥ 1 is the same in another basis.",
+                fix="For m ≥ 1, both parities are the same irrep, up to a change of basis.",
             )
         return _irrep(group, partial(_turn_or_mirror, m), dim=2, degree=m, name=f"irrep({m})")
     if _sign(parity, 1, caller=f"{group.name}.irrep") == 1:
@@ -54,7 +54,7 @@ def so3_irrep(group: LieGroup, l: int) -> LieRepresentation:
 
 
 def o3_irrep(group: LieGroup, l: int, parity: int | None) -> LieRepresentation:
-    """The real Wigner matrices of degree l; -1 acts by the parity."""
+    """The real Wigner matrices of degree l; the inversion -1 acts by the parity."""
     require_whole(l, caller=f"{group.name}.irrep", name="l")
     natural = (-1) ** l
     sign = _sign(parity, natural, caller=f"{group.name}.irrep")
@@ -65,7 +65,7 @@ def o3_irrep(group: LieGroup, l: int, parity: int | None) -> LieRepresentation:
 
 
 def trivial(group: LieGroup) -> LieRepresentation:
-    """The representation in which nothing moves."""
+    """The one-dimensional representation in which every element acts as the identity."""
     return _irrep(group, _one, dim=1, degree=0, name="trivial")
 
 
@@ -73,16 +73,16 @@ def _irrep(
     group: LieGroup, function: Callable[[Tensor], Tensor], *, dim: int, degree: int, name: str
 ) -> LieRepresentation:
     key = group.digest, name
-    if key not in _KEPT:  # so that the digest of each is computed once
-        _KEPT[key] = LieRepresentation(group, function, dim=dim, degree=degree, name=name, is_orthogonal=True)
-    return _KEPT[key]
+    if key not in _CACHE:  # keeping the object means its digest is computed only once
+        _CACHE[key] = LieRepresentation(group, function, dim=dim, degree=degree, name=name, is_orthogonal=True)
+    return _CACHE[key]
 
 
 def _sign(parity: int | None, default: int, *, caller: str) -> int:
     if parity is None:
         return default
     if isinstance(parity, bool) or parity not in (1, -1):
-        raise InputError(caller, expected="parity +1 or -1", got=repr(parity), fix="-1 means odd: the sign changes.")
+        raise InputError(caller, expected="parity +1 or -1", got=repr(parity))
     return parity
 
 

@@ -1,4 +1,4 @@
-"""What every Lie group offers. Elements are matrices; batches of elements have leading dimensions."""
+"""The base class of Lie groups. Elements are matrices; batches of elements have leading axes."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from ..special._checks import require_shape
 from ._representation import LieRepresentation
 
 MEMBER_TOLERANCE = 1e-5
-"""How far a matrix may be from the group and still pass as an element: room for float32 and for finite differences."""
+"""How far a matrix may be from the group and still count as an element. Loose enough for float32."""
 
 
 class LieGroup(Group):
     """A Lie group of matrices.
 
-    An element is a float64 tensor ``(matrix_dim, matrix_dim)``; float32 is promoted. The coordinates of the Lie algebra
-    refer to the basis ``generators``: exp(c) = expm(Σ_a c_a generators[a]).
+    An element is a float64 tensor ``(matrix_dim, matrix_dim)``; float32 is promoted. Coordinates in the Lie algebra are
+    with respect to the basis ``generators``: exp(c) = expm(Σ_a c_a generators[a]).
 
     Attributes:
         space_dim: the dimension n of the space R^n on which the group acts.
-        matrix_dim: the size of the matrices: n for groups that fix the origin, else n + 1 (homogeneous coordinates).
+        matrix_dim: the size of the matrices, n for groups that fix the origin, else n + 1 (homogeneous coordinates).
         algebra_dim: the dimension of the group.
     """
 
@@ -35,7 +35,7 @@ class LieGroup(Group):
     matrix_dim: int
     algebra_dim: int
 
-    # -- what a group says about itself ------------------------------------------------------------------------
+    # -- what a group defines ----------------------------------------------------------------------------------
 
     @property
     @abstractmethod
@@ -45,10 +45,10 @@ class LieGroup(Group):
     @property
     @abstractmethod
     def component_representatives(self) -> Tensor:
-        """One element of each connected component, the identity first.
+        """One element per connected component, the identity first.
 
-        A linear map is equivariant for the whole group when it is for the ``generators`` (through
-        :meth:`differential`) and for these.
+        A linear map is equivariant if it is equivariant for the ``generators`` (through :meth:`differential`) and for
+        these elements.
         """
 
     @abstractmethod
@@ -57,28 +57,28 @@ class LieGroup(Group):
 
     @abstractmethod
     def log(self, g: Element) -> Tensor:
-        """Principal logarithm, ``(..., algebra_dim)``: exp(log(g)) = g with rotation angle at most π.
+        """The principal logarithm, ``(..., algebra_dim)``: exp(log(g)) = g, with a rotation angle of at most π.
 
-        Smooth except at half turns. Elements outside the component of the identity have none: an error.
+        It is smooth except at half turns. Elements outside the identity component have no logarithm and raise an error.
         """
 
     @abstractmethod
     def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
-        """``(n, matrix_dim, matrix_dim)`` random elements."""
+        """``n`` random elements, ``(n, matrix_dim, matrix_dim)``."""
 
     @abstractmethod
     def _complaint(self, g: Tensor) -> str | None:
-        """What keeps matrices of the right shape from being elements; None if nothing does."""
+        """Why matrices of the right shape are not elements; None if they are."""
 
     @abstractmethod
     def _embed_lie(self, subgroup: Group, h: Element) -> Tensor | None:
-        """The element that an element of a Lie subgroup is; None if ``subgroup`` is not known as one."""
+        """Convert an element of a Lie subgroup to an element of this group; None if ``subgroup`` is not a known one."""
 
     @abstractmethod
     def _embed_linear(self, m: Tensor, *, proper: bool) -> Tensor | None:
-        """The elements that act on R^n by the orthogonal matrices m; None if there are none."""
+        """The elements that act on R^n by the orthogonal matrices m; None if they are not in the group."""
 
-    # -- what follows ------------------------------------------------------------------------------------------
+    # -- what follows from it ----------------------------------------------------------------------------------
 
     @property
     def identity(self) -> Tensor:
@@ -95,7 +95,7 @@ class LieGroup(Group):
 
     @property
     def probes(self) -> Tensor:
-        """A few fixed elements that generate a dense subgroup: continuous homomorphisms equal there are equal."""
+        """A few fixed elements that generate a dense subgroup. Continuous homomorphisms that agree there are equal."""
         d = self.algebra_dim
         generic = torch.arange(1.0, (d + 1) * d + 1, dtype=torch.float64).sin().reshape(d + 1, d)
         return torch.cat([self.component_representatives, self.exp(generic)])
@@ -106,7 +106,7 @@ class LieGroup(Group):
 
     @checked
     def contains(self, g: Element) -> bool:
-        """Whether every matrix of the batch g is an element, to 1e-5.
+        """Whether every matrix in the batch g is an element, to 1e-5.
 
         >>> from intertwine.groups import SO2
         >>> SO2().contains(torch.eye(2)), SO2().contains(2 * torch.eye(2))
@@ -117,9 +117,9 @@ class LieGroup(Group):
 
     @checked
     def require(self, g: Element, *, caller: str) -> Tensor:
-        """The matrices g in float64, or an error that says why they are no elements."""
+        """Convert elements to float64; raise an error if a matrix is not an element."""
         m = self.as_matrices(g, caller=caller)
-        # Reading values would break a graph under compilation; the check has run in eager mode before.
+        # Reading values would break the graph under torch.compile.
         complaint = None if torch.compiler.is_compiling() else self._complaint(m)
         if complaint is not None:
             raise InputError(
@@ -132,30 +132,30 @@ class LieGroup(Group):
 
     @checked
     def as_matrices(self, g: Element, *, caller: str) -> Tensor:
-        """The matrices g in float64, only their shape checked."""
+        """Convert matrices to float64, checking only their shape."""
         size, fix = self.matrix_dim, "Elements of a Lie group are matrices; see exp, log and sample."
         return require_shape(g, size, size, caller=caller, what=f"elements of {self.name}", fix=fix)
 
     @checked
     def as_coordinates(self, coords: Tensor) -> Tensor:
-        """Coordinates in the Lie algebra in float64, their shape checked."""
-        what, fix = "coordinates in the Lie algebra", "The basis they refer to is the attribute generators."
+        """Convert coordinates in the Lie algebra to float64, checking their shape."""
+        what, fix = "coordinates in the Lie algebra", "Their basis is the attribute generators."
         return require_shape(coords, self.algebra_dim, caller=f"{self.name}.exp", what=what, fix=fix)
 
     @property
     def standard(self) -> Representation:
-        """The group's own matrices, on column vectors (x, y, …)."""
+        """The group's matrices themselves, acting on column vectors (x, y, …)."""
         orthogonal = self.matrix_dim == self.space_dim
         return LieRepresentation(
-            self, _own_matrices, dim=self.matrix_dim, degree=1, name="standard", is_orthogonal=orthogonal
+            self, _identity_map, dim=self.matrix_dim, degree=1, name="standard", is_orthogonal=orthogonal
         )
 
     @checked
     def embed(self, subgroup: Group, h: Element) -> Tensor:
-        """The element of this group that the element ``h`` of ``subgroup`` is.
+        """Convert the element ``h`` of ``subgroup`` to an element of this group.
 
-        Rotations of the plane enter rotations of space about the z axis; a finite group enters by the matrices of its
-        ``standard`` representation. Anything else is an error.
+        Rotations of the plane become rotations of space about the z axis. A finite group is embedded by the matrices of
+        its ``standard`` representation. Anything else raises an error.
         """
         if subgroup == self:
             return self.require(h, caller=f"{self.name}.embed")
@@ -176,7 +176,7 @@ class LieGroup(Group):
             f"{self.name}.embed",
             expected=f"a subgroup of {self.name}",
             got=got,
-            fix="Restrict in steps (SO(3), SO(2), C_n), or make a group of motions: FiniteGroup.from_matrices.",
+            fix="Restrict in steps (SO(3), SO(2), C_n), or build a group of motions with FiniteGroup.from_matrices.",
         )
 
     @checked
@@ -197,16 +197,16 @@ class LieGroup(Group):
             values = rho(self.exp(coords))
             if not values.requires_grad:  # constant
                 return values.new_zeros(self.algebra_dim, *values.shape)
-            # The gradient is linear in the weights u of the values, and its coefficients are the wanted derivatives:
-            # a pass for each generator instead of one for each entry of the matrix.
+            # The gradient is linear in the weights u of the values, and its coefficients are the derivatives we want.
+            # This takes one pass per generator instead of one per matrix entry.
             u = torch.zeros_like(values, requires_grad=True)
             (gradient,) = torch.autograd.grad(values, coords, u, create_graph=True)
             along = [torch.autograd.grad(c, u, retain_graph=True, materialize_grads=True)[0] for c in gradient]
-        return torch.stack(along) + 0.0  # no negative zeros
+        return torch.stack(along) + 0.0  # + 0.0 turns -0.0 into 0.0
 
 
 def rotation_complaint(m: Tensor, *, proper: bool) -> str | None:
-    """What keeps the matrices from being orthogonal, and of determinant 1 if they are to be proper."""
+    """Why matrices are not orthogonal, or not of determinant 1 if they must be proper; None if they are."""
     if m.numel() == 0:
         return None
     m = m.detach()
@@ -221,7 +221,7 @@ def rotation_complaint(m: Tensor, *, proper: bool) -> str | None:
     return None
 
 
-def _own_matrices(g: Tensor) -> Tensor:
+def _identity_map(g: Tensor) -> Tensor:
     return g
 
 
@@ -232,7 +232,7 @@ def _describe(dim: int, proper: bool | None) -> str:
 
 @lru_cache(maxsize=256)
 def _is_proper(standard: Representation) -> bool | None:
-    """Whether all matrices of a finite group's representation are rotations; None if they are not even orthogonal."""
+    """Whether all matrices of a finite group's representation are rotations; None if some are not even orthogonal."""
     if not standard.is_orthogonal:
         return None
     return bool((torch.linalg.det(standard.matrices) > 0).all())

@@ -1,4 +1,4 @@
-"""What the groups of motions of Euclidean space share."""
+"""The base class of groups of motions of Euclidean space."""
 
 from __future__ import annotations
 
@@ -55,16 +55,16 @@ class EuclideanGroup(LieGroup):
 
     @abstractmethod
     def sample(self, n: int, generator: torch.Generator | None = None, *, radius: float = 1.0) -> Tensor:
-        """Random elements with translations spread evenly over the ball of this radius.
+        """Random elements. Rotations are uniform, translations uniform in the ball of this radius.
 
-        The group has no finite Haar measure, so that the radius is a choice; rotations are distributed evenly.
+        The group has no finite Haar measure, so the radius is a choice.
         """
 
     @checked
     def intertwining_number(self, rho1: Representation, rho2: Representation) -> int:
         """The dimension of Hom_G(rho1, rho2), by solving drho2(X) A = A drho1(X) for all generators X.
 
-        Characters do not determine it for a group that is not compact.
+        For a group that is not compact, characters do not determine it.
         """
         require_same_group(f"{self.name}.intertwining_number", (self.trivial, rho1, rho2))
         return intertwiner_count(self.differential(rho1), self.differential(rho2), caller=f"{self.name}")
@@ -80,7 +80,7 @@ class EuclideanGroup(LieGroup):
 
     @abstractmethod
     def _linear_complaint(self, r: Tensor) -> str | None:
-        """What keeps the upper left block from being allowed."""
+        """Why the upper left block is not allowed; None if it is."""
 
 
 def homogeneous(r: Tensor, t: Tensor) -> Tensor:
@@ -92,16 +92,16 @@ def homogeneous(r: Tensor, t: Tensor) -> Tensor:
 
 
 def shifts(n: int) -> Tensor:
-    """Generators of the translations of R^n."""
+    """The generators of the translations of R^n."""
     out = torch.zeros(n, n + 1, n + 1, dtype=torch.float64)
     out[range(n), range(n), n] = 1
     return out
 
 
 def ball(n: int, dim: int, radius: float, generator: torch.Generator | None, *, caller: str) -> Tensor:
-    """Points spread evenly over a ball."""
+    """Points uniformly distributed in a ball."""
     if not 0 <= radius < float("inf"):
-        raise InputError(caller, expected="a finite radius ≥ 0", got=repr(radius), fix="It bounds the translations.")
+        raise InputError(caller, expected="a finite radius ≥ 0", got=repr(radius))
     t = torch.randn(n, dim, dtype=torch.float64, generator=generator)
     length = torch.rand(n, 1, dtype=torch.float64, generator=generator) ** (1 / dim)
     length = length / torch.linalg.vector_norm(t, dim=-1, keepdim=True)

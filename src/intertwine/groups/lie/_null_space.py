@@ -1,4 +1,4 @@
-"""The dimension of a space of intertwiners from linear equations, for groups without an integral."""
+"""The dimension of a space of intertwiners from linear equations, for groups without a Haar integral."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ def intertwiner_count(x1: Tensor, x2: Tensor, *, caller: str) -> int:
 
     Args:
         x1: ``(generators, d1, d1)``, the action of the Lie algebra on the domain.
-        x2: ``(generators, d2, d2)``, that on the codomain.
-        caller: whom to name in errors.
+        x2: ``(generators, d2, d2)``, the action on the codomain.
+        caller: the name in error messages.
 
     >>> turn = torch.tensor([[[0.0, -1.0], [1.0, 0.0]]], dtype=torch.float64)
     >>> intertwiner_count(turn, turn, caller="example")
@@ -27,7 +27,7 @@ def intertwiner_count(x1: Tensor, x2: Tensor, *, caller: str) -> int:
         3 * size**2,
         caller=f"{caller}.intertwining_number",
         what=f"{size} linear equations in as many unknowns",
-        fix="Add up the numbers for the summands (rho.atoms) instead.",
+        fix="Sum the numbers for the summands (rho.atoms) instead.",
     )
     normal = torch.zeros(size, size, dtype=torch.float64)
     eye1, eye2 = torch.eye(d1, dtype=torch.float64), torch.eye(d2, dtype=torch.float64)
@@ -40,7 +40,7 @@ def intertwiner_count(x1: Tensor, x2: Tensor, *, caller: str) -> int:
     if len(unclear):
         raise NumericalError(
             f"{caller}.intertwining_number",
-            expected="equations that are clearly satisfied or clearly not",
+            expected="equations that are either clearly satisfied or clearly violated",
             got=f"a relative residual of {float(unclear[0] / scale) ** 0.5:.2g}",
             fix="The representations are ill-conditioned: rescale their bases.",
         )

@@ -22,7 +22,7 @@ from ._representation import LieRepresentation
 
 
 class _PlanarGroup(CompactLieGroup):
-    """What SO(2) and O(2) share."""
+    """The common base of SO(2) and O(2)."""
 
     space_dim = 2
     matrix_dim = 2
@@ -38,7 +38,7 @@ class _PlanarGroup(CompactLieGroup):
 
     @checked
     def from_angle(self, theta: Tensor | float) -> Tensor:
-        """The rotation by the angle theta, counterclockwise.
+        """The counterclockwise rotation by the angle theta.
 
         >>> SO2().from_angle(0.5)[1, 0] == torch.tensor(0.5, dtype=torch.float64).sin()
         tensor(True)
@@ -55,7 +55,7 @@ class _PlanarGroup(CompactLieGroup):
 
 
 class SO2(_PlanarGroup):
-    """SO(2), the rotations of the plane; an element is a ``(..., 2, 2)`` rotation matrix.
+    """SO(2), the rotations of the plane. An element is a ``(..., 2, 2)`` rotation matrix.
 
     >>> G = SO2()
     >>> (G.irrep(1) @ G.irrep(2)).decompose().irreps
@@ -75,7 +75,7 @@ class SO2(_PlanarGroup):
 
     @checked
     def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
-        """Elements distributed by the Haar measure."""
+        """``n`` elements distributed by the Haar measure."""
         require_whole(n, caller="SO(2).sample", name="n")
         return maps.planar(2 * pi * torch.rand(n, dtype=torch.float64, generator=generator))
 
@@ -89,7 +89,7 @@ class SO2(_PlanarGroup):
 
     @checked
     def irrep(self, m: int) -> LieRepresentation:
-        """The irreducible of frequency m ≥ 0: rotation by mθ, of complex type, for m ≥ 1; trivial for m = 0.
+        """The irrep of frequency m ≥ 0: rotation by mθ (of complex type) for m ≥ 1, trivial for m = 0.
 
         >>> SO2().irrep(2).dim
         2
@@ -102,7 +102,7 @@ class SO2(_PlanarGroup):
 
     @checked
     def about_axis(self, axis: Axis = "z") -> LieRepresentation:
-        """Turns of 3-space about an axis: ``Grid3d(SO2(), action=SO2().about_axis())``.
+        """Rotations of 3-space about an axis: ``Grid3d(SO2(), action=SO2().about_axis())``.
 
         Args:
             axis: ``"x"``, ``"y"``, ``"z"`` or a vector.
@@ -123,7 +123,7 @@ class SO2(_PlanarGroup):
 
 
 class O2(_PlanarGroup):
-    """O(2), the rotations and reflections of the plane; an element is a ``(..., 2, 2)`` orthogonal matrix.
+    """O(2), the rotations and reflections of the plane. An element is a ``(..., 2, 2)`` orthogonal matrix.
 
     >>> G = O2()
     >>> (G.irrep(1) @ G.irrep(1)).decompose().irreps
@@ -145,7 +145,7 @@ class O2(_PlanarGroup):
 
     @checked
     def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
-        """Elements distributed by the Haar measure, reflections with probability one half."""
+        """``n`` elements distributed by the Haar measure; each is a reflection with probability ½."""
         require_whole(n, caller="O(2).sample", name="n")
         turns = maps.planar(2 * pi * torch.rand(n, dtype=torch.float64, generator=generator))
         return turns @ self.component_representatives[torch.randint(2, (n,), generator=generator)]
@@ -163,7 +163,7 @@ class O2(_PlanarGroup):
 
     @checked
     def irrep(self, m: int, parity: int | None = None) -> LieRepresentation:
-        """The irreducible of frequency m.
+        """The irrep of frequency m.
 
         For m ≥ 1: rotation by mθ, with the reflection diag(1, -1) acting as diag(1, -1). For m = 0: trivial, or the
         determinant if ``parity`` is -1.
@@ -181,12 +181,12 @@ class O2(_PlanarGroup):
     def about_axis(
         self, axis: Axis = "z", *, reflections: Literal["mirrors", "half turns"] = "mirrors"
     ) -> LieRepresentation:
-        """Turns of 3-space about an axis, with reflections that keep the axis or turn it around.
+        """Rotations of 3-space about an axis, with reflections that preserve or reverse the axis.
 
         Args:
             axis: ``"x"``, ``"y"``, ``"z"`` or a vector.
-            reflections: ``"mirrors"`` in the planes through the axis, the symmetry of a cone; or ``"half turns"``
-                about the lines across the axis, the rotations of a cylinder.
+            reflections: ``"mirrors"`` reflects in planes through the axis, the symmetry of a cone. ``"half turns"``
+                rotates about lines perpendicular to the axis, the rotations of a cylinder.
 
         >>> mirror = torch.tensor([[-1.0, 0.0], [0.0, 1.0]])
         >>> O2().about_axis()(mirror).diagonal().tolist()
@@ -207,7 +207,7 @@ class O2(_PlanarGroup):
 
 
 def equal_turns(degree: int, *, caller: str) -> Quadrature:
-    """Rotations by multiples of 2π/n, n = degree + 1: exact for trigonometric polynomials of that degree."""
+    """Rotations by multiples of 2π/n, n = degree + 1. Exact for trigonometric polynomials of that degree."""
     require_whole(degree, caller=caller, name="degree")
     n = degree + 1
     theta = torch.arange(n, dtype=torch.float64) * (2 * pi / n)
@@ -215,7 +215,7 @@ def equal_turns(degree: int, *, caller: str) -> Quadrature:
 
 
 def require_identity_component(g: Tensor, *, caller: str) -> None:
-    """Refuse reflections, which have no logarithm."""
+    """Raise an error for reflections, which have no logarithm."""
     if bool((torch.linalg.det(g.detach()) < 0).any()):
         raise InputError(
             caller,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ._lie_group import LieGroup
 
 _DIGITS = 1e8
-"""Values count to this precision for identity: far below any real difference, far above rounding errors."""
+"""Digests round values to 1 / this: far below any real difference, far above rounding errors."""
 
 
 class LieRepresentation(Representation):
@@ -27,11 +27,11 @@ class LieRepresentation(Representation):
 
     Args:
         group: the group.
-        function: takes elements ``(..., n, n)`` to matrices ``(..., dim, dim)``. A function of a module, or a partial
-            application of one, can be pickled.
+        function: takes elements ``(..., n, n)`` to matrices ``(..., dim, dim)``. Module-level functions, and
+            partial applications of them, can be pickled.
         dim: the dimension.
-        degree: the largest degree (frequency) of an irreducible of the rotations that occurs.
-        name: what to call it. Representations are equal when their names and their values agree.
+        degree: the maximum degree (frequency) of the irreps in it.
+        name: the representation's name. Representations are equal if their names and values agree.
         is_orthogonal: whether all matrices are orthogonal.
 
     >>> from intertwine.groups import SO2
@@ -64,8 +64,8 @@ class LieRepresentation(Representation):
 
     @cached_property
     def digest(self) -> str:
-        # A continuous homomorphism is determined by its values at elements that generate a dense subgroup. The name
-        # tells apart what the rounding does not, such as waves of nearly the same length.
+        # Values at elements that generate a dense subgroup determine a continuous homomorphism. The name distinguishes
+        # what rounding does not, such as waves of nearly the same length.
         with torch.device("cpu"), torch.no_grad():
             values = self(self._lie_group.probes)
         return content_digest("lie", self.group.digest, self.name, self.dim, (values * _DIGITS).round() + 0.0)
@@ -85,7 +85,7 @@ class LieRepresentation(Representation):
 
 @checked
 def degree_of(rho: Representation) -> int:
-    """An upper bound for the degrees of the irreducibles in rho, from how it was built.
+    """An upper bound for the degrees of the irreps in rho, derived from how rho was built.
 
     >>> from intertwine.groups import SO3
     >>> degree_of(SO3().irrep(2) @ SO3().irrep(1) + SO3().trivial)
@@ -104,7 +104,7 @@ def degree_of(rho: Representation) -> int:
         return degree
     raise RepresentationError(
         f"{rho.name} of {rho.group.name}",
-        expected="a representation of known degree, made of irreducibles or with an attribute degree",
+        expected="a representation of known degree, built from irreps or with an attribute degree",
         got=type(rho).__name__,
-        fix="Give it as degree the largest degree of its irreducibles; integrals over the group are exact to that.",
+        fix="Set its attribute degree to the maximum degree of its irreps. Integrals are exact up to it.",
     )

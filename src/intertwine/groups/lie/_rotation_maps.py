@@ -1,4 +1,4 @@
-"""Formulas for rotations of the plane and of space that stay smooth where the textbook ones divide by zero."""
+"""Formulas for rotations of the plane and of space that stay smooth where textbook formulas divide by zero."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ _QUARTER_TURN = ((0.0, -1.0), (1.0, 0.0))
 
 
 def stumpff(k: int, t: Tensor) -> Tensor:
-    """Σ_j (-t)^j / (2j+k)!, so that c0(θ²) = cos θ, c1 = sin θ / θ, c2 = (1 - cos θ) / θ², c3 = (θ - sin θ) / θ³.
+    """Σ_j (-t)^j / (2j+k)!: c0(θ²) = cos θ, c1 = sin θ / θ, c2 = (1 - cos θ) / θ², c3 = (θ - sin θ) / θ³.
 
-    An entire function of t = θ²; the power series serves below t = 1, where the closed form would cancel.
+    An entire function of t = θ². Below t = 1, where the closed form loses digits to cancellation, we use the power
+    series.
     """
     small = t < 1
     s = torch.where(small, t, 0.0)
@@ -41,7 +42,7 @@ def planar_angle(g: Tensor) -> Tensor:
 
 
 def planar_jacobian(theta: Tensor) -> Tensor:
-    """∫₀¹ rotation(tθ) dt, which carries the translation part of the exponential."""
+    """∫₀¹ rotation(tθ) dt, which gives the translation part of the exponential."""
     square = (theta * theta)[..., None, None]
     turn = theta.new_tensor(_QUARTER_TURN)
     eye = torch.eye(2, dtype=theta.dtype, device=theta.device)
@@ -62,7 +63,7 @@ def spatial(w: Tensor) -> Tensor:
 
 
 def spatial_jacobian(w: Tensor) -> Tensor:
-    """∫₀¹ exp(t hat(w)) dt, which carries the translation part of the exponential."""
+    """∫₀¹ exp(t hat(w)) dt, which gives the translation part of the exponential."""
     return _series_in_hat(w, 2)
 
 
@@ -76,8 +77,8 @@ def _series_in_hat(w: Tensor, k: int) -> Tensor:
 def spatial_vector(g: Tensor) -> Tensor:
     """The vector w with |w| ≤ π and exp(hat(w)) = g.
 
-    By way of the unit quaternion q = (cos θ/2, sin θ/2 · axis): the matrix 4 q qᵀ is linear in g, and its row with the
-    largest diagonal entry is never small, so that nothing is divided by zero at the identity or at half turns.
+    Computed from the unit quaternion q = (cos θ/2, sin θ/2 · axis). The matrix 4 q qᵀ is linear in g, and its row with
+    the largest diagonal entry is never small. So there is no division by zero at the identity or at half turns.
     """
     m = g.unbind(-2)
     (a, b, c), (d, e, f), (h, i, j) = (row.unbind(-1) for row in m)
@@ -117,7 +118,7 @@ def about_y(theta: Tensor) -> Tensor:
 
 
 def embed_corner(m: Tensor, size: int) -> Tensor:
-    """The matrices m in the upper left corner, ones on the rest of the diagonal."""
+    """Matrices with m in the upper left corner and ones on the rest of the diagonal."""
     extra = size - m.shape[-1]
     right = m.new_zeros(*m.shape[:-1], extra)
     eye = torch.eye(size, dtype=m.dtype, device=m.device)[-extra:]
@@ -125,7 +126,7 @@ def embed_corner(m: Tensor, size: int) -> Tensor:
 
 
 def gauss_legendre(n: int) -> tuple[Tensor, Tensor]:
-    """Nodes and weights on [-1, 1], exact to degree 2n-1: eigenvalues of the Jacobi matrix (Golub and Welsch)."""
+    """Nodes and weights on [-1, 1], exact up to degree 2n-1, from the Jacobi matrix (Golub and Welsch)."""
     k = torch.arange(1, n, dtype=torch.float64)
     off = k / (4 * k * k - 1).sqrt()
     nodes, vectors = torch.linalg.eigh(off.diag(1) + off.diag(-1))

@@ -22,7 +22,7 @@ from ._representation import LieRepresentation
 
 
 class _SpatialGroup(CompactLieGroup):
-    """What SO(3) and O(3) share."""
+    """The common base of SO(3) and O(3)."""
 
     space_dim = 3
     matrix_dim = 3
@@ -34,12 +34,12 @@ class _SpatialGroup(CompactLieGroup):
 
     @checked
     def exp(self, coords: Tensor) -> Tensor:
-        """The rotation about the vector ``coords`` by its length."""
+        """The rotation about the vector ``coords`` by an angle equal to its length."""
         return maps.spatial(self.as_coordinates(coords))
 
     @checked
     def from_euler(self, alpha: Tensor | float, beta: Tensor | float, gamma: Tensor | float) -> Tensor:
-        """g = Z(alpha) Y(beta) Z(gamma), with Z and Y the rotations about those axes.
+        """g = Z(alpha) Y(beta) Z(gamma), where Z and Y are the rotations about those axes.
 
         >>> SO3().from_euler(0.0, torch.pi / 2, 0.0).round() @ torch.tensor([0.0, 0.0, 1.0], dtype=torch.float64)
         tensor([1., 0., 0.], dtype=torch.float64)
@@ -51,13 +51,13 @@ class _SpatialGroup(CompactLieGroup):
     def to_euler(self, g: Element) -> tuple[Tensor, Tensor, Tensor]:
         """Angles (alpha, beta, gamma) with g = Z(alpha) Y(beta) Z(gamma) and beta in [0, π].
 
-        At the poles beta = 0, π only a combination of alpha and gamma matters, and there the angles have no derivative;
-        they give g back all the same.
+        At the poles, beta = 0 or π, only a combination of alpha and gamma matters. The angles have no derivative there,
+        but they still give g back.
         """
         g = self.require(g, caller=f"{self.name}.to_euler")
         require_identity_component(g, caller=f"{self.name}.to_euler")
         alpha = torch.atan2(g[..., 1, 2], g[..., 0, 2])
-        rest = maps.about_z(alpha).mT @ g  # Y(beta) Z(gamma): an error in alpha is made good in gamma
+        rest = maps.about_z(alpha).mT @ g  # Y(beta) Z(gamma): gamma compensates for an error in alpha
         return (
             alpha,
             torch.atan2(rest[..., 0, 2], rest[..., 2, 2]),
@@ -66,7 +66,7 @@ class _SpatialGroup(CompactLieGroup):
 
 
 class SO3(_SpatialGroup):
-    """SO(3), the rotations of space; an element is a ``(..., 3, 3)`` rotation matrix.
+    """SO(3), the rotations of space. An element is a ``(..., 3, 3)`` rotation matrix.
 
     >>> G = SO3()
     >>> (G.irrep(1) @ G.irrep(2)).decompose().irreps
@@ -86,7 +86,7 @@ class SO3(_SpatialGroup):
 
     @checked
     def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
-        """Elements distributed by the Haar measure."""
+        """``n`` elements distributed by the Haar measure."""
         require_whole(n, caller="SO(3).sample", name="n")
         return _haar_rotations(n, generator)
 
@@ -100,7 +100,7 @@ class SO3(_SpatialGroup):
 
     @checked
     def irrep(self, l: int) -> LieRepresentation:
-        """The irreducible of degree l, dimension 2l+1, by real Wigner matrices; see :func:`wigner_d` for the basis.
+        """The irrep of degree l and dimension 2l+1, by real Wigner matrices; see :func:`wigner_d` for the basis.
 
         >>> SO3().irrep(2).dim
         5
@@ -129,7 +129,7 @@ class SO3(_SpatialGroup):
 
 
 class O3(_SpatialGroup):
-    """O(3), the rotations and reflections of space; an element is a ``(..., 3, 3)`` orthogonal matrix.
+    """O(3), the rotations and reflections of space. An element is a ``(..., 3, 3)`` orthogonal matrix.
 
     >>> G = O3()
     >>> (G.irrep(1) @ G.irrep(1)).decompose().irreps
@@ -151,7 +151,7 @@ class O3(_SpatialGroup):
 
     @checked
     def sample(self, n: int, generator: torch.Generator | None = None) -> Tensor:
-        """Elements distributed by the Haar measure, half of them of determinant -1."""
+        """``n`` elements distributed by the Haar measure; each has determinant -1 with probability ½."""
         require_whole(n, caller="O(3).sample", name="n")
         turns = _haar_rotations(n, generator)
         return turns @ self.component_representatives[torch.randint(2, (n,), generator=generator)]
@@ -168,7 +168,7 @@ class O3(_SpatialGroup):
 
     @checked
     def irrep(self, l: int, parity: int | None = None) -> LieRepresentation:
-        """The irreducible of degree l in which the inversion -1 acts by the sign ``parity``.
+        """The irrep of degree l in which the inversion -1 acts by the sign ``parity``.
 
         The default is (-1)^l, the parity of the spherical harmonics of degree l.
 
@@ -212,7 +212,7 @@ def _haar_rotations(n: int, generator: torch.Generator | None) -> Tensor:
 
 
 def _euler_quadrature(degree: int, *, caller: str) -> tuple[Quadrature, Quadrature, Quadrature]:
-    """Equal steps in alpha and gamma leave only powers of cos(beta), which the nodes of Gauss integrate."""
+    """Equal steps in alpha and gamma leave only powers of cos(beta), which Gauss nodes integrate exactly."""
     require_whole(degree, caller=caller, name="degree")
     n = degree + 1
     turns = maps.about_z(torch.arange(n, dtype=torch.float64) * (2 * pi / n))
@@ -232,11 +232,11 @@ def _weyl_quadrature(degree: int, *, caller: str) -> Quadrature:
 def _zonal_candidates(
     evaluate: Callable[[Tensor], Tensor], degree: int, irreps: Sequence[LieRepresentation]
 ) -> Iterator[Tensor]:
-    """Intertwiners (2l+1) ∫ rho(g) v D^l(g)[:, 0]ᵀ dg for the vectors v that rotations about z leave alone.
+    """Intertwiners (2l+1) ∫ rho(g) v D^l(g)[:, 0]ᵀ dg for the vectors v that rotations about z fix.
 
-    Every copy of an irreducible contains one such direction, its m = 0. In the angles of Euler the integral falls
-    apart: gamma drops out, D^l[k, 0](Z(a) Y(b)) = D^l[k, |k|](Z(a)) D^l[|k|, 0](Y(b)), and the sums over a and b are
-    taken one after the other, with a number of matrices that is linear in the degree instead of cubic.
+    Every copy of an irrep contains one such direction, m = 0. In Euler angles the integral separates: gamma drops out,
+    D^l[k, 0](Z(a) Y(b)) = D^l[k, |k|](Z(a)) D^l[|k|, 0](Y(b)), and we sum over a and b one after the other. The number
+    of matrices is linear in the degree instead of cubic.
     """
     (turns, equal), (tilts, weights), _ = _euler_quadrature(2 * degree, caller="decompose")
     rho_z, rho_y = evaluate(turns), evaluate(tilts)

@@ -1,4 +1,4 @@
-"""Irreducibles of the translations of R^n: waves, and the decomposition of a representation into them."""
+"""The irreps of the translations of R^n, which are waves, and the decomposition of a representation into them."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from ._euclidean import Translations
 
 _SAME = 1e-8
-"""Largest residual of a wave vector that counts as one."""
+"""The maximum residual of a wave vector."""
 
 
 def translation_irrep(group: Translations, k: Tensor | Sequence[float]) -> LieRepresentation:
-    """Rotation by k·t."""
+    """The irrep with wave vector k: t acts as the rotation by k·t."""
     k = require_vectors(torch.as_tensor(k, dtype=torch.float64), group.space_dim, caller=f"{group.name}.irrep")
     values = tuple(float(v) + 0.0 for v in k.reshape(-1).tolist())
     if not any(values):
@@ -41,15 +41,15 @@ def _wave(k: tuple[float, ...], g: Tensor) -> Tensor:
 def decompose_translations(group: Translations, rho: Representation) -> Decomposition:
     """Split an orthogonal representation by the wave vectors that occur in it.
 
-    The generators act by commuting skew matrices X_a. On the vectors of wave vector k, each X_a is k_a J with J² = -1,
-    and v spans with Jv a copy of the wave.
+    The generators act by commuting skew-symmetric matrices X_a. On the vectors with wave vector k, each X_a is k_a J
+    with J² = -1, and v and Jv span a copy of the wave.
     """
     if not rho.is_orthogonal:
         raise RepresentationError(
             f"{group.name}.decompose",
             expected="an orthogonal representation",
             got=f"{rho.name}, which is not",
-            fix="Representations such as G.standard shear space and are not sums of irreducibles.",
+            fix="Representations that shear space, such as G.standard, are not sums of irreps.",
         )
     x = group.differential(rho)
     irreps: list[LieRepresentation] = []
@@ -67,8 +67,8 @@ def decompose_translations(group: Translations, rho: Representation) -> Decompos
 
 
 def _wave_spaces(x: Tensor, *, caller: str) -> list[tuple[Tensor, Tensor]]:
-    """Each wave vector k up to sign, the shortest first, and the projector on the real space of its waves."""
-    generic = torch.arange(1, len(x) + 1, dtype=torch.float64).sqrt()  # tells different wave vectors apart
+    """Each wave vector k up to sign, shortest first, with the projector on the real space of its waves."""
+    generic = torch.arange(1, len(x) + 1, dtype=torch.float64).sqrt()  # separates different wave vectors
     _, vectors = torch.linalg.eigh(-1j * torch.einsum("a,aij->ij", generic, x))
     moved = -1j * x.to(vectors.dtype) @ vectors
     waves = torch.einsum("ij,aij->ja", vectors.conj(), moved).real
@@ -78,9 +78,9 @@ def _wave_spaces(x: Tensor, *, caller: str) -> list[tuple[Tensor, Tensor]]:
             caller,
             expected="translations that act by commuting rotations",
             got=f"residual {error:.2g}",
-            fix="Is it a homomorphism? Wave vectors may also lie too close together.",
+            fix="Is it a homomorphism? Wave vectors may also be too close together.",
         )
-    # Twelve decimals hide the rounding errors, so that equal waves get equal names.
+    # Twelve decimals hide the rounding errors, which gives equal waves equal names.
     spaces: dict[tuple[float, ...], list[Tensor]] = {}
     for wave, v in zip(waves.round(decimals=12) + 0.0, vectors.T, strict=True):
         k = tuple(wave.tolist())

@@ -25,7 +25,7 @@ LIE: dict[str, Callable[[], Group]] = {
 
 @checked
 def parse(name: str) -> Group:
-    """The group of this name; factors of a direct product are joined by ``x``.
+    """The group with this name. Factors of a direct product are joined by ``x``.
 
     >>> parse("D4").order, parse("C3 x S3").order, parse("SO(3)").name
     (8, 18, 'SO(3)')
@@ -34,15 +34,17 @@ def parse(name: str) -> Group:
     if len(factors) == 1 and factors[0] in LIE:
         return LIE[factors[0]]()
     if any(factor in LIE for factor in factors):
-        raise ParseError(
-            "parse", expected="finite factors in a product", got=repr(name), fix="Use the Lie group alone."
-        )
+        raise ParseError("parse", expected="finite factors in a product", got=repr(name))
     return finite_by_name(name, others=tuple(LIE))
 
 
 @checked
 def parse_finite(name: str) -> FiniteGroup:
-    """The finite group of this name."""
+    """The finite group with this name.
+
+    >>> parse_finite("C2 x C3").order
+    6
+    """
     group = parse(name)
     if not isinstance(group, FiniteGroup):
         raise ParseError("parse", expected="a finite group", got=name, fix="Use a finite subgroup such as C8 or D8.")

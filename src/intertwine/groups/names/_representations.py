@@ -13,20 +13,20 @@ from ..finite._subgroup import Subgroup
 from ..lie import O2, O3, SO2, SO3
 from ..lie._compact import CompactLieGroup
 
-_LISTED = 12
-_LARGEST_TO_LIST = 240
+_MAX_LISTED = 12
+_MAX_ORDER_TO_LIST = 240
 _IRREP = re.compile(r"irrep\s*\(?\s*(\d+)\s*(?:,\s*([+-]?1)\s*)?\)?")
 
 
 @checked
 def parse_representation(group: FiniteGroup | CompactLieGroup, text: str) -> Representation:
-    """The representation of ``group`` that a text names.
+    """The representation of ``group`` with this name.
 
-    A sum of terms, each with an optional number of copies. A term is ``trivial``, ``regular``, ``standard`` (the
-    matrices of a group of motions), ``irrep2`` or ``quotient:C2`` (functions on the cosets of a subgroup, see
+    The text is a sum of terms, each with an optional number of copies. A term is ``trivial``, ``regular``, ``standard``
+    (the matrices of a group of motions), ``irrep2`` or ``quotient:C2`` (functions on the cosets of a subgroup, see
     :func:`parse_subgroup`). ``irrep2`` has frequency 2 for C_n, D_n, SO(2) and O(2), and degree 2 for SO(3) and O(3);
-    ``irrep(2,-1)`` names the parity too. For any other finite group it is ``group.irreps[2]``. The names that
-    representations print are understood.
+    ``irrep(2,-1)`` also names the parity. For any other finite group it is ``group.irreps[2]``. Names printed by
+    representations can be parsed too.
 
     >>> from intertwine.groups import Dihedral
     >>> parse_representation(Dihedral(4), "3*trivial + 2 regular").dim
@@ -35,7 +35,7 @@ def parse_representation(group: FiniteGroup | CompactLieGroup, text: str) -> Rep
     D4: quotient by C4 + irrep(1)
     """
     terms: list[tuple[int, Representation]] = []
-    for term in re.split(r"\+(?![^()]*\))", text):  # the sign of a parity stands in parentheses
+    for term in re.split(r"\+(?![^()]*\))", text):  # don't split at the sign of a parity, inside parentheses
         match = re.fullmatch(r"(?:(\d+)\s*[*·×]?\s*)?(\S.*)", term.strip())
         if match is None:
             raise _unknown(group, text, term.strip())
@@ -52,10 +52,10 @@ def parse_representation(group: FiniteGroup | CompactLieGroup, text: str) -> Rep
 
 @checked
 def parse_subgroup(group: FiniteGroup, text: str) -> Subgroup:
-    """The subgroup of ``group`` that a text names.
+    """The subgroup of ``group`` with this name.
 
-    ``trivial``, ``whole``, generators such as ``1,4``, or a type such as ``C2``, with ``C2#2`` for the second class of
-    that type in ``group.subgroup_classes()``.
+    The text is ``trivial``, ``whole``, a list of generators such as ``1,4``, or a type such as ``C2``. ``C2#2`` is the
+    second class of that type in ``group.subgroup_classes()``.
 
     >>> from intertwine.groups import Dihedral
     >>> [parse_subgroup(Dihedral(4), name).embedding.tolist() for name in ("C2", "C2#2", "2,4", "trivial")]
@@ -77,7 +77,7 @@ def parse_subgroup(group: FiniteGroup, text: str) -> Subgroup:
             f"subgroup of {group.name}",
             expected=f"trivial, whole or one of {listed}",
             got=repr(text),
-            fix=f"Or list generators by number, 0 to {group.order - 1}, as in 1,4.",
+            fix=f"You can also list generators by number, 0 to {group.order - 1}, as in 1,4.",
         ) from error
 
 
@@ -100,7 +100,7 @@ def _atom(group: FiniteGroup | CompactLieGroup, name: str, text: str) -> Represe
 
 
 def _irrep_names(number: int, parity: str | None) -> list[str]:
-    """What the irreducible may be called, by its number in a list, or by its frequency and parity."""
+    """What the irrep may be called, by its number in a list, or by its frequency and parity."""
     sign = f"{int(parity):+d}" if parity else "+1"
     plain = [f"irrep{number}", f"irrep({number})"] if parity is None else []
     return [*plain, f"irrep({number}, {sign})", *(["trivial"] if number == 0 and sign == "+1" else [])]
@@ -124,21 +124,21 @@ def _unknown(group: FiniteGroup | CompactLieGroup, text: str, term: str) -> Pars
             "parse_representation",
             expected=f"a representation of {group.name}: trivial, standard, irrep1, irrep2, ...",
             got=repr(term) + (f" in {text!r}" if term != text.strip() else ""),
-            fix="Sums and copies are written as in '2*trivial + irrep1'; parities as in irrep(1,-1).",
+            fix="Write sums and copies as in '2*trivial + irrep1', and parities as in irrep(1,-1).",
         )
     standard = "standard, " if group.standard is not None else ""
     return ParseError(
         "parse_representation",
         expected=f"a representation of {group.name}: trivial, regular, {standard}quotient:SUBGROUP{_irreps_of(group)}",
         got=(repr(term) if term else "an empty term") + (f" in {text!r}" if term != text.strip() else ""),
-        fix="Sums and copies are written as in '3*trivial + 2*regular'.",
+        fix="Write sums and copies as in '3*trivial + 2*regular'.",
     )
 
 
 def _irreps_of(group: FiniteGroup) -> str:
-    if group.order > _LARGEST_TO_LIST:  # a misspelled name is not worth the time it takes to find them
+    if group.order > _MAX_ORDER_TO_LIST:  # computing all irreps takes too long for an error message
         return ", irrep1, irrep2, ..."
-    listed = [f"{rho.name} (dim {rho.dim}, {rho.kind})" for rho in group.irreps[1:_LISTED]]
-    if len(group.irreps) > _LISTED:
+    listed = [f"{rho.name} (dim {rho.dim}, {rho.kind})" for rho in group.irreps[1:_MAX_LISTED]]
+    if len(group.irreps) > _MAX_LISTED:
         listed.append(f"... {group.irreps[-1].name}")
     return "".join(f", {item}" for item in listed)

@@ -1,4 +1,4 @@
-"""Checks of arguments that the Lie groups and their special functions share."""
+"""Argument checks shared by the Lie groups and their special functions."""
 
 from __future__ import annotations
 
@@ -10,24 +10,19 @@ from torch import Tensor
 from ...errors import InputError
 
 
-def require_whole(value: object, *, caller: str, name: str, least: int = 0) -> int:
-    """The value as a whole number, at least ``least``.
+def require_whole(value: object, *, caller: str, name: str, minimum: int = 0) -> int:
+    """Return the value if it is a whole number of at least ``minimum``; raise an error otherwise.
 
     >>> require_whole(3, caller="example", name="degree")
     3
     """
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise InputError(
-            caller,
-            expected=f"{name} a whole number, {least} or more",
-            got=repr(value),
-            fix=f"For example {name} = {least + 2}.",
-        )
+    if not isinstance(value, int) or isinstance(value, bool) or value < minimum:
+        raise InputError(caller, expected=f"{name} to be a whole number of {minimum} or more", got=repr(value))
     return value
 
 
 def require_shape(x: object, *shape: int, caller: str, what: str, fix: str) -> Tensor:
-    """The tensor in float64, if its last dimensions are these.
+    """Convert a tensor to float64; raise an error unless its last axes have these sizes.
 
     >>> require_shape(torch.zeros(5, 3), 3, caller="example", what="vectors", fix="").dtype
     torch.float64
@@ -36,7 +31,7 @@ def require_shape(x: object, *shape: int, caller: str, what: str, fix: str) -> T
 
 
 def require_floats(x: object, *shape: int, caller: str, what: str, fix: str) -> Tensor:
-    """The tensor in its own dtype, if its last dimensions are these; whole numbers in torch's default dtype.
+    """Return a floating-point tensor unchanged, and integers in torch's default dtype; raise an error for other shapes.
 
     >>> require_floats(torch.zeros(5, 3, dtype=torch.int64), 3, caller="example", what="vectors", fix="").dtype
     torch.float32
@@ -59,11 +54,11 @@ def _shaped(x: object, shape: tuple[int, ...], *, caller: str, what: str, fix: s
 
 
 def full_precision(device: torch.device) -> AbstractContextManager[object]:
-    """Products in the dtype of their factors, also where autocast would round them."""
+    """A context in which products keep the dtype of their factors, even under autocast."""
     known = torch.amp.is_autocast_available(device.type)
     return torch.autocast(device.type, enabled=False) if known else nullcontext()
 
 
 def require_vectors(x: object, dim: int, *, caller: str) -> Tensor:
-    """Vectors of this dimension in float64."""
-    return require_shape(x, dim, caller=caller, what="vectors", fix="The last dimension holds the coordinates.")
+    """Convert vectors of this dimension to float64; raise an error for other shapes."""
+    return require_shape(x, dim, caller=caller, what="vectors", fix="The last axis holds the coordinates.")

@@ -1,7 +1,7 @@
 """Clebsch-Gordan coefficients of SO(3) in the basis of real spherical harmonics.
 
-The coefficients of the complex basis are square roots of rational numbers, computed with whole numbers and rounded
-once (Racah's formula); a sparse unitary matrix takes them to the real basis.
+In the complex basis, the coefficients are square roots of rational numbers, computed with integers and rounded once
+(Racah's formula). A sparse unitary matrix converts them to the real basis.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from ._checks import require_whole
 
 @checked
 def clebsch_gordan(l1: int, l2: int, l3: int) -> Tensor:
-    """The isometric intertwiner from degree l3 into the tensor product of the degrees l1 and l2.
+    """The isometric intertwiner from degree l3 to the tensor product of degrees l1 and l2.
 
     With C = ``clebsch_gordan(l1, l2, l3)`` of shape ``(2*l1+1, 2*l2+1, 2*l3+1)`` and D the real Wigner matrices,
 
         Σ_ij C[i,j,k] C[i,j,n] = δ_kn,    Σ_ij D^l1[p,i] D^l2[q,j] C[i,j,k] = Σ_n C[p,q,n] D^l3[n,k].
 
-    Each index runs over m = -l..l; m < 0 are the sines and m > 0 the cosines of the azimuth about z, so that degree 1
+    Each index runs over m = -l..l, where m < 0 are the sines and m > 0 the cosines of the azimuth about z. So degree 1
     is ordered (y, z, x).
 
-    The intertwiner is unique up to sign. The sign here is that of the complex coefficients with the phases of Condon
-    and Shortley, taken to the real basis; when l1 + l2 + l3 is odd they come out imaginary there and are multiplied
-    by -i. So (l, 0, l) and (0, l, l) are identity matrices, and (1, 1, 1) is the cross product over √2.
+    The intertwiner is unique up to sign. The sign here comes from the complex coefficients with Condon-Shortley phases,
+    converted to the real basis. If l1 + l2 + l3 is odd, they are imaginary there and are multiplied by -i. So (l, 0, l)
+    and (0, l, l) are identity matrices, and (1, 1, 1) is the cross product over √2.
 
     Args:
         l1: degree of the first factor.
@@ -49,15 +49,15 @@ def clebsch_gordan(l1: int, l2: int, l3: int) -> Tensor:
             "clebsch_gordan",
             expected=f"l3 from |l1 - l2| = {abs(l1 - l2)} to l1 + l2 = {l1 + l2}",
             got=f"l3 = {l3}",
-            fix=f"The product of degrees {l1} and {l2} has no component of degree {l3}: there is nothing to compute.",
+            fix=f"The product of degrees {l1} and {l2} has no component of degree {l3}.",
         )
-    return _real(l1, l2, l3).clone()  # the cached tensor stays out of reach
+    return _real(l1, l2, l3).clone()  # a copy protects the cached tensor from in-place changes
 
 
 def complex_to_real(l: int) -> Tensor:
-    """The unitary U with Y_real = U Y_complex, the complex harmonics having the phases of Condon and Shortley.
+    """The unitary U with Y_real = U Y_complex, for complex harmonics with Condon-Shortley phases.
 
-    Y_m = (-1)^m √2 Re Y^m for m > 0 and (-1)^m √2 Im Y^|m| for m < 0: no sign is left in the real harmonics.
+    Y_m = (-1)^m √2 Re Y^m for m > 0 and (-1)^m √2 Im Y^|m| for m < 0, which removes all signs from the real harmonics.
 
     >>> complex_to_real(1).shape
     torch.Size([3, 3])
@@ -99,6 +99,6 @@ def _complex(l1: int, m1: int, l2: int, m2: int, l3: int) -> float:
 
 
 def _sqrt(q: Fraction) -> float:
-    """√q rounded from 100 bits or more, for q whose parts may exceed the range of floats."""
+    """√q, rounded from at least 100 bits. Numerator and denominator of q may exceed the range of floats."""
     shift = 2 * max(0, 100 - (q.numerator.bit_length() - q.denominator.bit_length()) // 2)
     return float(Fraction(isqrt((q.numerator << shift) // q.denominator), 1 << (shift // 2)))

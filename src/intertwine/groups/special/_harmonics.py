@@ -1,4 +1,4 @@
-"""Harmonics of the sphere and of the circle, as polynomials in the coordinates: no angles, so no poles."""
+"""Harmonics on the sphere and the circle, as polynomials in the coordinates. Without angles, poles are not special."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from torch import Tensor
 from ..._checked import checked
 from ._checks import full_precision, require_floats, require_whole
 
-_HOW = "The last dimension holds the coordinates."
+_HOW = "The last axis holds the coordinates."
 
 
 @checked
 def spherical_harmonics(lmax: int, x: Tensor, *, normalize: bool = True) -> Tensor:
     """Real spherical harmonics of degree 0..lmax at the directions of the vectors x.
 
-    Y_lm(x) = Θ_l|m|(z) · {√2 sin(|m|φ) for m < 0;  1 for m = 0;  √2 cos(mφ) for m > 0}, φ the azimuth about z, with
-    positive leading coefficients (no sign (-1)^m): degree 1 is √(3/4π) (y, z, x). Orthonormal for the surface measure
-    of the unit sphere, whose total is 4π. Rotations act by Y(Rx) = D(R) Y(x), D = :func:`wigner_d`.
+    Y_lm(x) = Θ_l|m|(z) · {√2 sin(|m|φ) for m < 0;  1 for m = 0;  √2 cos(mφ) for m > 0}, where φ is the azimuth about z.
+    Leading coefficients are positive (no sign (-1)^m): degree 1 is √(3/4π) (y, z, x). The harmonics are orthonormal for
+    the surface measure of the unit sphere, of total 4π. Rotations act by Y(Rx) = D(R) Y(x), D = :func:`wigner_d`.
 
     Args:
-        lmax: the largest degree.
+        lmax: the maximum degree.
         x: ``(..., 3)`` vectors (x, y, z).
         normalize: whether to take x / |x| first. If not, the result is the solid harmonics |x|^l Y_l(x / |x|),
-            polynomials in x. At x = 0 both are 0 for l ≥ 1.
+            which are polynomials in x. At x = 0, both are 0 for l ≥ 1.
 
     Returns:
-        ``(..., (lmax+1)**2)``, in the dtype of x; degree l stands at ``l**2 : (l+1)**2``, ordered m = -l..l.
+        ``(..., (lmax+1)**2)``, in the dtype of x. Degree l is at ``l**2 : (l+1)**2``, ordered m = -l..l.
 
     >>> spherical_harmonics(1, torch.tensor([0.0, 0.0, 2.0]))
     tensor([0.2821, 0.0000, 0.4886, 0.0000])
@@ -51,11 +51,11 @@ def spherical_harmonics(lmax: int, x: Tensor, *, normalize: bool = True) -> Tens
 def circular_harmonics(mmax: int, x: Tensor, *, normalize: bool = True) -> Tensor:
     """The functions 1, cos φ, sin φ, cos 2φ, sin 2φ, …, cos mmax φ, sin mmax φ of the azimuth φ of x.
 
-    Rotations act on each pair by the irreducible of SO(2) with the same frequency:
+    Rotations act on each pair by the irrep of SO(2) with the same frequency:
     (cos mφ, sin mφ)(gx) = rho_m(g) (cos mφ, sin mφ)(x).
 
     Args:
-        mmax: the largest frequency.
+        mmax: the maximum frequency.
         x: ``(..., 2)`` vectors.
         normalize: whether to take x / |x| first. If not, the pairs are the real and imaginary parts of
             (x + iy)^m, polynomials in x. At x = 0 both are 0 for m ≥ 1.
@@ -89,7 +89,7 @@ def solid_harmonics(lmax: int, xyz: Tensor, square: Tensor | None, *, only: int 
     """Harmonics of degree 0..lmax, or of degree ``only``, each ``(2l+1, points)``, at the columns of ``xyz``.
 
     Y_lm = q_l|m|(z) Re or Im (x+iy)^|m|, where q_lm = a_lm (z q_{l-1,m} - b_lm |x|² q_{l-2,m}) and q_mm is constant.
-    ``square`` holds |x|²; None says that it is 1, for points on the sphere, and saves the product.
+    ``square`` is |x|². None means 1, for points on the sphere, and saves a product.
     """
     x, y, z = xyz
     powers = complex_powers(lmax, x, y)
@@ -110,7 +110,7 @@ def solid_harmonics(lmax: int, xyz: Tensor, square: Tensor | None, *, only: int 
 
 
 def _low_harmonics(lmax: int, xyz: Tensor) -> Tensor:
-    """The harmonics of degree up to 2, which are used most, ``((lmax+1)**2, points)``: one product with monomials."""
+    """Harmonics up to degree 2, ``((lmax+1)**2, points)``. The most common case: one matrix product with monomials."""
     constants, coefficients = _low_coefficients(lmax, xyz.device, xyz.dtype)
     monomials = xyz if lmax < 2 else torch.cat([xyz, (xyz[:, None] * xyz).flatten(0, 1)])
     with full_precision(xyz.device):
@@ -118,9 +118,9 @@ def _low_harmonics(lmax: int, xyz: Tensor) -> Tensor:
 
 
 @cache
-@torch.inference_mode(False)  # what is cached must serve later where gradients are wanted
+@torch.inference_mode(False)  # the cached result may take part in gradients later
 def _low_coefficients(lmax: int, device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """The column of degree 0, and the coefficients of x, y, z, xx, xy, …, zz in all harmonics."""
+    """The constant terms, and the coefficients of x, y, z, xx, xy, …, zz in all harmonics."""
     c = torch.zeros(9, 12, dtype=torch.float64, device="cpu")
     x, y, z = range(3)
     linear, mixed, pure = (3 / (4 * pi)) ** 0.5, (15 / (4 * pi)) ** 0.5, (5 / (16 * pi)) ** 0.5
@@ -138,7 +138,7 @@ def _low_coefficients(lmax: int, device: torch.device, dtype: torch.dtype) -> tu
 
 
 @cache
-@torch.inference_mode(False)  # what is cached must serve later where gradients are wanted
+@torch.inference_mode(False)  # the cached result may take part in gradients later
 def _legendre_steps(l: int, device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """Coefficients a_lm, b_lm for m = 0..l-2, as columns."""
     m = torch.arange(max(l - 1, 0), dtype=torch.float64)[:, None]

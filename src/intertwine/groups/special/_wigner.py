@@ -1,9 +1,9 @@
-"""Real Wigner matrices: the irreducibles of SO(3), and of O(3), as polynomials in the entries of the rotation.
+"""Real Wigner matrices: the irreps of SO(3) and O(3), as polynomials in the entries of the rotation.
 
-The columns of D^l(R) are read off from harmonics at a few fixed points P: Y(RP) = D(R) Y(P), hence
-D(R) = Y(RP) Y(P)⁺. There are no angles, so no poles, and the result can be differentiated everywhere. The points lie
-on a spiral over half the sphere (opposite points say the same); with 3l+1 of them the condition number of Y(P) stays
-below 10 for all degrees up to 30, so D has rounding errors only.
+D^l(R) follows from harmonics at a few fixed points P: Y(RP) = D(R) Y(P), so D(R) = Y(RP) Y(P)⁺. Without angles, there
+are no poles, and the result is differentiable everywhere. The points lie on a spiral over half the sphere (opposite
+points are redundant). With 3l+1 points, the condition number of Y(P) stays below 10 for all degrees up to 30, so D has
+only rounding errors.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _HOW = "Make rotations with SO3().exp, SO3().from_euler or SO3().sample."
 
 @checked
 def wigner_d(l: int, R: Tensor) -> Tensor:
-    """The matrices D^l(R), in the basis m = -l..l of real spherical harmonics with polar axis z.
+    """The matrices D^l(R) in the basis m = -l..l of real spherical harmonics with polar axis z.
 
     D(R1 R2) = D(R1) D(R2), D(R)ᵀ D(R) = 1, Y(Rx) = D(R) Y(x). For an improper R = -R', D^l(R) = (-1)^l D^l(R').
 
@@ -55,7 +55,7 @@ def wigner_d(l: int, R: Tensor) -> Tensor:
 
 @checked
 def wigner_ds(lmax: int, R: Tensor) -> list[Tensor]:
-    """The matrices D^0(R), ..., D^lmax(R) in one pass; see :func:`wigner_d`.
+    """The matrices D^0(R), ..., D^lmax(R), computed in one pass; see :func:`wigner_d`.
 
     >>> [tuple(d.shape) for d in wigner_ds(2, torch.eye(3))]
     [(1, 1), (3, 3), (5, 5)]
@@ -85,7 +85,7 @@ def _solved(values: Tensor, solver: Tensor, batch: tuple[int, ...]) -> Tensor:
 
 
 @lru_cache(maxsize=64)
-@torch.inference_mode(False)  # what is cached must serve later where gradients are wanted
+@torch.inference_mode(False)  # the cached result may take part in gradients later
 def _points(lmax: int, device: torch.device, dtype: torch.dtype) -> tuple[Tensor, list[Tensor]]:
     """Points P ``(3, K)`` and the matrices Y_l(P)⁺ ``(K, 2l+1)`` for l = 0..lmax."""
     count = 3 * lmax + 1

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from ..._checked import Positive, checked
+from ..._views import view
 from ...errors import InputError
 from ...spaces import FieldType, Space
 from .._batches import Fitting, Images, batches, measuring
@@ -27,20 +28,20 @@ SCHEMA = 1
 
 
 @checked
-@dataclass
+@dataclass(repr=False)
 class Audit:
-    """What was found about a network.
+    """The results of an audit. ``print`` shows them as a table; :meth:`save` writes them to files.
 
     Attributes:
-        network: its name.
-        data: what it was measured on.
-        symmetries: which ones.
-        images: how many.
+        network: the name of the network.
+        data: the name of the data.
+        symmetries: the names of the symmetries.
+        images: the number of images.
         readings: all numbers.
-        notes: what to know besides.
-        arrays: pictures by name.
-        left_out: steps that the budget did not allow.
-        seconds: how long it took.
+        notes: remarks about the network and about the measurement.
+        arrays: tensors for pictures, by name.
+        left_out: steps that did not fit into the budget.
+        seconds: the time that the audit took.
         weights: a digest of the weights.
     """
 
@@ -55,41 +56,53 @@ class Audit:
     seconds: float = 0.0
     weights: str = ""
 
+    def __repr__(self) -> str:
+        about = f"{self.network} on {self.data}" if self.data else self.network
+        return f"Audit({about}: {self.images} images, {', '.join(self.symmetries)}, {len(self.readings)} readings)"
+
+    def __str__(self) -> str:
+        return str(view("audit text")(self))
+
+    @checked
     def reading(self, metric: str, symmetry: str | None = None, layer: str = "") -> Reading:
-        """The one number of this metric, symmetry and layer."""
+        """The reading of a metric; the first one if no symmetry is named, of the whole network if no layer is."""
         matching = [
             r for r in self.readings if r.metric == metric and r.layer == layer and symmetry in (None, r.symmetry)
         ]
         if not matching:
             raise InputError(
                 "audit",
-                expected=f"a metric that was measured: {', '.join(sorted({r.metric for r in self.readings}))}",
+                expected=f"a metric that was measured: {self._metrics()}",
                 got=f"{metric} {symmetry or ''} {layer}".strip(),
-                fix="Look at audit.readings.",
+                fix="print(audit) shows all readings.",
             )
         return matching[0]
 
+    def _metrics(self) -> str:
+        return ", ".join(sorted({reading.metric for reading in self.readings}))
+
+    @checked
     def judge(self, gates: Sequence[Gate]) -> list[tuple[Gate, Reading, bool]]:
-        """Every reading that a gate is about, and whether it keeps the bound."""
+        """For each gate, the readings it applies to and whether each of them keeps the bound."""
         judged = []
         for gate in gates:
             verdicts = gate.judge(self.readings)
             if not verdicts:
                 raise InputError(
                     "gate",
-                    expected=f"a metric that was measured: {', '.join(sorted({r.metric for r in self.readings}))}",
+                    expected=f"a metric that was measured: {self._metrics()}",
                     got=gate.metric,
                     fix="Gate on one of these, or give data with labels for accuracies.",
                 )
             judged += [(gate, reading, kept) for reading, kept in verdicts]
         return judged
 
-    def save(self, folder: str | Path, gates: Sequence[Gate] = ()) -> None:
-        """Write ``audit.json``, ``audit.csv`` and ``audit.xml``, each whole or not at all.
-
-        :func:`intertwine.report.write_audit_page` writes the page.
-        """
-        save_audit(Path(folder), self, self.judge(gates))
+    @checked
+    def save(self, folder: str | Path, *, gates: Sequence[Gate] = ()) -> None:
+        """Write ``audit.json``, ``audit.csv``, ``audit.xml`` (JUnit) and the page ``audit.html``, each atomically."""
+        judged = self.judge(gates)
+        save_audit(Path(folder), self, judged)
+        view("audit page")(Path(folder) / "audit.html", self, judged)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the pictures, for JSON."""
@@ -133,7 +146,7 @@ def audit(
         data: images, or images and labels, in any of the forms of :func:`invariance_error`.
         symmetry: one or several names, spaces with their groups, field types or symmetries.
         output: the type of the output where it moves otherwise than as scalars, as for :func:`equivariance_error`.
-        max_images: the largest number of images to use.
+        max_images: the maximum number of images to use.
         batch_size: images at a time; it halves itself when memory runs out.
         budget: seconds. One batch is timed, and fewer images are taken where the time would not do; what does not fit
             even then is left out, the least telling first, and named.

@@ -1,4 +1,4 @@
-"""Which axes of which parameters belong together, and networks with their channels permuted or their filters moved."""
+"""Which axes of which parameters belong together; networks with permuted channels or moved filters."""
 
 from ._channel_graph import ChannelGraph as ChannelGraph
 from ._channel_graph import ChannelGroup as ChannelGroup

@@ -1,15 +1,15 @@
-"""What the entries of a tensor's axis stand for: channels that move together, rows, columns, or nothing that moves.
+"""What the entries of a tensor's axis stand for: channels that move together, rows, columns, or fixed entries.
 
-An axis is a sequence of segments, a segment a product of factors (major to minor). The factors are
+An axis is a sequence of segments, and a segment is a product of factors (major to minor). The factors are
 
-- channels of an :class:`Atom`, a set of channels that one permutation moves, wherever it occurs,
-- ``h`` or ``w``, rows or columns of the image plane,
+- the channels of an :class:`Atom`, a set of channels that one permutation moves wherever they occur,
+- ``h`` or ``w``, the rows or columns of the image plane,
 - ``i``, the channels of the image, which only a symmetry of colors moves,
-- ``f``, entries that stay where they are, and ``z``, equal constants, which nobody can tell apart.
+- ``f``, entries that stay in place, and ``z``, equal constants, which any permutation preserves.
 
 A flattened map is the segment (channels, h, w); a concatenation of two streams has two segments; the tokens of a
 transformer are (f of size 1), (h, w). Axes that are added, multiplied or contracted with each other must agree:
-:meth:`Axes.unify` makes them agree, by splitting and identifying atoms, and pins what cannot agree.
+:meth:`Axes.unify` makes them agree by splitting and identifying atoms, and pins what cannot agree.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import TypeAlias
 
 @dataclass(eq=False)
 class Atom:
-    """Channels moved by one permutation; ``parts`` holds what replaced it, once that is known."""
+    """Channels moved by one permutation; ``parts`` is what replaced them, once that is known."""
 
     size: int
     parts: Axis | None = None
@@ -43,12 +43,12 @@ Label: TypeAlias = tuple[Axis, ...]
 
 
 def fresh(size: int) -> Axis:
-    """An axis of new channels; a single entry cannot move."""
+    """An axis of new channels; a single entry is fixed."""
     return ((Factor("c", size, Atom(size)),),) if size > 1 else fixed(size)
 
 
 def fixed(size: int) -> Axis:
-    """An axis whose entries stay where they are."""
+    """An axis whose entries stay in place."""
     return ((Factor("f", size),),)
 
 
@@ -63,17 +63,17 @@ def plane(kind: str, size: int) -> Axis:
 
 
 def length(segment: Segment) -> int:
-    """Number of entries of a segment."""
+    """The number of entries of a segment."""
     return prod(f.size for f in segment)
 
 
 def extent(axis: Axis) -> int:
-    """Number of entries of an axis."""
+    """The number of entries of an axis."""
     return sum(length(s) for s in axis)
 
 
 def kind_of(axis: Axis) -> str:
-    """``h``, ``w``, ``i`` or ``f`` for an axis that is one such factor, else ``c``."""
+    """``h``, ``w``, ``i`` or ``f`` for an axis with one such factor, else ``c``."""
     if len(axis) == 1 and len(axis[0]) == 1 and axis[0][0].kind in "hwif":
         return axis[0][0].kind
     return "c"
@@ -81,7 +81,7 @@ def kind_of(axis: Axis) -> str:
 
 @dataclass
 class Axes:
-    """The algebra of axes, with a list of what had to be pinned and why.
+    """The algebra of axes, with a record of what was pinned and why.
 
     >>> axes = Axes()
     >>> stream, flat = fresh(4), fresh(36)
@@ -93,11 +93,11 @@ class Axes:
 
     pinned: list[tuple[str, int]] = field(default_factory=list)
     colors_cut: bool = False
-    """Whether the channels of the image were taken apart."""
+    """Whether the channels of the image were split."""
     lost: dict[str, None] = field(default_factory=dict)
     """Where rows and columns could not be followed."""
     grouped: dict[str, tuple[Axis, int]] = field(default_factory=dict)
-    """Weights of grouped convolutions: the channels that the blocks of their second axis stand for, and the groups."""
+    """For weights of grouped convolutions: the channels on the blocks of the second axis, and the number of groups."""
 
     def resolve(self, axis: Axis) -> Axis:
         """The axis in terms of atoms that have not been replaced."""
@@ -110,7 +110,7 @@ class Axes:
             parts = self.resolve(factor.atom.parts)
             before, after = segment[:position], segment[position + 1 :]
             if len(parts) > 1 and prod(f.size for f in before) > 1:
-                # A split factor that is not the leading one has no description by segments: its parts stay in place.
+                # Segments cannot describe a split of any factor but the leading one, so its parts stay in place.
                 self.pin(parts, "an inner factor of a flattened axis was split")
                 parts = fixed(factor.size)
             return tuple(s for part in parts for s in self._resolved((*before, *part, *after)))
@@ -126,14 +126,14 @@ class Axes:
                     yield factor.atom
 
     def pin(self, axis: Axis, why: str) -> None:
-        """Let all channels of an axis stay where they are."""
+        """Fix all channels of an axis in place, and record why."""
         for atom in list(self.atoms(axis)):
             if atom.parts is None:
                 self.pinned.append((why, atom.size))
                 atom.parts = fixed(atom.size)
 
     def release(self, axis: Axis) -> None:
-        """Let an axis stay in place whose channels are described elsewhere."""
+        """Fix an axis whose channels are described elsewhere, without recording it as pinned."""
         for atom in list(self.atoms(axis)):
             atom.parts = fixed(atom.size)
 
@@ -143,7 +143,7 @@ class Axes:
             self.pin(axis, why)
 
     def unify(self, a: Axis, b: Axis, why: str) -> Axis:
-        """Make two axes of equal length agree entry by entry."""
+        """Make two axes of equal length agree entry by entry, and return the common axis."""
         left, right, out = list(self.resolve(a)), list(self.resolve(b)), []
         while left and right:
             left[:1], right[:1] = self.resolve((left[0],)), self.resolve((right[0],))
@@ -166,11 +166,11 @@ class Axes:
             return s
         if all(f.kind == "z" for f in s):
             return t
-        for one, other in ((s, t), (t, s)):
-            if len(one) == 1 and one[0].atom is not None:
-                if any(f.atom is one[0].atom for f in other):
+        for segment, other in ((s, t), (t, s)):
+            if len(segment) == 1 and segment[0].atom is not None:
+                if any(f.atom is segment[0].atom for f in other):
                     break
-                one[0].atom.parts = (other,)
+                segment[0].atom.parts = (other,)
                 return other
         if [f.size for f in s] == [f.size for f in t]:
             return tuple(self._unify_factors(f, g, why) for f, g in zip(s, t, strict=True))
@@ -195,7 +195,7 @@ class Axes:
         return Factor("f", f.size)
 
     def _cut(self, segment: Segment, count: int) -> list[Segment] | None:
-        """The segment as one of ``count`` entries and the rest, or None."""
+        """Split a segment into its first ``count`` entries and the rest; None if that is impossible."""
         head, rest = segment[0], segment[1:]
         inner = prod(f.size for f in rest)
         first, remainder = divmod(count, inner)
@@ -212,7 +212,7 @@ class Axes:
         return [(*part, *rest) for part in parts]
 
     def cut(self, axis: Axis, counts: list[int], why: str) -> list[Axis]:
-        """The axis in consecutive pieces of these lengths."""
+        """Split an axis into consecutive pieces of these lengths."""
         pieces: list[Axis] = []
         rest = list(self.resolve(axis))
         for position, count in enumerate(counts):
@@ -233,7 +233,7 @@ class Axes:
         return pieces
 
     def merge(self, axes: list[Axis], why: str) -> Axis:
-        """Several axes flattened into one."""
+        """Flatten several axes into one."""
         axes = [self.resolve(a) for a in axes]
         axes = [a for a in axes if extent(a) > 1] or [fixed(1)]
         if any(len(a) > 1 for a in axes[1:]):
@@ -243,7 +243,7 @@ class Axes:
         return tuple((*segment, *tail) for segment in axes[0])
 
     def unflatten(self, axis: Axis, sizes: list[int], why: str) -> list[Axis]:
-        """One axis as a product of several."""
+        """Split one axis into a product of several."""
         if sum(n > 1 for n in sizes) <= 1:
             return [axis if n > 1 else fixed(1) for n in sizes]
         axis = self.resolve(axis)

@@ -1,4 +1,4 @@
-"""Which axes of which parameters must move together, found by tracing the network."""
+"""Trace a network to find which axes of which parameters must be permuted together."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NONLINEAR = frozenset(_NONLINEAR.split())
 @checked
 @dataclass(frozen=True)
 class ChannelGroup:
-    """Channels that one permutation moves: ``size`` of them, wherever they occur."""
+    """``size`` channels that one permutation moves, wherever they occur."""
 
     name: str
     size: int
@@ -35,7 +35,7 @@ class ChannelGroup:
 @checked
 @dataclass(frozen=True)
 class Untraced:
-    """Something whose channels are left in place: where, why, and how many channels."""
+    """Channels that are left in place: where and why, and how many."""
 
     where: str
     channels: int
@@ -44,7 +44,7 @@ class Untraced:
 @checked
 @dataclass(frozen=True)
 class Site:
-    """Where channels can be watched: a node of the graph, the axis, and where the group's channels start."""
+    """Where channels can be observed: a node of the graph, the axis, and where the group's channels start."""
 
     node: str
     module: str
@@ -58,16 +58,16 @@ class Site:
 @checked
 @dataclass
 class ChannelGraph:
-    """The channels of a network and how they are tied.
+    """The channels of a network, and which of them must be permuted together.
 
     Attributes:
-        groups: the permutations that can be chosen freely, in the order in which the network meets them.
-        axes: for each parameter and buffer, what the entries of each of its axes stand for.
-        grouped: for weights of grouped convolutions, the channels that their second axis stands for, block by block.
-        untraced: what was pinned because an operation is not understood.
+        groups: groups of channels that can be permuted independently, in the order in which the network uses them.
+        axes: for each parameter and buffer, what the entries of each axis stand for.
+        grouped: for weights of grouped convolutions, the channels on the second axis, block by block.
+        untraced: channels that were pinned because an operation is not supported.
         lost: where rows and columns could not be followed, so that filters cannot be flipped.
-        colors_cut: whether the network takes the channels of the image apart.
-        sites: where the channels of each group can be watched, in the order of the network.
+        colors_cut: whether the network splits the channels of the image.
+        sites: where the channels of each group can be observed, in the order of the network.
         blocks: modules that add two streams, such as residual blocks.
         output: what the axes of the output stand for.
 
@@ -94,11 +94,11 @@ class ChannelGraph:
     names: dict[Atom, str] = field(repr=False, default_factory=dict)
 
     def group(self, name: str) -> ChannelGroup:
-        """The group of this name."""
+        """The group with this name."""
         return next(g for g in self.groups if g.name == name)
 
     def describe(self, parameter: str) -> str:
-        """The axes of a parameter in words."""
+        """The axes of a parameter as text."""
         texts = []
         for axis in self.axes[parameter]:
             parts = [
@@ -111,16 +111,20 @@ class ChannelGraph:
 
 @checked
 def channel_graph(model: nn.Module, input_shape: tuple[int, ...]) -> ChannelGraph:
-    """Trace a network and find which channels may be permuted, and what has to follow.
+    """Trace a network to find which channels can be permuted, and which weights must follow.
 
-    A permutation of the channels of a hidden layer does not change the function of a network, if all weights that
-    produce and consume these channels follow. Streams that are added share a permutation; concatenated streams keep
-    theirs; a flattened map moves in blocks. Input channels and outputs stay in place. An operation that is not
-    understood pins everything that enters it, and is listed in ``untraced``.
+    Permuting the channels of a hidden layer preserves the function of a network if all weights that produce and consume
+    these channels are permuted too. Streams that are added share a permutation; concatenated streams keep their own;
+    flattened maps move in blocks. Input channels and outputs stay in place. An unsupported operation pins all its
+    inputs, and is listed in ``untraced``.
 
     Args:
-        model: any module that ``torch.export`` can trace; it is traced in evaluation mode and left as it is.
-        input_shape: shape of one input without the batch, such as (3, 224, 224).
+        model: any module that ``torch.export`` can trace; it is traced in evaluation mode and not changed.
+        input_shape: the shape of one input without the batch, such as (3, 224, 224).
+
+    >>> net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Conv2d(8, 5, 3))
+    >>> [(group.name, group.size) for group in channel_graph(net, (3, 8, 8)).groups]
+    [('0', 8)]
     """
     program, inputs, constants, x = _exported(model, input_shape)
     tracer = _Tracer(program, inputs, constants, model)
@@ -159,7 +163,7 @@ def _exported(
 
 
 class _Tracer:
-    """Runs the traced program once and carries the labels along."""
+    """Runs the traced program once and propagates the labels of axes."""
 
     def __init__(
         self, program: fx.GraphModule, inputs: dict[str, str], constants: dict[str, Any], model: nn.Module
@@ -203,7 +207,7 @@ class _Tracer:
             return Labeled(x, tuple(plane(kind, n) for kind, n in zip(kinds, x.shape, strict=True)))
         value = self.state[name]
         if name not in self.parameters:
-            # A tensor that is held under two names is one tensor.
+            # A tensor with two names is still one tensor.
             twin = next((o for o in self.parameters if self.state[o] is value), None)
             self.parameters[name] = self.parameters[twin] if twin else tuple(fresh(n) for n in value.shape)
         return Labeled(value.detach().clone(), self.parameters[name], name)
@@ -227,7 +231,7 @@ class _Tracer:
             ]
         call = Call(self.axes, ordered, out, f"{module_of(node) or 'network'} ({name})")
         handler = RULES.get(name)
-        label = handler(call) if handler else unknown(call, "this operation is not understood")
+        label = handler(call) if handler else unknown(call, "this operation is not supported")
         result = _labeled(out, label)
         if isinstance(result, Labeled):
             self.streams.append((node, result.label))
@@ -243,11 +247,11 @@ class _Tracer:
         resolve = self.axes.resolve
         parameters = {name: tuple(resolve(a) for a in label) for name, label in self.parameters.items()}
         grouped = {name: (resolve(axis), groups) for name, (axis, groups) in self.axes.grouped.items()}
-        # Twice, because resolving may pin.
+        # Twice, because resolving the grouped axes may pin some more.
         parameters = {name: tuple(resolve(a) for a in label) for name, label in parameters.items()}
         names = self._names(parameters)
         sites = self._sites(names)
-        # Parameters that the network does not use in evaluation have channels that nobody sees.
+        # Parameters that are not used in evaluation have channels that cannot be observed.
         idle = {atom: name for atom, name in names.items() if not sites[name]}
         for atom in idle:
             atom.parts = fixed(atom.size)
@@ -274,7 +278,7 @@ class _Tracer:
         )
 
     def _names(self, parameters: dict[str, Label]) -> dict[Atom, str]:
-        """Each group is called after the first module that makes its channels."""
+        """Name each group after the first module that produces its channels."""
         names: dict[Atom, str] = {}
         used = Counter[str]()
         order = [self.inputs[n.name] for n in self.program.graph.nodes if n.name in self.inputs]
@@ -347,7 +351,7 @@ def _attribute(module: fx.GraphModule, path: str) -> Any:
 
 
 def module_of(node: fx.Node) -> str:
-    """The module in whose forward a node was recorded."""
+    """The name of the module whose forward recorded a node."""
     stack = list((node.meta.get("nn_module_stack") or {}).values())
     return str(stack[-1][0]) if stack else ""
 

@@ -1,4 +1,4 @@
-"""Permuting the channels of a network, and the check that this does not change its function."""
+"""Permute the channels of a network, and check that its function stays the same."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def random_permutations(graph: ChannelGraph, *, seed: int = 0) -> dict[str, Tens
 
 
 def axis_index(graph: ChannelGraph, axis: Axis, permutations: Permutations) -> Tensor | None:
-    """The index by which an axis has to be reordered, or None where it stays as it is."""
+    """The index that reorders an axis; None if it stays as it is."""
     parts, start, moved = [], 0, False
     for segment in axis:
         sizes = [f.size for f in segment]
@@ -39,7 +39,7 @@ def axis_index(graph: ChannelGraph, axis: Axis, permutations: Permutations) -> T
 
 
 def permuted_state(graph: ChannelGraph, state: Mapping[str, Tensor], permutations: Permutations) -> dict[str, Tensor]:
-    """Parameters and buffers with their channels reordered: entry i is the old entry p[i]."""
+    """Parameters and buffers with permuted channels: entry i is the old entry p[i]."""
     out = dict(state)
     for name, label in graph.axes.items():
         if name not in state:
@@ -56,7 +56,7 @@ def permuted_state(graph: ChannelGraph, state: Mapping[str, Tensor], permutation
 
 
 def _reordered_blocks(graph: ChannelGraph, name: str, value: Tensor, permutations: Permutations) -> Tensor:
-    """Reorder the second axis of a grouped weight, in each block of rows by the permutation of that block."""
+    """Reorder the second axis of a grouped weight, each block of rows by its own permutation."""
     axis, groups = graph.grouped[name]
     index = axis_index(graph, axis, permutations)
     if index is None:
@@ -69,14 +69,14 @@ def _reordered_blocks(graph: ChannelGraph, name: str, value: Tensor, permutation
 
 @checked
 def permute(model: nn.Module, permutations: Permutations, *, graph: ChannelGraph) -> nn.Module:
-    """A copy of the network with its channels in another order; its function is the same.
+    """A copy of the network with permuted channels and the same function.
 
     Slot i of a group of channels receives what was in slot p[i]: rows of the weights and biases that produce the
     channels, their norms and running statistics, and columns of everything that consumes them.
 
     Args:
         model: the network.
-        permutations: for names of groups of ``graph``, the index p; groups that are not named stay.
+        permutations: group name → index p; groups that are not named stay in place.
         graph: the channel graph of this network.
 
     >>> net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
@@ -86,12 +86,12 @@ def permute(model: nn.Module, permutations: Permutations, *, graph: ChannelGraph
     >>> torch.allclose(net(x), other(x), atol=1e-6), torch.equal(net[0].weight, other[0].weight)
     (True, False)
     """
-    known = {g.name: g.size for g in graph.groups}
+    sizes = {g.name: g.size for g in graph.groups}
     for name, p in permutations.items():
-        if name not in known or sorted(p.tolist()) != list(range(known.get(name, 0))):
+        if name not in sizes or sorted(p.tolist()) != list(range(sizes.get(name, 0))):
             raise InputError(
                 "permute",
-                expected="permutations of " + ", ".join(f"{n} ({s})" for n, s in known.items())[:200],
+                expected="permutations of " + ", ".join(f"{n} ({s})" for n, s in sizes.items())[:200],
                 got=f"{name!r} with {len(p)} entries",
                 fix="Groups and sizes are in channel_graph(model, input_shape).groups.",
             )
@@ -99,7 +99,7 @@ def permute(model: nn.Module, permutations: Permutations, *, graph: ChannelGraph
 
 
 def full_state(model: nn.Module) -> dict[str, Tensor]:
-    """All parameters and buffers by name, also the buffers that a state dict leaves out."""
+    """All parameters and buffers by name, including buffers that a state dict leaves out."""
     named = [*model.named_parameters(remove_duplicate=False), *model.named_buffers(remove_duplicate=False)]
     return {name: value.detach() for name, value in named}
 
@@ -115,13 +115,13 @@ def with_state(model: nn.Module, state: Mapping[str, Tensor]) -> nn.Module:
 
 @checked
 def require_preserved(model: nn.Module, graph: ChannelGraph, input_shape: Sequence[int], *, seed: int = 0) -> float:
-    """Permute all groups at random and compare outputs, in float64. Returns the largest difference.
+    """Permute all groups at random, compare outputs in float64, and return the maximum difference.
 
     The difference is relative to the largest output. More than 1e-10 is an error that names the groups at fault.
-    All parameters are disturbed first: a network with a zero last layer, or with all norms alike, would pass whatever
-    the permutation does.
+    All parameters are perturbed first: a network with a zero last layer, or with equal norms, would pass whatever the
+    permutation does.
     """
-    twin = _disturbed(model, seed)
+    twin = _perturbed(model, seed)
     first = next(iter(twin.parameters()), torch.zeros(()))
     x = torch.randn(2, *input_shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
     x = x.to(first.device)
@@ -151,12 +151,12 @@ def require_preserved(model: nn.Module, graph: ChannelGraph, input_shape: Sequen
                 "channel_graph",
                 expected="permutations of hidden channels that preserve the output",
                 got=f"a relative difference of {error:.1e}, from {', '.join(guilty[:5]) or 'several groups together'}",
-                fix="This network does something the tracer misreads; pass the module and report it.",
+                fix="The tracer misreads this network: please report it, with the module.",
             )
     return error
 
 
-def _disturbed(model: nn.Module, seed: int) -> nn.Module:
+def _perturbed(model: nn.Module, seed: int) -> nn.Module:
     twin = copy.deepcopy(model).eval().double()
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
@@ -189,7 +189,7 @@ def _outputs(value: object) -> list[Tensor]:
 
 
 def checked_graph(model: nn.Module, input_shape: Sequence[int]) -> ChannelGraph:
-    """The channel graph of a network, after the check that permuting preserves its output."""
+    """The channel graph of a network, after checking that permutations preserve its output."""
     graph = channel_graph(model, tuple(input_shape))
     require_preserved(model, graph, input_shape)
     return graph

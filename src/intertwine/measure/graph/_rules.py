@@ -1,4 +1,4 @@
-"""How the operations of a traced network carry the meaning of axes from their inputs to their outputs."""
+"""Rules for operations: how the meaning of axes carries over from inputs to outputs."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ._axes import Axes, Axis, Label, constant, extent, fixed, fresh, kind_of, p
 
 @dataclass
 class Labeled:
-    """A tensor with what its axes stand for."""
+    """A tensor with the meaning of its axes."""
 
     value: Tensor
     label: Label
     name: str | None = None
-    """The parameter or buffer this is, if it is one."""
+    """The name, if it is a parameter or buffer."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -28,7 +28,7 @@ class Labeled:
 
 @dataclass
 class Call:
-    """One operation: its arguments by position, its result, and where it stands."""
+    """One operation: its arguments by position, its result, and where it is in the network."""
 
     axes: Axes
     args: list[Any]
@@ -41,10 +41,10 @@ class Call:
         return argument if isinstance(argument, Labeled) else None
 
     def need(self, k: int) -> Labeled:
-        """Argument k, which the operation's schema promises to be a tensor."""
+        """Argument k, which must be a tensor by the schema of the operation."""
         tensor = self.tensor(k)
         if tensor is None:
-            raise TypeError(f"{self.where}: argument {k} is no tensor")
+            raise TypeError(f"{self.where}: argument {k} is not a tensor")
         return tensor
 
     def get(self, k: int, default: Any = None) -> Any:
@@ -90,7 +90,7 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
 
 
 def unknown(call: Call, why: str) -> Any:
-    """Nothing is assumed: every channel that enters is pinned, what comes out stays where it is."""
+    """Assume nothing: pin all channels of the inputs, and fix the outputs in place."""
     for arg in _flat(call.args):
         call.axes.pin_all(arg.label, f"{call.where}: {why}")
     return _map_out(call.out, lambda t: tuple(fixed(n) for n in t.shape))
@@ -111,7 +111,7 @@ def _map_out(out: Any, make: Callable[[Tensor], Label]) -> Any:
 
 
 def resized(label: Label, shape: Sequence[int]) -> Label:
-    """The same axes where sizes agree; rows and columns of another number where they do not."""
+    """The same axes if sizes agree; otherwise rows and columns with the new size."""
     axes = []
     for axis, n in zip(label, shape, strict=True):
         same = extent(axis) == n
@@ -120,7 +120,7 @@ def resized(label: Label, shape: Sequence[int]) -> Label:
 
 
 def broadcast(call: Call, tensors: Sequence[Labeled]) -> Label:
-    """Elementwise: axes are aligned from the right, axes of size 1 follow the others."""
+    """Elementwise operations: axes are aligned from the right, and axes of size 1 follow the others."""
     shape = tuple(call.out.shape)
     label: list[Axis] = [fixed(1)] * len(shape)
     for t in tensors:
@@ -149,16 +149,17 @@ def _prelu(call: Call) -> Label:
 def _filter(call: Call, *, transposed: bool, groups: int) -> Label:
     x, weight, bias = call.need(0), call.need(1), call.tensor(2)
     batched = len(x.shape) == len(weight.shape)
-    at = 1 if batched else 0
-    entering = x.label[at]
-    for axis, given in zip(weight.label[2:], x.label[at + 1 :], strict=True):
+    channel_axis = 1 if batched else 0
+    entering = x.label[channel_axis]
+    for axis, image_axis in zip(weight.label[2:], x.label[channel_axis + 1 :], strict=True):
         if extent(call.axes.resolve(axis)) == 1:
             continue
-        if kind_of(call.axes.resolve(given)) in "hw":
-            call.unify(axis, plane(kind_of(call.axes.resolve(given)), extent(axis)))
+        kind = kind_of(call.axes.resolve(image_axis))
+        if kind in "hw":
+            call.unify(axis, plane(kind, extent(axis)))
         else:
             call.axes.release(axis)
-            call.axes.lost[f"{call.where}: filters over an axis that is not known to be rows or columns"] = None
+            call.axes.lost[f"{call.where}: filters along an axis that is not known to be rows or columns"] = None
     outer, inner = (weight.label[1], weight.label[0]) if transposed else (weight.label[0], weight.label[1])
     channels = extent(call.axes.resolve(entering))
     if groups == 1:
@@ -174,18 +175,16 @@ def _filter(call: Call, *, transposed: bool, groups: int) -> Label:
         leaving = _grouped(call, entering, outer, inner, groups, transposed)
     if bias is not None:
         leaving = call.unify(leaving, bias.label[0])
-    label = list(
-        resized(x.label[: at + 1] + x.label[at + 1 :], (*x.shape[:at], x.shape[at], *call.out.shape[at + 1 :]))
-    )
-    label[at] = leaving
+    label = list(resized(x.label, (*x.shape[: channel_axis + 1], *call.out.shape[channel_axis + 1 :])))
+    label[channel_axis] = leaving
     return tuple(label)
 
 
 def _grouped(call: Call, entering: Axis, outer: Axis, inner: Axis, groups: int, transposed: bool) -> Axis:
-    """Channels may move inside their group; groups stay in their order.
+    """Channels may move inside their group; the groups keep their order.
 
-    The second axis of the weight holds the channels of one group, another group for each block of rows, so that its
-    entries move differently in each block: see ``Axes.grouped``.
+    The second axis of the weight holds the channels of one group, and each block of rows belongs to another group. Its
+    entries therefore move differently in each block: see ``Axes.grouped``.
     """
     weight, why = call.need(1), f"{call.where}: a grouped convolution"
     blocks = (entering, fresh(extent(outer) * groups)) if transposed else (entering, outer)
@@ -239,8 +238,8 @@ def _matmul(call: Call) -> Label:
     for t in (a, b):
         for k in range(1, len(t.shape) - 1):
             if t.shape[-2 - k] == shape[-k] and shape[-k] > 1:
-                own = t.label[-2 - k]
-                lead[-k] = own if kind_of(lead[-k]) == "f" and t is a else call.unify(lead[-k], own)
+                batch_axis = t.label[-2 - k]
+                lead[-k] = batch_axis if kind_of(lead[-k]) == "f" and t is a else call.unify(lead[-k], batch_axis)
     return (*lead, a.label[-2], b.label[-1])
 
 
@@ -257,8 +256,8 @@ def _attention(call: Call) -> Label:
     q, k, v = call.need(0), call.need(1), call.need(2)
     call.unify(q.label[-1], k.label[-1])
     call.unify(k.label[-2], v.label[-2])
-    for one, two, three in zip(q.label[:-2], k.label[:-2], v.label[:-2], strict=True):
-        call.unify(one, two), call.unify(one, three)
+    for q_axis, k_axis, v_axis in zip(q.label[:-2], k.label[:-2], v.label[:-2], strict=True):
+        call.unify(q_axis, k_axis), call.unify(q_axis, v_axis)
     return (*q.label[:-1], v.label[-1])
 
 
@@ -330,7 +329,7 @@ def _reduce(call: Call) -> Any:
 
 @rule("argmax", "argmin")
 def _arg(call: Call) -> Any:
-    return unknown(call, "the number of a channel is used as a value")
+    return unknown(call, "the index of a channel is used as a value")
 
 
 @rule("zeros", "ones", "full", "new_zeros", "new_ones", "new_full", "empty", "scalar_tensor")

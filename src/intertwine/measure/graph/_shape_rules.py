@@ -1,4 +1,4 @@
-"""Rules for operations that only rearrange: reshaping, permuting, joining, cutting, padding."""
+"""Rules for operations that only rearrange: reshape, permute, concatenate, split, pad."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _reshape(call: Call) -> Label:
             j += 1
             reshaped.append(fixed(1))
             continue
-        # The shortest runs of axes on both sides with equal products belong together.
+        # The shortest runs of axes with equal products on both sides belong together.
         start, first = i, j
         p, q = before[i], after[j]
         i, j = i + 1, j + 1
@@ -131,10 +131,10 @@ def _split(call: Call) -> list[Label]:
     pieces = call.out
     if pieces[0].dim() < len(x.shape):  # unbind
         dim = call.get(1, 0) % len(x.shape)
-        call.axes.pin(x.label[dim], f"{call.where}: channels are taken apart one by one")
+        call.axes.pin(x.label[dim], f"{call.where}: channels are split one by one")
         return [(*x.label[:dim], *x.label[dim + 1 :]) for _ in pieces]
     dim = call.get(2, 0) % len(x.shape)
-    cut = call.axes.cut(x.label[dim], [p.shape[dim] for p in pieces], f"{call.where}: channels are cut")
+    cut = call.axes.cut(x.label[dim], [p.shape[dim] for p in pieces], f"{call.where}: channels are split")
     return [(*x.label[:dim], c, *x.label[dim + 1 :]) for c in cut]
 
 
@@ -155,7 +155,7 @@ def _slice(call: Call) -> Label:
         axis = fixed(out)
     else:
         counts = [c for c in (start, out, n - start - out) if c]
-        axis = call.axes.cut(axis, counts, f"{call.where}: channels are cut")[1 if start else 0]
+        axis = call.axes.cut(axis, counts, f"{call.where}: channels are split")[1 if start else 0]
     return (*x.label[:dim], axis, *x.label[dim + 1 :])
 
 
@@ -193,9 +193,9 @@ def _pad(call: Call) -> Any:
 
 @rule("getitem")
 def _getitem(call: Call) -> Any:
-    raise TypeError("taking an item out of a list is done by the tracer")
+    raise TypeError("the tracer handles items of a list")
 
 
 def is_list_of_tensors(value: Any) -> bool:
-    """Whether an operation gave several tensors."""
+    """Whether an operation returned several tensors."""
     return isinstance(value, list | tuple) and all(isinstance(v, Tensor) for v in value)

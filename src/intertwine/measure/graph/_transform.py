@@ -1,4 +1,4 @@
-"""A network with its filters flipped or turned."""
+"""Networks with flipped or rotated filters."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ def transform_network(
     input_shape: tuple[int, ...],
     graph: ChannelGraph | None = None,
 ) -> nn.Module:
-    """The network Φ̂ with all spatial filters moved by τ = τ_g, so that Φ̂(τx) = τΦ(x), or Φ(x) for logits.
+    """The network Φ̂ with all spatial filters moved by τ = τ_g: Φ̂(τx) = τΦ(x), or Φ(x) for logits.
 
-    Moved are kernels of convolutions (plain, depthwise, grouped, transposed), columns of linear maps behind a
-    flattened map, position embeddings and whatever else has rows and columns. Biases, norms and running statistics
-    stay. The law holds up to rounding where every strided layer commutes with τ: see :func:`stride_artifacts`.
+    This moves the kernels of convolutions (plain, depthwise, grouped, transposed), the columns of linear maps after a
+    flattened map, position embeddings and everything else that has rows and columns. Biases, norms and running
+    statistics stay. The law holds up to rounding if every strided layer commutes with τ: see :func:`stride_artifacts`.
 
     Args:
         model: the network.
         symmetry: a name, a space with its group, or a :class:`Symmetry`.
         element: the element g of its group.
-        input_shape: shape of one image, (C, H, W).
-        graph: the network's channel graph, if it is at hand.
+        input_shape: the shape of one image, (C, H, W).
+        graph: the channel graph of the network, if it is already computed.
 
     >>> net = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 16, 3))
     >>> flipped = transform_network(net, "hflip", 1, input_shape=(1, 6, 6))
@@ -67,8 +67,8 @@ def transformed_state(
             expected="a network whose rows and columns can be followed from the image to every filter",
             got=graph.lost[0]
             if graph.lost
-            else f"{symmetry.name}, which mixes the {input_shape[0]} input channels or moves those that are cut",
-            fix="Write this part with convolutions, pooling and reshapes that keep rows and columns apart.",
+            else f"{symmetry.name}, which mixes the {input_shape[0]} input channels, or moves some that are split",
+            fix="Write this part with convolutions, pooling and reshapes that keep rows and columns separate.",
         )
     if move.swaps and len(input_shape) == 3 and input_shape[1] != input_shape[2]:
         raise InputError(
@@ -100,7 +100,7 @@ def _moved(name: str, value: Tensor, label: Label, move: AxisMove, order: Tensor
     elif "h" in kinds or "w" in kinds:
         k = kinds.index("h" if "h" in kinds else "w")
         if move.swaps:
-            raise _alone(name)
+            raise _not_adjacent(name)
         value = value.flip(k) if move.flips[0 if "h" in kinds else 1] else value
     for k, axis in enumerate(label):
         if kinds[k] in "ci" and any(f.kind in "hwi" for segment in axis for f in segment):
@@ -120,11 +120,11 @@ def _axis_index(name: str, axis: Axis, move: AxisMove, order: Tensor) -> Tensor:
         if "h" in kinds and "w" in kinds:
             h, w = kinds.index("h"), kinds.index("w")
             if move.swaps and sizes[h] != sizes[w]:
-                raise _alone(name)
+                raise _not_adjacent(name)
             index = move(index.movedim((h, w), (-2, -1))).movedim((-2, -1), (h, w))
         elif "h" in kinds or "w" in kinds:
             if move.swaps:
-                raise _alone(name)
+                raise _not_adjacent(name)
             high = "h" in kinds
             if move.flips[0 if high else 1]:
                 index = index.flip(kinds.index("h" if high else "w"))
@@ -133,10 +133,10 @@ def _axis_index(name: str, axis: Axis, move: AxisMove, order: Tensor) -> Tensor:
     return torch.cat(parts)
 
 
-def _alone(name: str) -> InputError:
+def _not_adjacent(name: str) -> InputError:
     return InputError(
         "transform_network",
-        expected="rows and columns side by side for quarter turns",
-        got=f"{name}, whose rows and columns differ in number or stand on different axes",
+        expected="adjacent rows and columns of equal number for quarter turns",
+        got=f"{name}, whose rows and columns differ in number or are on different axes",
         fix="Use hflip and vflip for this network.",
     )

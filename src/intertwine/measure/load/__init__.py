@@ -1,4 +1,4 @@
-"""Networks and weights from code and from files that anybody may have written."""
+"""Networks and weights from code and from untrusted files."""
 
 from ._network import Network as Network
 from ._network import load_network as load_network

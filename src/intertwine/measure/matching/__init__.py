@@ -1,4 +1,4 @@
-"""Which channel corresponds to which channel of the transformed network, or of another network."""
+"""Which channels of a network correspond to those of the transformed network, or of another network."""
 
 from ._match import Matching as Matching
 from ._match import match as match

@@ -97,8 +97,8 @@ def match(
         graph: the channel graph, if it is at hand.
         input_shape: shape of one image; taken from the data if not given.
         every_site: watch a group of channels at every map of its largest size, not only at the last.
-        batch_size: for data given as one tensor.
-        max_images: the largest number of images to use.
+        batch_size: images per batch, for data given as one tensor.
+        max_images: the maximum number of images to use.
         check: whether to check first that permuting preserves the output.
         seed: of the order in which weight matching visits the groups.
 

@@ -1,4 +1,4 @@
-"""Numbers that say how symmetric a network is: errors of outputs, layers and capsules, with confidence intervals."""
+"""How symmetric is a network? Errors of outputs, layers and capsules, with confidence intervals."""
 
 from ._capsules import capsule_correlation as capsule_correlation
 from ._capsules import capsule_equivariance_error as capsule_equivariance_error

@@ -1,4 +1,4 @@
-"""What a step of time does to capsules: an element of a group, by the regular representation."""
+"""How a time step moves capsules: by a group element in the regular representation."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from ...spaces import FieldType, Point
 
 
 def capsule_group(caller: str, length: int, group: FiniteGroup | str | None) -> FiniteGroup:
-    """The group whose elements are the places of a capsule: a cyclic one unless given."""
+    """The group whose elements index the entries of a capsule; cyclic by default."""
     if group is None:
         return Cyclic(length)
     parsed = parse_finite(group) if isinstance(group, str) else group
     if parsed.order != length:
         raise InputError(
             caller,
-            expected=f"capsules of {parsed.order} variables, one for each element of {parsed.name}",
+            expected=f"capsules of {parsed.order} variables, one per element of {parsed.name}",
             got=f"a length of {length}",
         )
     return parsed
 
 
 def only_generator(caller: str, group: FiniteGroup) -> int:
-    """The element that moves sequences if nobody says which."""
+    """The only generator of the group, which moves sequences by default; an error if there are several."""
     if len(group.generators) > 1:
         options = ", ".join(f"{s} = {group.label(s)}" for s in group.generators)
         raise InputError(
             caller,
-            expected="moving=, the element by which a step of time moves each sequence",
+            expected="moving=, the element by which a time step moves each sequence",
             got="none",
             fix=f"{group.name} has several generators: {options}.",
         )
@@ -42,24 +42,24 @@ def only_generator(caller: str, group: FiniteGroup) -> int:
 
 @dataclass(frozen=True)
 class CapsuleMotion:
-    """t_{l+1} = rho(s) t_l: the group, and for each sequence the element s."""
+    """t_{l+1} = rho(s) t_l: the group, and the element s of each sequence."""
 
     group: FiniteGroup
     moving: Tensor
 
     @staticmethod
     def of(caller: str, t: Tensor, group: FiniteGroup | str | None, moving: int | Tensor | None) -> CapsuleMotion:
-        """Of latents ``(sequences, ..., length)``, with what was left out filled in."""
-        own = capsule_group(caller, t.shape[-1], group)
-        given = own.require_element(only_generator(caller, own) if moving is None else moving)
-        elements = torch.as_tensor(given).cpu()
+        """The motion of latents ``(sequences, ..., length)``, with defaults for ``group`` and ``moving``."""
+        parsed = capsule_group(caller, t.shape[-1], group)
+        element = parsed.require_element(only_generator(caller, parsed) if moving is None else moving)
+        elements = torch.as_tensor(element).cpu()
         if elements.shape not in ((), (len(t),)):
             raise InputError(
                 caller,
-                expected=f"moving= as one element, or {len(t)}, one for each sequence",
+                expected=f"moving= as one element, or {len(t)}, one per sequence",
                 got=f"shape {tuple(elements.shape)}",
             )
-        return CapsuleMotion(own, elements.expand(len(t)))
+        return CapsuleMotion(parsed, elements.expand(len(t)))
 
     @cached_property
     def field(self) -> FieldType:
@@ -73,8 +73,8 @@ class CapsuleMotion:
             return self._by_one(t, elements[0], steps)
         out = torch.empty_like(t)
         for s in elements:
-            own = (self.moving == s).to(t.device)
-            out[own] = self._by_one(t[own], s, steps)
+            chosen = (self.moving == s).to(t.device)
+            out[chosen] = self._by_one(t[chosen], s, steps)
         return out
 
     def _by_one(self, t: Tensor, s: int, steps: int) -> Tensor:

@@ -1,11 +1,11 @@
-"""Do capsules move with their input? Measures of latent sequences ``(sequences, time, capsules, length)``.
+"""Do capsules move with their input? Metrics of latent sequences ``(sequences, time, capsules, length)``.
 
-The places of a capsule are the elements of a group, and a step of time multiplies it by rho(s), rho the regular
-representation. Capsules are equivariant if rho(s)^δ t_l ≈ t_{l+δ}. For a cyclic group, which is meant unless another is
-given, rho(1) is the roll by one place.
+The entries of a capsule are indexed by the elements of a group, and a time step multiplies it by rho(s), where rho is
+the regular representation. Capsules are equivariant if rho(s)^δ t_l ≈ t_{l+δ}. By default the group is cyclic, and
+rho(1) rolls a capsule by one entry.
 
-Each measure has a null, the same measure on latents that learned nothing: see :func:`capsule_null`. Much of what such
-measures show is there without any learning, by the way in which neighbors share their variance.
+Compare each metric with its null, the same metric on latents that learned nothing: see :func:`capsule_null`. Neighbors
+share their variance, so much of what these metrics show is there without any learning.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ def capsule_equivariance_error(
 
     Args:
         t: ``(sequences, time, capsules, length)``.
-        centered: take the mean off each capsule first. A large common value makes all capsules alike, and the error
-            small whatever they do.
-        group: the group whose elements are the places of a capsule, or its name; the cyclic one unless given.
-        moving: s, the element by which a step of time moves capsules, for all sequences or one for each; the
-            generator unless given, if there is only one.
+        centered: subtract the mean of each capsule first. A large common value makes all capsules look alike, and the
+            error small whatever they do.
+        group: the group whose elements index the entries of a capsule, or its name; cyclic by default.
+        moving: s, the element by which a time step moves capsules, for all sequences or one per sequence; by default
+            the generator, if there is only one.
 
-    For independent normal t and 15 frames, capsules and positions it is about 6936.
+    For independent normal t with 15 frames, capsules and entries it is about 6936.
 
     >>> roll = torch.eye(5).view(1, 5, 1, 5)  # frame l has its one at position l
     >>> float(capsule_equivariance_error(roll))
@@ -82,7 +82,7 @@ def capsule_equivariance_error_by_pairs(
     group: FiniteGroup | str | None = None,
     moving: int | Tensor | None = None,
 ) -> Estimate:
-    """The same, pair by pair as it is written, step by step through the group's table."""
+    """The same, computed pair by pair from the definition: the reference for the fast version."""
     unit = _unit(t, centered)
     motion = CapsuleMotion.of("capsule_equivariance_error", unit, group, moving)
     totals = []
@@ -100,15 +100,10 @@ def capsule_equivariance_error_by_pairs(
 def _unit(t: Tensor, centered: bool) -> Tensor:
     if t.ndim != 4:
         raise InputError(
-            "capsule measure",
-            expected="latents (sequences, time, capsules, length)",
-            got=f"shape {tuple(t.shape)}",
-            fix="View the latents as frames and capsules.",
+            "capsule metric", expected="latents (sequences, time, capsules, length)", got=f"shape {tuple(t.shape)}"
         )
     if not bool(torch.isfinite(t).all()):
-        raise InputError(
-            "capsule measure", expected="finite latents", got="NaN or infinity", fix="Look at the encoder."
-        )
+        raise InputError("capsule metric", expected="finite latents", got="NaN or infinity", fix="Check the encoder.")
     t = t.detach().double()
     if centered:
         t = t - t.mean(3, keepdim=True)
@@ -122,13 +117,13 @@ Choice = Literal["published", "circular", "disjoint"]
 def observed_roll(
     first: Tensor, second: Tensor, *, group: FiniteGroup | str | None = None, moving: int | None = None
 ) -> Tensor:
-    """For each capsule the element g with first ≈ rho(g) second: that of the largest product of the two.
+    """For each capsule the element g with first ≈ rho(g) second: the one with the largest inner product.
 
     Args:
         first: ``(..., length)``.
-        second: of the same shape.
-        group: the group whose elements are the places, or its name; the cyclic one unless given, whose rho rolls.
-        moving: s, to look only among its powers; the result is then the k with first ≈ rho(s)^k second.
+        second: the same shape.
+        group: the group whose elements index the entries, or its name; cyclic by default, and rho(1) rolls.
+        moving: s, to search only its powers; the result is then the k with first ≈ rho(s)^k second.
 
     >>> x = torch.rand(1, 7)
     >>> observed_roll(x.roll(3, -1), x)
@@ -137,7 +132,7 @@ def observed_roll(
     if first.shape != second.shape or not first.ndim or first.is_complex():
         raise InputError(
             "observed_roll",
-            expected="two real tensors of one shape (..., length)",
+            expected="two real tensors of the same shape (..., length)",
             got=f"{describe(first)}, {describe(second)}",
         )
     a, b = first.double(), second.double()
@@ -151,7 +146,8 @@ def observed_roll(
 
 
 def _observed_power(first: Tensor, second: Tensor, cycles: Tensor) -> Tensor:
-    """Along each cycle it is a circular correlation; the cycles of a capsule add up."""
+    """The k with first ≈ rho(s)^k second."""
+    # Along each cycle of s this is a circular correlation, so one FFT tries all k at once; the cycles add up.
     a, b = (torch.fft.rfft(x[..., cycles.to(x.device)]) for x in (first, second))
     return torch.fft.irfft((a * b.conj()).sum(-2), n=cycles.shape[1]).argmax(-1)
 
@@ -166,22 +162,23 @@ def capsule_correlation(
     group: FiniteGroup | str | None = None,
     moving: int | Tensor | None = None,
 ) -> float:
-    """CapCorr: does the roll between the first frame and the frame at which a factor is 0 tell the factor?
+    """CapCorr: does the roll between the first frame and the frame where a factor is 0 reveal the factor?
 
-    For each sequence the capsules vote on the power r with t_0 ≈ rho(s)^r t_l for the frames l where the moving factor
-    is zero; the most frequent vote is the candidate, of several frames the candidate nearest to the truth is kept. The
-    result is the correlation of candidates and true values over sequences.
+    In each sequence the capsules vote on the power r with t_0 ≈ rho(s)^r t_l, for the frames l where the moving factor
+    is zero. The most frequent vote is the candidate; if there are several such frames, the candidate nearest to the
+    truth counts. The result is the correlation between candidates and true values over sequences.
 
     Args:
         t: ``(sequences, time, capsules, length)``.
-        factor: ``(sequences, time)``, the moving factor's value as an integer, 0, 1, …, in each frame.
-        variant: ``published`` as in the paper, with Pearson's correlation; ``circular`` with the correlation of angles
-            2πr/n, n the order of s, which knows that the last place is beside the first; ``disjoint`` the published one
-            on the sequences for which the two frames share no latent variable, so that nothing is compared with itself.
-        shared: for ``disjoint``: whether two frames (l, l') have variables in common.
-        group: the group whose elements are the places of a capsule, or its name; the cyclic one unless given.
-        moving: s, the element by which a step of the factor moves capsules, for all sequences or one for each; the
-            generator unless given, if there is only one. The elements must have one order for ``circular``.
+        factor: ``(sequences, time)``, the value of the moving factor in each frame: an integer 0, 1, …
+        variant: ``published``: Pearson's correlation, as in the paper. ``circular``: the correlation of the angles
+            2πr/n, where n is the order of s; it treats the last entry as a neighbor of the first. ``disjoint``: the
+            published one, only on sequences whose two frames share no latent variable, so that nothing is compared with
+            itself.
+        shared: for ``disjoint``: whether two frames (l, l') share latent variables.
+        group: the group whose elements index the entries of a capsule, or its name; cyclic by default.
+        moving: s, the element by which a step of the factor moves capsules, for all sequences or one per sequence; by
+            default the generator, if there is only one. For ``circular``, all elements must have the same order.
 
     References: Keller, Welling, *Topographic VAEs learn equivariant capsules*, 2021.
     """
@@ -201,7 +198,7 @@ def capsule_correlation(
             if shared is None:
                 raise InputError(
                     "capsule_correlation",
-                    expected="shared=, which frames have variables in common",
+                    expected="shared=, which says whether two frames share variables",
                     got="none",
                     fix="For a topology: lambda a, b: bool(reach(a) & reach(b)).",
                 )
@@ -223,9 +220,9 @@ def _common_order(motion: CapsuleMotion) -> int:
     if len(orders) > 1:
         raise InputError(
             "capsule_correlation",
-            expected="elements of one order for the correlation of angles",
+            expected="elements of the same order for the correlation of angles",
             got=f"orders {', '.join(map(str, orders))}",
-            fix="Measure the sequences of each element by themselves.",
+            fix="Measure the sequences of each element separately.",
         )
     return int(orders[0])
 
@@ -237,7 +234,7 @@ def _pearson(a: Tensor, b: Tensor) -> float:
 
 
 def _circular(a: Tensor, b: Tensor, length: int) -> float:
-    """The correlation of angles of Jammalamadaka and Sarma, from pairwise differences, which needs no mean angle."""
+    """The circular correlation of Jammalamadaka and Sarma, from pairwise differences, so no mean angle is needed."""
     a, b = (2 * torch.pi * x / length for x in (a, b))
     da, db = (torch.sin(x[:, None] - x[None]) for x in (a, b))
     size = float(da.norm() * db.norm())
@@ -252,13 +249,13 @@ def capsule_null(
     draws: int = 3,
     seed: int = 0,
 ) -> list[float]:
-    """The measure on latents that learned nothing, some times.
+    """A metric evaluated on latents that learned nothing, once per draw.
 
     Args:
-        measure: latents to a number.
-        sample: draws latents from the prior, or from a network that was not trained.
-        draws: how many times.
-        seed: of the draws.
+        measure: maps latents to a number.
+        sample: draws latents from the prior, or from an untrained network.
+        draws: the number of draws.
+        seed: the seed of the first draw.
 
     >>> capsule_null(lambda t: float(t.mean()), sample=lambda g: torch.zeros(2, 3, 1, 3), draws=2)
     [0.0, 0.0]

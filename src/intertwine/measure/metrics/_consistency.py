@@ -36,8 +36,17 @@ def shift_consistency(
 ) -> Estimate:
     """Agreement of the predicted class between two random shifts of each image by up to ``shift`` pixels.
 
-    The image is extended by reflection, or periodically, and two windows are cut out; nothing is interpolated, so
-    there is no floor. Shifts are drawn per batch from ``seed``.
+    The image is extended by reflection, or periodically, and two windows are cut out. Nothing is interpolated, so there
+    is no floor.
+
+    Args:
+        model: any classifier.
+        data: as for :func:`invariance_error`.
+        shift: the maximum shift in pixels.
+        border: how the image is extended.
+        seed: the seed for drawing the shifts, two per batch.
+        batch_size: images per batch, for data given as one tensor.
+        max_images: the maximum number of images to use.
 
     >>> mean = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten())
     >>> shift_consistency(mean, torch.rand(8, 3, 8, 8), border="circular").mean
@@ -48,12 +57,11 @@ def shift_consistency(
     with measuring(model) as device:
 
         def run(x: Tensor) -> Tensor:
-            if shift < 1 or 2 * shift > min(x.shape[-2:]):
+            if 2 * shift > min(x.shape[-2:]):
                 raise InputError(
                     "shift_consistency",
-                    expected="a shift from 1 to half of the image's size",
+                    expected="a shift of at most half the image size",
                     got=f"{shift} for images of {x.shape[-2]} x {x.shape[-1]}",
-                    fix="Use a smaller shift.",
                 )
             wide = pad(x, (shift,) * 4, mode=border)
             classes = []
@@ -65,7 +73,7 @@ def shift_consistency(
 
         fit = Fitting("shift_consistency", device)
         for images, *_ in batches(data, caller="shift_consistency", batch_size=batch_size, max_images=max_images):
-            # Drawn here, not in run: a batch that has to be cut keeps its shifts.
+            # Drawn here, not in run, so that a batch cut into pieces keeps its shifts.
             corners = torch.randint(2 * shift + 1, (2, 2), generator=generator).tolist()
             values += fit(run, images)
     return estimate("shift_consistency", values, of=f"shifts up to {shift}")

@@ -1,4 +1,4 @@
-"""Networks whose output is again an image or a vector: does it move with the input?"""
+"""Does the output of a network, an image or a vector, move with its input?"""
 
 from __future__ import annotations
 
@@ -39,19 +39,18 @@ def equivariance_error(
 ) -> Estimate:
     """‖τ'Φ(x) − Φ(τx)‖ relative to the mean of both norms, for networks whose output moves with the input.
 
-    Outputs with spatial axes ``(n, c', h', w')`` move as scalar fields unless ``output`` says what they are. Where an
-    element resamples the output, the ``floor`` is ‖τ⁻¹τΦ(x) − Φ(x)‖ in the same measure, what moving the output alone
-    costs.
+    Outputs with spatial axes ``(n, c', h', w')`` move as scalar fields unless ``output`` gives their type. If an
+    element resamples the output, the ``floor`` is the relative error ‖τ⁻¹τΦ(x) − Φ(x)‖ of moving the output alone.
 
     Args:
         model: any network.
         data: as for :func:`invariance_error`.
         symmetry: as for :func:`invariance_error`.
-        output: the type of the output: a field type such as ``Grid2d("D4").field("irrep1")`` for flow or wind, the name
-            of a representation such as ``"irrep1"``, also for vectors ``(n, k)``; or, for a single
-            transformation, how the output is to move.
-        batch_size: for data that come as one tensor.
-        max_images: the largest number of images to use.
+        output: the type of the output: a field type such as ``Grid2d("D4").field("irrep1")`` for flow or wind, or the
+            name of a representation such as ``"irrep1"``, which also works for vectors ``(n, k)``. For a single
+            transformation: the transformation of the output.
+        batch_size: images per batch, for data given as one tensor.
+        max_images: the maximum number of images to use.
 
     >>> blur = nn.AvgPool2d(3, 1, 1)
     >>> images = torch.rand(4, 3, 8, 8, dtype=torch.float64)
@@ -62,7 +61,7 @@ def equivariance_error(
     ...         return torch.cat([x.roll(-1, -1) - x.roll(1, -1), x.roll(1, -2) - x.roll(-1, -2)], 1)
     >>> equivariance_error(Slope(), images[:, :1], "D4", output="irrep1").mean < 1e-12
     True
-    >>> equivariance_error(Slope(), images[:, :1], "D4").mean > 0.5  # slopes are no scalars
+    >>> equivariance_error(Slope(), images[:, :1], "D4").mean > 0.5  # slopes are not scalars
     True
     """
     moved_by = _moves(symmetry, output)
@@ -94,15 +93,15 @@ def equivariance_error(
 def _moves(
     symmetry: SymmetryLike | Transformation, output: Output | Transformation | None
 ) -> Callable[[Tensor, int], list[Transformation]]:
-    """From an output and the number of elements to how each moves the output."""
+    """A function that maps an output and the number of elements to how each element moves the output."""
     if isinstance(output, Transformation):
         return lambda base, count: [output] * count
     if isinstance(symmetry, Transformation):
         if output is not None:
             raise InputError(_WHO, expected="output= as a Transformation, like the symmetry", got=f"{output!r}, a type")
         return lambda base, count: [symmetry] * count
-    known = parse_symmetry(symmetry, output=output)
-    return lambda base, count: [output_transformation(known, g, base, caller=_WHO) for g in range(1, known.order)]
+    parsed = parse_symmetry(symmetry, output=output)
+    return lambda base, count: [output_transformation(parsed, g, base, caller=_WHO) for g in range(1, parsed.order)]
 
 
 def _finite(out: object) -> Tensor:

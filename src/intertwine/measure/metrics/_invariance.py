@@ -1,4 +1,4 @@
-"""How much a network's answer changes when its input is transformed."""
+"""How much the output of a network changes when its input is transformed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ define(
 
 @checked
 def relative_difference(a: Tensor, b: Tensor) -> Tensor:
-    """‖a − b‖ / (½‖a‖ + ½‖b‖) for each sample, 0 where both are zero.
+    """‖a − b‖ / (½‖a‖ + ½‖b‖) for each sample; 0 if both are zero.
 
     >>> relative_difference(torch.tensor([[1.0, 0.0], [0.0, 0.0]]), torch.tensor([[0.0, 1.0], [0.0, 0.0]]))
     tensor([1.4142, 0.0000], dtype=torch.float64)
@@ -41,7 +41,7 @@ def relative_difference(a: Tensor, b: Tensor) -> Tensor:
     if a.shape != b.shape or not a.ndim:
         raise InputError(
             "relative_difference",
-            expected="two batches of one shape",
+            expected="two batches of the same shape",
             got=f"{tuple(a.shape)} and {tuple(b.shape)}",
         )
     a, b = (x.reshape(len(x), -1).double() for x in (a, b))
@@ -60,18 +60,18 @@ def invariance_error(
 ) -> Estimate:
     """The invariance error e(x) = ‖Φ(x) − Φ(τx)‖ / (½‖Φ(x)‖ + ½‖Φ(τx)‖), averaged over images.
 
-    Works on any module that maps images to one tensor. The norms are over all outputs of an image. Where a
-    transformation resamples, the estimate has a ``floor``: the same quantity for τ⁻¹τx in the place of τx, that is how
-    much the network reacts to the resampling alone.
+    Works with any module that maps images to one tensor. The norms are over all outputs of an image. If a
+    transformation resamples, the estimate has a ``floor``: the same error with τ⁻¹τx instead of τx, which is how much
+    the network reacts to resampling alone.
 
     Args:
-        model: any network; it is measured in evaluation mode and left in the mode in which it was.
-        data: images ``(n, c, h, w)``, or batches of images, or of images and labels; signals, volumes, sets and
-            vectors where the symmetry moves these.
+        model: any network; it is measured in evaluation mode, and its mode is restored.
+        data: images ``(n, c, h, w)``, or batches of images, or of images and labels; or signals, volumes, sets or
+            vectors if the symmetry moves those.
         symmetry: a name (hflip, D4, C8, …), a space with its group, a field type, a :class:`Symmetry` or one
             :class:`Transformation`.
-        batch_size: for data that come as one tensor. It halves itself when memory runs out.
-        max_images: the largest number of images to use.
+        batch_size: images per batch, for data given as one tensor; halved when memory runs out.
+        max_images: the maximum number of images to use.
 
     References: Bökman, Kahl, *Investigating how ReLU-networks encode symmetries*, 2023, section 4.
 
@@ -93,15 +93,20 @@ def agreement(
     batch_size: Positive = 128,
     max_images: Positive | None = None,
 ) -> Estimate:
-    """The share of images whose predicted class stays the same; arguments as for :func:`invariance_error`."""
+    """The share of images whose predicted class stays the same; arguments as for :func:`invariance_error`.
+
+    >>> mean = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    >>> agreement(mean, torch.rand(4, 3, 8, 8)).mean
+    1.0
+    """
 
     def same(a: Tensor, b: Tensor) -> Tensor:
         if a.ndim != 2:
             raise InputError(
                 "agreement",
-                expected="scores of classes (n, classes)",
+                expected="class scores (n, classes)",
                 got=f"shape {tuple(a.shape)}",
-                fix="For images as outputs use equivariance_error.",
+                fix="For outputs that are images, use equivariance_error.",
             )
         return (a.argmax(1) == b.argmax(1)).double()
 
@@ -155,8 +160,13 @@ def invariance_loss(
 ) -> Tensor:
     """‖Φ(x) − Φ(τx)‖, mean over the batch and over τ ≠ 1: add it to the loss to train an invariant network.
 
-    Gradients flow through both branches. Where they agree exactly the norm has no derivative; there it is taken as 0.
-    Give ``base`` = Φ(x) if the loss has computed it already, so that it is not computed twice.
+    Gradients flow through both branches. Where both outputs are equal the norm has no derivative; it is taken as 0.
+
+    Args:
+        model: any network.
+        x: a batch of images.
+        symmetry: as for :func:`invariance_error`.
+        base: Φ(x), if it is already computed.
 
     >>> net = nn.Sequential(nn.Flatten(), nn.Linear(12, 2))
     >>> invariance_loss(net, torch.rand(5, 3, 2, 2)).backward()
@@ -168,9 +178,9 @@ def invariance_loss(
     if moved[0].shape != base.shape:
         raise InputError(
             "invariance_loss",
-            expected=f"outputs of one shape, {tuple(moved[0].shape)}",
+            expected=f"outputs of the same shape, {tuple(moved[0].shape)}",
             got=f"{tuple(base.shape)}",
-            fix="Leave out base=, or give the output for x.",
+            fix="Leave out base=, or pass the output for x.",
         )
     return torch.stack([_safe_norm(base - other).mean() for other in moved]).mean()
 
@@ -178,5 +188,6 @@ def invariance_loss(
 def _safe_norm(difference: Tensor) -> Tensor:
     """The norm of each sample, with gradient 0 at 0."""
     squares = difference.flatten(1).square().sum(1)
-    some = squares > 0
-    return torch.where(some, torch.where(some, squares, 1.0).sqrt(), 0.0)
+    positive = squares > 0
+    # The inner where keeps sqrt away from 0: its infinite derivative times 0 would be NaN, even where not selected.
+    return torch.where(positive, torch.where(positive, squares, 1.0).sqrt(), 0.0)

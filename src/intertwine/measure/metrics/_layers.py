@@ -1,4 +1,4 @@
-"""Where in the network is the symmetry lost? The error of every layer's output, in one pass."""
+"""Where in the network is the symmetry lost? The errors of all layers, in one pass."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ define(
 @checked
 @dataclass(frozen=True)
 class LayerError:
-    """What happens at one layer.
+    """The errors of one layer.
 
     Attributes:
-        name: of the layer; ``name#2`` is the second call of a layer that is used twice.
-        kind: the module's class, or the function.
-        shape: of its output, without the batch.
-        equivariance: how far it is from moving with the input; None for outputs that are not images.
-        invariance: how far it is from staying as it is.
+        name: the name of the layer; ``name#2`` is the second call of a layer that is used twice.
+        kind: the class of the module, or the name of the function.
+        shape: the shape of its output, without the batch.
+        equivariance: how far the output is from moving with the input; None if the output is not an image.
+        invariance: how far the output is from staying the same.
     """
 
     name: str
@@ -61,8 +61,8 @@ class LayerErrors:
     """All layers in the order in which they ran.
 
     Attributes:
-        layers: what was measured.
-        skipped: (name, reason) of layers whose output could not be compared.
+        layers: the errors of each layer.
+        skipped: (name, reason) for layers whose output could not be compared.
     """
 
     layers: tuple[LayerError, ...]
@@ -81,18 +81,18 @@ def layer_errors(
 ) -> LayerErrors:
     """Equivariance and invariance error at every layer, from one pass over the images.
 
-    A feature map ``(n, c, h, w)`` is moved as the images are, as scalars; tokens ``(n, t, c)`` are taken as a square
-    grid, extra tokens in front staying where they are. A layer of a group-equivariant network permutes its channels as
-    well: give ``permutations`` as found by :func:`match`, else channels are compared with themselves.
+    Feature maps ``(n, c, h, w)`` move as the images do, as scalars. Tokens ``(n, t, c)`` are taken as a square grid;
+    extra tokens at the front stay in place. A layer of a group-equivariant network also permutes its channels: pass the
+    ``permutations`` that :func:`match` returned, or each channel is compared with itself.
 
     Args:
-        model: any network, see :func:`tapped` for what counts as a layer.
+        model: any network. Layers are modules without children, and function calls such as ``relu`` or ``cat``.
         data: as for :func:`invariance_error`.
         symmetry: a name, a space with its group, a field type or a :class:`Symmetry`.
-        permutations: layer name → ``(order, channels)``: for each element g the index p with τ_g f(x)[i] compared to
-            f(τ_g x)[p[i]].
-        batch_size: images at a time; each goes through the network once for every element of the group, together.
-        max_images: the largest number of images to use.
+        permutations: layer name → ``(order, channels)``: for each element g the index p, where τ_g f(x)[i] is compared
+            with f(τ_g x)[p[i]].
+        batch_size: images per batch; the network sees all transformed copies of a batch at once.
+        max_images: the maximum number of images to use.
 
     >>> net = nn.Sequential(nn.Conv2d(1, 2, 3, padding=1), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten())
     >>> [layer.name for layer in layer_errors(net, torch.rand(2, 1, 6, 6), "hflip").layers]
@@ -134,7 +134,7 @@ def layer_errors(
 
 @dataclass(frozen=True)
 class _Seen:
-    """The values of one layer on one batch: one number per image."""
+    """The errors of one layer on one batch, one number per image."""
 
     kind: str
     shape: tuple[int, ...]
@@ -187,7 +187,7 @@ def _result(name: str, of: str, seen: list[_Seen]) -> LayerError:
 
 
 def as_maps(out: Tensor) -> Tensor | None:
-    """A layer's output as feature maps ``(n, c, h, w)``; None if it is neither maps nor tokens on a square grid."""
+    """A layer's output as feature maps ``(n, c, h, w)``; None if it is neither feature maps nor a square of tokens."""
     if out.ndim == 4:
         return out if out.shape[-1] > 1 or out.shape[-2] > 1 else None
     if out.ndim == 3:
@@ -203,8 +203,8 @@ def _all_copies(group: Symmetry, x: Tensor) -> Tensor:
     if any(copy.shape != x.shape for copy in copies):
         raise InputError(
             "layer_errors",
-            expected=f"square images, which {group.name} keeps in shape",
+            expected=f"square images, whose shape {group.name} does not change",
             got=f"{x.shape[-2]} x {x.shape[-1]}",
-            fix="Crop the images, or measure a symmetry that does not turn them.",
+            fix="Crop the images, or use a symmetry without rotations.",
         )
     return torch.cat(copies)

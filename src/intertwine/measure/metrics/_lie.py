@@ -1,4 +1,4 @@
-"""The derivative of a network's answer along a smooth motion of its input, by forward-mode differentiation."""
+"""The derivative of a network's output along a smooth motion of its input, by forward-mode differentiation."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ define(
     "mean over outputs k of |d/dt f_k(g_t x)| at t = 0; for images as outputs |d/dt (g_−t f(g_t x))_k|",
     "1 / unit of t",
     "lower",
-    "speed at which the answer changes when the input begins to move; 0 where the network is equivariant",
+    "speed at which the output changes when the input begins to move; 0 if the network is equivariant",
 )
 
 Output = Literal["probabilities", "scores", "images"]
@@ -41,21 +41,21 @@ def lie_derivative(
 ) -> Estimate:
     """(L f)(x) = d/dt g_t⁻¹ f(g_t x) at t = 0, absolute values averaged over outputs, for each image.
 
-    The motion is exact to first order on a cubic interpolation of the image; the network is differentiated forward, no
-    step size is chosen. The ``floor`` is the same for the difference between this interpolation and one of fifth order
-    of the same motion: how much of the value could be a matter of how pixels are interpolated.
+    The motion is exact to first order on a cubic interpolation of the image, and the network is differentiated in
+    forward mode, so there is no step size to choose. The ``floor`` is the derivative along the difference between this
+    motion and the same motion with quintic interpolation: how much of the value may be due to interpolation.
 
     Args:
-        model: any network. Operations without forward-mode derivatives make the measurement fall back, with a warning,
-            on a central difference along the same direction.
+        model: any network. If an operation has no forward-mode derivative, the measurement falls back, with a warning,
+            to a central difference along the same direction.
         data: as for :func:`invariance_error`.
         flow: translation_x, translation_y, rotation, scale, shear_x, shear_y, hue or brightness. Units of t: the longer
             side of the image for translations, radians for rotation and hue, the logarithm of the factor for scale and
             brightness, the slope for shears.
-        output: what f is: ``probabilities``, the softmax of scores (the usual choice); ``scores`` as they are; or
-            ``images``, which move back. None for images where the output is images, else probabilities.
-        batch_size: for data that come as one tensor.
-        max_images: the largest number of images to use.
+        output: what f is: ``probabilities``, the softmax of the scores (the usual choice); ``scores``; or ``images``,
+            which move back. By default, images if the output is images, else probabilities.
+        batch_size: images per batch, for data given as one tensor.
+        max_images: the maximum number of images to use.
 
     References: Gruver, Finzi, Goldblum, Wilson, *The Lie derivative for measuring learned equivariance*, 2023.
 
@@ -84,13 +84,12 @@ def lie_derivative(
 
 def _checked_output(output: Output | None, out: Tensor) -> Output:
     kind = output or ("images" if as_maps(out) is not None and out.ndim == 4 else "probabilities")
-    wanted = {"probabilities": out.ndim == 2, "scores": out.ndim >= 2, "images": out.ndim == 4}
-    if not wanted.get(kind, False):
+    fits = {"probabilities": out.ndim == 2, "scores": out.ndim >= 2, "images": out.ndim == 4}
+    if not fits.get(kind, False):
         raise InputError(
             "lie_derivative",
             expected="output 'probabilities' for scores (n, classes), 'scores' for any, 'images' for (n, c, h, w)",
             got=f"{kind!r} for shape {tuple(out.shape)}",
-            fix="Choose what fits the network.",
         )
     return kind
 
@@ -102,7 +101,7 @@ def _velocity(move: Flow, x: Tensor) -> Tensor:
 
 
 def _speed(model: nn.Module, move: Flow | None, x: Tensor, velocity: Tensor, out: Tensor, kind: Output) -> Tensor:
-    """The mean over outputs of |d/dt f|; where the output is images they move back, unless ``move`` is None."""
+    """The mean over outputs of |d/dt f|. Outputs that are images move back, unless ``move`` is None."""
 
     def f(images: Tensor) -> Tensor:
         scores = as_tensor(model(images), caller="lie_derivative")
@@ -115,18 +114,20 @@ def _speed(model: nn.Module, move: Flow | None, x: Tensor, velocity: Tensor, out
 
 
 def _directional(f: Callable[[Tensor], Tensor], x: Tensor, v: Tensor) -> Tensor:
-    """J v, forward; by a central difference where an operation knows no forward derivative."""
+    """J v in forward mode; by a central difference if an operation has no forward-mode derivative."""
     try:
+        # The fused attention kernels have no forward-mode derivative; the plain one does.
         with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
             return _jvp(f, x, v)
     except (NotImplementedError, RuntimeError) as error:
         if is_memory(error) or not _lacks_forward(error):
             raise
         warn_caller(
-            f"lie_derivative: a central difference instead of forward-mode: {str(error).splitlines()[0]}",
+            f"lie_derivative: using a central difference instead of forward mode: {str(error).splitlines()[0]}",
             RuntimeWarning,
         )
     size = float(v.abs().amax()) or 1.0
+    # The cube root of the machine precision balances rounding against the error of the difference.
     step = torch.finfo(x.dtype).eps ** (1 / 3) * max(float(x.abs().amax()), 1.0) / size
     return (f(x + step * v) - f(x - step * v)) / (2 * step)
 

@@ -1,4 +1,4 @@
-"""What is measured: one list with the formula, the unit and the direction of each metric."""
+"""The list of metrics, with the formula, unit and direction of each."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ class MetricInfo:
     """A metric.
 
     Attributes:
-        name: the function that measures it, and the key in files.
-        formula: of one sample's value.
-        unit: empty for a pure number.
-        better: the direction of more symmetry.
-        meaning: in one sentence.
+        name: the name of the function that measures it, and the key in files.
+        formula: the value for one sample.
+        unit: the unit; empty for a pure number.
+        better: whether lower or higher means more symmetry.
+        meaning: one sentence.
     """
 
     name: str
@@ -34,5 +34,5 @@ METRICS = Registry[MetricInfo]("metric")
 
 
 def define(name: str, formula: str, unit: str, better: Literal["lower", "higher"], meaning: str) -> MetricInfo:
-    """Enter a metric in the list."""
+    """Add a metric to the list."""
     return METRICS.add(name, MetricInfo(name, formula, unit, better, meaning))

@@ -1,4 +1,4 @@
-"""What can be read off features by a linear map?"""
+"""How much can a linear map read from features?"""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ define(
     "1 if argmax of a linear map of the features, fitted on others, is the label, else 0",
     "",
     "higher",
-    "share of test samples whose class a linear map reads off their features",
+    "share of test samples whose class a linear map predicts from their features",
 )
 
 
@@ -22,14 +22,14 @@ define(
 def linear_probe(
     features: Matrix, labels: Vector, test_features: Matrix, test_labels: Vector, *, ridge: float = 1e-2
 ) -> Estimate:
-    """The accuracy of a linear classifier, fitted by least squares to one-hot labels, on features it has not seen.
+    """The test accuracy of a linear classifier, fitted by least squares to one-hot labels.
 
-    Features are standardized first. The solution is exact, there is nothing to tune but the ridge.
+    Features are standardized first. The solution is exact; the ridge is the only setting.
 
     Args:
-        features: ``(n, d)`` to fit on.
+        features: ``(n, d)``, the training features.
         labels: ``(n,)``, 0, 1, …
-        test_features: ``(m, d)`` to look at.
+        test_features: ``(m, d)``.
         test_labels: ``(m,)``.
         ridge: added to the diagonal, relative to n.
 

@@ -1,7 +1,6 @@
-"""Looking at every layer of a network while it runs: modules, modules that are used twice, and plain function calls.
+"""Watch every layer of a network while it runs: modules, modules that are used twice, and plain function calls.
 
-A value is shown at the moment it is made. What overwrites it later (an in-place activation) does not matter then, and
-nothing is kept.
+A value is shown the moment it is computed, before an in-place operation can overwrite it. Nothing is stored.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ FUNCTIONS = frozenset({
     "interpolate", "scaled_dot_product_attention", "flatten", "mean",
 })
 # fmt: on
-"""Names of functions that count as layers when a module calls them without a module of their own."""
+"""Functions that count as layers when they are called without a module."""
 
 
 @dataclass
 class _Watch(TorchFunctionMode):
-    """Names what runs, by the modules that are running and by how often they ran before."""
+    """Names each value after the module that is running and how often it ran before."""
 
     see: See
     stack: list[tuple[str, bool]] = field(default_factory=list)
@@ -57,21 +56,21 @@ class _Watch(TorchFunctionMode):
         return out
 
     def step(self, program: str, func: torch._ops.OpOverload, out: object) -> None:
-        """Show what one step of an exported program gave, under the name of the layer that it comes from."""
+        """Show the result of one step of an exported program, under the name of the layer it belongs to."""
         number = self.steps.get(program, 0)
         self.steps[program] = number + 1
         if number < len(self.programs[program]) and func.__name__.partition(".")[0] in FUNCTIONS:
             self.show(*self.programs[program][number], out)
 
     def show(self, name: str, kind: str, out: object) -> None:
-        """Pass a value on under its name, the second call of a layer as ``name#2``."""
+        """Pass a value on under its name; the second call of a layer is ``name#2``."""
         self.calls[name] = count = self.calls.get(name, 0) + 1
         if isinstance(out, Tensor) and out.is_floating_point():
             with torch._C.DisableTorchFunction():
                 self.see(name if count == 1 else f"{name}#{count}", kind, out)
 
     def entered(self, name: str, closed: bool) -> Callable[..., None]:
-        """A hook that notes that a module begins."""
+        """A hook that records that a module starts."""
 
         def hook(*_: Any) -> None:
             self.stack.append((name, closed))
@@ -80,7 +79,7 @@ class _Watch(TorchFunctionMode):
         return hook
 
     def left(self, name: str) -> Callable[..., None]:
-        """A hook that notes that it ended, and shows its output if it has no parts."""
+        """A hook that records that a module ended, and shows its output if it has no children."""
 
         def hook(module: nn.Module, _: Any, out: Any) -> None:
             self.stack.pop()
@@ -95,9 +94,9 @@ class _Watch(TorchFunctionMode):
 def tapped(model: nn.Module, see: See) -> Iterator[None]:
     """Show every layer's output to ``see`` while the model runs inside the block.
 
-    Layers are modules without parts, and the functions of :data:`FUNCTIONS` where a module with parts, or one that is
-    not torch's own, calls them. In an exported program, its steps count, named by the modules that they were. Each
-    call in the block counts: the second of one layer is ``name#2``.
+    Layers are modules without children, and the functions in :data:`FUNCTIONS` when they are called by a module that
+    has children or is not part of torch. The layers of an exported program are its steps, named after the original
+    modules. Every call in the block counts: the second call of a layer is ``name#2``.
 
     >>> class Twice(nn.Module):
     ...     def __init__(self):
@@ -115,7 +114,7 @@ def tapped(model: nn.Module, see: See) -> Iterator[None]:
     with ExitStack() as stack:
         watch = _Watch(see)
         for name, module in model.named_modules():
-            # torch's own layers are one step whatever they call; a layer of the user's shows what it does inside
+            # A layer of torch is one step, whatever it calls; a user's layer shows what it calls.
             if isinstance(module, fx.GraphModule):
                 watch.programs[name] = _steps_of(module, name)
             closed = type(module).__module__.startswith("torch.nn.") and not any(True for _ in module.children())
@@ -128,14 +127,14 @@ def tapped(model: nn.Module, see: See) -> Iterator[None]:
 
 
 def _steps_of(program: fx.GraphModule, prefix: str) -> list[tuple[str, str]]:
-    """Name and kind of every operation of a traced program, in the order in which they run."""
-    found = []
+    """The name and kind of every operation of a traced program, in the order in which they run."""
+    steps = []
     for node in program.graph.nodes:
         if node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload):
             operation = node.target.__name__.partition(".")[0].strip("_")
             path, kind = next(reversed(node.meta.get("nn_module_stack", {"": ("", "")}).values()))
-            # torch's own layers are one step, as they are in a network that was not exported
-            own = str(kind).startswith("torch.nn.modules.") and path
-            parts = [prefix, path] if own else [prefix, path, operation]
-            found.append((".".join(p for p in parts if p), str(kind).rpartition(".")[2] if own else operation))
-    return found
+            # A layer of torch is one step, as in a network that was not exported.
+            is_layer = str(kind).startswith("torch.nn.modules.") and path
+            parts = [prefix, path] if is_layer else [prefix, path, operation]
+            steps.append((".".join(p for p in parts if p), str(kind).rpartition(".")[2] if is_layer else operation))
+    return steps

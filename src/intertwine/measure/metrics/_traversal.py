@@ -1,4 +1,4 @@
-"""Does moving a capsule show what comes next? Errors of images decoded from moved latents."""
+"""Do moved capsules predict later frames? Errors of images decoded from moved latents."""
 
 from __future__ import annotations
 
@@ -19,23 +19,29 @@ define(
     "−log p(x_l | t_l), mean over frames l",
     "nats",
     "lower",
-    "how badly a frame is described by its own latents",
+    "how poorly a frame is described by its own latents",
 )
 define(
     "traversal_error",
     "−log p(x_δ | rho(s)^δ t_0), mean over frames δ",
     "nats",
     "lower",
-    "how badly later frames are described by the latents of the first, moved as far as time went on",
+    "how poorly later frames are described by the latents of the first frame, moved by the elapsed time",
 )
 
 LogLikelihood = Callable[[Tensor, Tensor], Tensor]
-"""Frames ``(batch, time, ...)`` and latents ``(batch, time, capsules, length)`` to log p(x | t), ``(batch, time)``."""
+"""Maps frames ``(batch, time, ...)`` and latents ``(batch, time, capsules, length)`` to log p(x | t)."""
 
 
 @checked
 def reconstruction_error(log_likelihood: LogLikelihood, frames: Tensor, t: Tensor) -> Estimate:
-    """−log p(x_l | t_l), the mean over the frames of each sequence."""
+    """−log p(x_l | t_l), averaged over the frames of each sequence.
+
+    >>> x = torch.eye(4).view(1, 4, 4)
+    >>> same = lambda frames, latents: -(frames - latents[:, :, 0]).abs().sum(-1)
+    >>> float(reconstruction_error(same, x, x.view(1, 4, 1, 4)))
+    0.0
+    """
     with torch.no_grad():
         return Estimate("reconstruction_error", -log_likelihood(frames, t).double().mean(1).cpu())
 
@@ -50,21 +56,20 @@ def traversal_error(
     group: FiniteGroup | str | None = None,
     moving: int | Tensor | None = None,
 ) -> Estimate:
-    """−log p(x_δ | rho(s)^δ t_0), the mean over the frames δ of each sequence.
+    """−log p(x_δ | rho(s)^δ t_0), averaged over the frames δ of each sequence.
 
-    The frames that had no share in t_0, ``only=held_out``, are the test: the others t_0 has seen.
+    The real test is on frames that t_0 was not computed from, ``only=held_out``.
 
     Args:
-        log_likelihood: of frames given latents.
+        log_likelihood: the log-likelihood of frames given latents.
         frames: ``(batch, time, ...)``.
-        t: their latents ``(batch, time, capsules, length)``; only the first frame's are used.
-        only: which frames δ to look at; all unless given.
-        group: the group whose elements are the places of a capsule, or its name; the cyclic one unless given, whose
-            rho rolls.
-        moving: s, the element by which a step of time moves capsules, for all sequences or one for each; the
-            generator unless given, if there is only one.
+        t: their latents ``(batch, time, capsules, length)``; only those of the first frame are used.
+        only: the frames δ to measure; all by default.
+        group: the group whose elements index the entries of a capsule, or its name; cyclic by default.
+        moving: s, the element by which a time step moves capsules, for all sequences or one per sequence; by default
+            the generator, if there is only one.
 
-    >>> x = torch.eye(4).view(1, 4, 4)  # frame δ has its one at place δ
+    >>> x = torch.eye(4).view(1, 4, 4)  # frame δ has its one at entry δ
     >>> t = x.view(1, 4, 1, 4)
     >>> same = lambda frames, latents: -(frames - latents[:, :, 0]).abs().sum(-1)
     >>> float(traversal_error(same, x, t))
@@ -76,15 +81,14 @@ def traversal_error(
             "traversal_error",
             expected=f"latents (batch, time, capsules, length) of {tuple(frames.shape[:2])} frames",
             got=f"shape {tuple(t.shape)}",
-            fix="Give the latents of the same sequences.",
         )
     chosen = sorted(set(range(time)) if only is None else set(only))
     if not chosen or not set(chosen) <= set(range(time)):
         raise InputError(
             "traversal_error",
-            expected=f"frames among 0 to {time - 1}",
+            expected=f"frames from 0 to {time - 1}",
             got=str(chosen) if chosen else "none",
-            fix="A window as long as the sequence leaves no frame out.",
+            fix="" if chosen else "A window as long as the sequence leaves no frame out.",
         )
     motion = CapsuleMotion.of("traversal_error", t, group, moving)
     moved = torch.stack([motion.moved(t[:, 0], k) for k in chosen], 1)

@@ -160,8 +160,8 @@ def gcnn_barrier(
         element: the element of the group.
         matching: a matching made before.
         constrained: whether the matching must be a representation; the paper's is not.
-        batch_size: for data given as one tensor.
-        max_images: the largest number of images to use.
+        batch_size: images per batch, for data given as one tensor.
+        max_images: the maximum number of images to use.
         score: another score, higher is better.
     """
     options: dict[str, Any] = {"batch_size": batch_size, "max_images": max_images}

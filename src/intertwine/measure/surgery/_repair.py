@@ -138,8 +138,8 @@ def repair(
         data: images distributed as in training.
         weights: their shares in the average; equal if not given.
         blocks: names of modules to renormalize, for networks with batch norms.
-        batch_size: for data given as one tensor.
-        max_images: the largest number of images to use.
+        batch_size: images per batch, for data given as one tensor.
+        max_images: the maximum number of images to use.
     """
     shares = shares_of("repair", models, weights)
     options: dict[str, Any] = {"batch_size": batch_size, "max_images": max_images}
@@ -252,8 +252,8 @@ def repair_closed_form(
         data: images distributed as in training.
         graph: the channel graph.
         correlations: of each group's matched channels, as in ``Matching.correlations[1]``.
-        batch_size: for data given as one tensor.
-        max_images: the largest number of images to use.
+        batch_size: images per batch, for data given as one tensor.
+        max_images: the maximum number of images to use.
     """
     if batch_norms(merged) or len(models) != 2:
         raise InputError(

@@ -113,8 +113,8 @@ def symmetrize(
         matching: a constrained matching made before.
         repair: whether to restore the statistics.
         stencils: whether to replace the layers whose stride breaks the symmetry.
-        batch_size: for data given as one tensor.
-        max_images: the largest number of images to use.
+        batch_size: images per batch, for data given as one tensor.
+        max_images: the maximum number of images to use.
 
     >>> _ = torch.manual_seed(0)
     >>> net = nn.Sequential(nn.Conv2d(1, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 16, 2))

@@ -48,7 +48,7 @@ def tune(
         epochs: how often to go through the data.
         lr: the rate at the beginning.
         loss: of outputs and labels; a mean over the batch.
-        batch_size: for data given as tensors.
+        batch_size: images per batch, for data given as tensors.
         seed: of the order of the images, and of what is random in the network.
         progress: called after each step with how many images were seen so far, and the loss.
 

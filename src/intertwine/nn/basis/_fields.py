@@ -1,4 +1,4 @@
-"""Numbers that belong to whole fields: one for each summand of a representation."""
+"""Values per field: one per summand of a representation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ._tables import TableModule
 
 
 class Fields(TableModule):
-    """From one number per field to one number per channel, and means back.
+    """Spreads one value per field over its channels, and averages back.
 
     >>> from intertwine.groups import Cyclic
     >>> from intertwine.spaces import Grid2d
@@ -33,7 +33,7 @@ class Fields(TableModule):
         return self.get_buffer("dims_of")
 
     def forward(self, per_field: Tensor, axis: int = 0) -> Tensor:
-        """Each number repeated over the channels of its field, along ``axis``."""
+        """Repeat each value over the channels of its field, along ``axis``."""
         return per_field.index_select(axis, self.get_buffer("field_of"))
 
     def average(self, per_channel: Tensor) -> Tensor:

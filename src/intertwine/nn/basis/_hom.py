@@ -1,4 +1,4 @@
-"""Linear maps that commute with the group, for every kind of group, and the symmetric square of a representation."""
+"""Intertwiners for every kind of group, and the symmetric square of a representation."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from ._invariants import invariant_vectors
 def hom_basis(rho1: Representation, rho2: Representation) -> Tensor:
     """A basis ``(k, d2, d1)`` of the maps X with X ρ1(h) = ρ2(h) X; orthonormal where both are orthogonal.
 
-    For permutation representations one map for each orbit of pairs of channels. Else both are decomposed, and by
-    Schur's lemma the maps are those between equal irreducibles.
+    For permutation representations there is one map per orbit of pairs of channels. Other representations are
+    decomposed; by Schur's lemma the maps are those between equal irreducibles.
 
     >>> from intertwine.groups import SO2, SO3
     >>> SO2_1, SO3_1 = SO2().irrep(1), SO3().irrep(1)
@@ -40,16 +40,16 @@ def hom_basis(rho1: Representation, rho2: Representation) -> Tensor:
         return permutation_intertwiners(table1, table2)
     into, back = rho1.decompose(), rho2.decompose()
     inverse = into.basis.T if rho1.is_orthogonal else torch.linalg.inv(into.basis)
-    found, right = [], 0
+    maps, right = [], 0
     for psi2 in back.irreps:
         top = 0
         for psi1 in into.irreps:
             if psi1 == psi2:
                 for e in endomorphisms(psi1):
-                    found.append(back.basis[:, right : right + psi2.dim] @ e @ inverse[top : top + psi1.dim])
+                    maps.append(back.basis[:, right : right + psi2.dim] @ e @ inverse[top : top + psi1.dim])
             top += psi1.dim
         right += psi2.dim
-    return torch.stack(found) if found else torch.zeros(0, rho2.dim, rho1.dim, dtype=torch.float64)
+    return torch.stack(maps) if maps else torch.zeros(0, rho2.dim, rho1.dim, dtype=torch.float64)
 
 
 @lru_cache(maxsize=256)
@@ -59,14 +59,14 @@ def endomorphisms(psi: Representation) -> Tensor:
     eye = torch.eye(psi.dim, dtype=torch.float64)
     if psi.endomorphism_dim == 1:
         return eye[None] / sqrt(psi.dim)
-    found = [eye.flatten() / sqrt(psi.dim)]
+    basis = [eye.flatten() / sqrt(psi.dim)]
     for v in invariant_vectors(psi @ psi):
-        for _ in range(2):
-            for u in found:
+        for _ in range(2):  # twice: one pass of Gram-Schmidt loses digits
+            for u in basis:
                 v = v - (v @ u) * u
-        if len(found) < psi.endomorphism_dim and float(v.norm()) > 0.1:
-            found.append(v / v.norm())
-    return torch.stack(found).view(-1, psi.dim, psi.dim)
+        if len(basis) < psi.endomorphism_dim and float(v.norm()) > 0.1:
+            basis.append(v / v.norm())
+    return torch.stack(basis).view(-1, psi.dim, psi.dim)
 
 
 @on_cpu
@@ -107,6 +107,4 @@ def symmetric_square(rho: Representation) -> Representation:
             name=f"{name} {rho.digest}",
             is_orthogonal=rho.is_orthogonal,
         )
-    raise RepresentationError(
-        "symmetric_square", expected="a finite or a Lie group", got=rho.group.name, fix="Use one of intertwine.groups."
-    )
+    raise RepresentationError("symmetric_square", expected="a finite or a Lie group", got=rho.group.name)

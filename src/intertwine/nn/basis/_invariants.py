@@ -1,4 +1,4 @@
-"""The part of a field on which the group acts trivially: where biases and means live."""
+"""The part of a field on which the group acts trivially, where biases and means live."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from ._tables import TableModule
 
 
 class Invariants(TableModule):
-    """The vectors v with ρ(h)v = v: one coordinate for each trivial component of ρ.
+    """The vectors v with ρ(h)v = v: one coordinate per trivial component of ρ.
 
-    For a permutation representation they are constant on the orbits of channels, and the coordinates are the values
-    there. A bias is :meth:`forward` of free numbers; the invariant part of a mean is that of its :meth:`coordinates`.
+    For a permutation representation they are constant on the orbits of channels, and the coordinates are the values on
+    the orbits. A bias is :meth:`forward` of free parameters; :meth:`coordinates` gives the invariant part of a mean.
 
     >>> from intertwine.groups import Dihedral
     >>> D4 = Dihedral(4)
@@ -36,7 +36,7 @@ class Invariants(TableModule):
             self.register_table(f"duals{number}", (value / value.square().sum(1, keepdim=True)).T.contiguous())
         if self._parts.order is not None:
             self.register_table("order", self._parts.order)
-        # Constant on disjoint sets of channels that cover all: one index for each channel says it all.
+        # If every channel belongs to exactly one invariant vector, one gather replaces the products.
         self._indexed = False
         if all(bool(((v == 0) | (v == 1)).all()) and bool((v.sum(0) == 1).all()) for v in vectors):
             self.register_table("number_of", _numbers(self._parts, vectors))
@@ -50,16 +50,16 @@ class Invariants(TableModule):
         for number, (n, k) in enumerate(zip(self._parts.counts, self._numbers, strict=True)):
             vectors = self.get_buffer(f"vectors{number}").to(coordinates.dtype)
             stop = at + n * k
-            if k == 1:  # nothing to add up
+            if k == 1:  # no sum needed
                 out.append((coordinates[at:stop, None] * vectors).flatten())
-            else:  # no matrix product, which autocast would round
+            else:  # not a matrix product, which autocast would round
                 out.append((coordinates[at:stop].view(n, k, 1) * vectors).sum(1).flatten())
             at = stop
-        whole = out[0] if len(out) == 1 else torch.cat(out)
-        return whole if self._parts.order is None else whole.index_select(0, self.get_buffer("order"))
+        vector = out[0] if len(out) == 1 else torch.cat(out)
+        return vector if self._parts.order is None else vector.index_select(0, self.get_buffer("order"))
 
     def extra_repr(self) -> str:
-        """How many there are."""
+        """The number of coordinates."""
         return str(self.size)
 
     def coordinates(self, v: Tensor) -> Tensor:
@@ -77,18 +77,18 @@ class Invariants(TableModule):
 
 @on_cpu
 def _numbers(parts: Summands, vectors: list[Tensor]) -> Tensor:
-    """For each channel the number of the coordinate that it shows."""
+    """The number of the coordinate that each channel shows."""
     at, out = 0, []
     for n, v in zip(parts.counts, vectors, strict=True):
         out.append((at + len(v) * torch.arange(n)[:, None] + v.argmax(0)).flatten())
         at += n * len(v)
-    whole = torch.cat(out)
-    return whole if parts.order is None else whole[parts.order]
+    numbers = torch.cat(out)
+    return numbers if parts.order is None else numbers[parts.order]
 
 
 @on_cpu
 def invariant_vectors(rho: Representation) -> Tensor:
-    """A basis ``(m, d)`` of the invariant vectors; indicators of the orbits for a permutation representation."""
+    """A basis ``(m, d)`` of the invariant vectors; for a permutation representation the indicators of its orbits."""
     if is_trivial(rho):
         return torch.ones(1, 1, dtype=torch.float64)
     if rho.permutation_table is not None:

@@ -1,7 +1,7 @@
-"""A matrix on the channels of fields, at every sample alike.
+"""One constant matrix applied to the channels of a field at every sample.
 
-``torch.matmul`` does this in one call, and badly at both ends: without gradients it multiplies values without space,
-``(batch, channels)``, as one matrix-vector product for each of the batch; with gradients it copies whole fields.
+``torch.matmul`` does this in one call, but slowly at both extremes: for values without space, ``(batch, channels)``,
+and no gradients it computes one matrix-vector product per item; with gradients it copies whole fields.
 """
 
 from __future__ import annotations
@@ -12,24 +12,23 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
+from ..._cost_rules import batched_product_pays, linear_pays
+
 Mix = Callable[[Tensor, Tensor], Tensor]
 """M and x, ``(..., j, samples)``, to Σ_j M[i, j] x[..., j, s]."""
 
-FEW = 16
-"""Samples below which a product for each of the batch is too small to be fast."""
-
 
 def mix(matrix: Tensor, x: Tensor) -> Tensor:
-    """M x for any number of samples, without a branch, for graphs."""
+    """M x for any number of samples, without branches, so it can be traced."""
     return torch.einsum("ij,...js->...is", matrix, x)
 
 
 def mixing(x: Tensor) -> Mix:
-    """The fastest way for inputs ``(batch, channels, *space)``."""
+    """The way that should be fastest for inputs ``(batch, channels, *space)``."""
     samples = x.shape[2:].numel()
-    if samples == 1:
+    if linear_pays(samples):
         return _on_values
-    return mix if samples < FEW else _on_samples
+    return _on_samples if batched_product_pays(samples) else mix
 
 
 def _on_values(matrix: Tensor, x: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""A representation as it was written, n1 copies of one summand and n2 of another, and its order of channels."""
+"""The summands of a representation as written, their copies, and the order of the channels."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from ...groups import Representation
 
 @dataclass(frozen=True)
 class Summands:
-    """The distinct summands of ρ with their numbers.
+    """The distinct summands of ρ with their multiplicities.
 
     Attributes:
         kinds: the different summands, in order of appearance.
         counts: how often each occurs.
-        order: where each channel of ρ stands when the channels are sorted by kind; None if they already are.
+        order: the position of each channel of ρ after sorting channels by kind; None if they are already sorted.
     """
 
     kinds: tuple[Representation, ...]
@@ -60,22 +60,22 @@ class Run:
 
 
 def runs(rho: Representation) -> tuple[Run, ...]:
-    """The fields of ρ in order, neighbors of equal dimension taken together, so that each run is one reshape."""
-    found, at = [], 0
+    """The fields of ρ in order. Neighbors of equal dimension form one run, which takes one reshape instead of many."""
+    result, at = [], 0
     for dim, group in groupby(rho.atoms, key=lambda atom: atom.dim):
         count = len(list(group))
-        found.append(Run(at, at + count * dim, count, dim))
+        result.append(Run(at, at + count * dim, count, dim))
         at += count * dim
-    return tuple(found)
+    return tuple(result)
 
 
 def split(x: Tensor, pieces: Sequence[Run]) -> list[Tensor]:
-    """``(batch, channels, ...)`` as one ``(batch, count, dim, ...)`` for each run."""
+    """``(batch, channels, ...)`` as one ``(batch, count, dim, ...)`` per run."""
     return [x[:, run.start : run.stop].unflatten(1, (run.count, run.dim)) for run in pieces]
 
 
 def join(parts: Sequence[Tensor]) -> Tensor:
-    """The inverse of :func:`split`; also of parts with one value a field."""
+    """The inverse of :func:`split`; also joins parts with one value per field."""
     return parts[0] if len(parts) == 1 else torch.cat(list(parts), 1)
 
 
@@ -85,5 +85,5 @@ def is_trivial(rho: Representation) -> bool:
 
 
 def permutes(rho: Representation) -> bool:
-    """Whether the group permutes the channels, so that a function may act on each alike."""
+    """Whether the group permutes the channels, so elementwise functions commute with it."""
     return all(atom.is_permutation or is_trivial(atom) for atom in {a.digest: a for a in rho.atoms}.values())

@@ -1,4 +1,4 @@
-"""Modules whose constants keep full precision through changes of type and device."""
+"""Modules with constants that keep full precision through changes of dtype and device."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from torch import nn as torch_nn
 
 
 class TableModule(torch_nn.Module):
-    """A module with constants that are derived from types, and therefore never saved.
+    """A module with constants that follow from the types and are therefore never saved.
 
-    Each constant is a non-persistent buffer that follows ``.to()``; its value is recomputed from the float64 original,
-    so that a layer made in single precision is exact to 1e-15 after ``.double()``, and whole after ``to_empty()``.
+    Each constant is a non-persistent buffer that follows ``.to()``. Its value always comes from the float64 original: a
+    layer made in single precision is exact to 1e-15 after ``.double()``, and complete after ``to_empty()``.
     """
 
     def __init__(self) -> None:
@@ -22,7 +22,7 @@ class TableModule(torch_nn.Module):
         self._originals: dict[str, Tensor] = {}
 
     def register_table(self, name: str, value: Tensor) -> None:
-        """Keep integers as they are and floating point numbers in the default precision."""
+        """Add a constant: integers as they are, floating point numbers in the default precision."""
         self._originals[name] = value
         here = value.to(torch.get_default_dtype()) if value.is_floating_point() else value
         self.register_buffer(name, here.to(torch.get_default_device()), persistent=False)

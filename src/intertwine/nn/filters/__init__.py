@@ -1,3 +1,3 @@
-"""From free weights to filters: the blocks between summands, and the expansion that assembles them."""
+"""Filters from free weights: blocks between pairs of summands, and the expansion that assembles them."""
 
 from ._expansion import FilterExpansion as FilterExpansion

@@ -1,17 +1,18 @@
-r"""From free weights to one block of a filter: between one kind of summand and another, for all copies at once.
+r"""One block of a filter from free weights: between two kinds of summands, for all copies at once.
 
 A block maps weights ``(n2, n1, k)``, for n1 copies of ρ1 and n2 copies of ρ2, to filters ``(n2 d2, n1 d1, taps)``.
-There are four ways, the cheapest that fits is taken:
+There are four ways; the first that applies is used:
 
-- Both are permutation representations and H keeps the lattice: H permutes the entries (tap, row, column) of the
-  filter, and entries of one orbit are equal. The filter is a gather, without any product.
+- Both are permutation representations and H maps the lattice to itself: H permutes the entries (tap, row, column) of
+  the filter, and entries of one orbit are equal. The filter is a gather, without any product.
 - Both are the regular representation of a finite group: with functions φ_m on the plane,
   K[h2, h1, x] = Σ_m w[h2⁻¹h1, m] φ_m(h2⁻¹x), one small batched product. The weights are the coefficients of w over the
-  group in an orthonormal basis of its irreducibles. That matters to optimizers that scale each weight by itself, such
-  as Adam: the mean over the group is one weight, rather than all of w[h] moving together, which makes large steps along
-  the mean, so that the running statistics of batch norm lag behind (``benchmarks/initialization.py``).
-- Else a dense basis of the solver, contracted with the weights, if it is no larger than the filter or small anyway.
-- Else harmonics on the taps and the maps that couple them to irreducibles; see ``_harmonic_block.py``.
+  group in an orthonormal basis of its irreducibles. This matters to optimizers that scale each weight on its own, such
+  as Adam: the mean over the group is one weight. If each w[h] were a weight, all of them would move together, with
+  large steps along the mean, and the running statistics of batch norm would lag behind
+  (``benchmarks/initialization.py``).
+- A dense basis from the solver is no larger than the filter, or small: it is contracted with the weights.
+- Otherwise, harmonics on the taps and the maps that couple them to irreducibles; see ``_harmonic_block.py``.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
+from ..._cost_rules import columns_at_once, flat_table_pays, product_first_pays
 from ..._devices import on_cpu
 from ...groups import FiniteGroup, Representation
 from ...kernels import solve
@@ -30,24 +32,22 @@ from ..basis._tables import TableModule
 from ._natural import Response, natural_correlation, natural_response
 from ._spread import spread
 
-FLAT_TABLE = 1 << 20
-"""The largest number of entries of a filter that is spread by one table of 4 bytes for each."""
-
-PRODUCT_FIRST = 1 << 17
-"""The largest number of entries of a regular filter for which one product before the spreading is faster."""
-
 DENSE_TABLE = 1 << 12
-"""The largest number of entries of a dense basis that may be larger than the filter made from it."""
+"""The size up to which a dense basis may be larger than the filter made from it.
+
+Not a cost rule, although it started as one: beyond it a block is made from harmonics, and its weights are coordinates
+in another basis of the same kernels. Changing it would change what the weights in saved checkpoints mean.
+"""
 
 
 @dataclass(frozen=True)
 class Table:
-    """What a block is made from, computed once for each pair of kinds and kernel size.
+    """What a block is made from, computed once per pair of kinds and kernel size.
 
     Attributes:
         way: ``gather``, ``regular`` or ``dense``.
-        norms: of the kernel κ_k of each weight, Σ|κ_k|².
-        response: of all kernels together to natural images; see :class:`FilterBlock`.
+        norms: Σ|κ_k|² of the kernel κ_k of each weight.
+        response: the response of all kernels together to natural images; see :class:`FilterBlock`.
         tensors: index tables, and bases in float64.
     """
 
@@ -58,12 +58,12 @@ class Table:
 
     @property
     def weights(self) -> int:
-        """How many weights each pair of copies has."""
+        """The number of weights per pair of copies."""
         return len(self.norms)
 
 
 def block_way(in_kind: FieldType, out_kind: FieldType) -> str:
-    """``gather`` or ``regular`` where these fit a pair of summands, else ``dense``."""
+    """``gather`` or ``regular`` if these apply to a pair of summands, else ``dense``."""
     space, group = in_kind.space, in_kind.space.stabilizer
     if isinstance(space, Grid) and space.exact and in_kind.rho.is_permutation and out_kind.rho.is_permutation:
         return "gather"
@@ -75,7 +75,7 @@ def block_way(in_kind: FieldType, out_kind: FieldType) -> str:
 @lru_cache(maxsize=512)
 @on_cpu
 def block_table(in_kind: FieldType, out_kind: FieldType, kernel_size: tuple[int, ...]) -> Table:
-    """The table of a pair of summands, by the way that :func:`block_way` names."""
+    """The table of a pair of summands, for the way that :func:`block_way` names."""
     space, group = in_kind.space, in_kind.space.stabilizer
     way = block_way(in_kind, out_kind)
     p1, p2 = in_kind.rho.permutation_table, out_kind.rho.permutation_table
@@ -93,14 +93,14 @@ def block_table(in_kind: FieldType, out_kind: FieldType, kernel_size: tuple[int,
 def _gather_table(space: Grid, p1: Tensor, p2: Tensor, kernel_size: tuple[int, ...]) -> Table:
     """Number the orbits of H on the entries (row, column, tap)."""
     image = tap_images(space, kernel_size)
-    taps, inside = image.shape[1], (image >= 0).all(0)  # an orbit that leaves the array (corners of a hexagon) is zero
+    taps, inside = image.shape[1], (image >= 0).all(0)  # orbits that leave the array (corners of a hexagon) are zero
     names = torch.full((p2.shape[1], p1.shape[1], int(inside.sum())), p2.shape[1] * p1.shape[1] * taps)
-    for to2, to1, places in zip(p2, p1, image[:, inside], strict=True):  # the smallest entry of the orbit
+    for to2, to1, places in zip(p2, p1, image[:, inside], strict=True):  # the smallest entry names the orbit
         names = torch.minimum(names, (to2[:, None, None] * p1.shape[1] + to1[:, None]) * taps + places)
     numbers, index = torch.unique(names, return_inverse=True)
-    whole = torch.zeros(p2.shape[1], p1.shape[1], taps, dtype=torch.int64)
-    whole[..., inside] = index
-    tensors = {"index": whole.flatten()}
+    padded = torch.zeros(p2.shape[1], p1.shape[1], taps, dtype=torch.int64)
+    padded[..., inside] = index
+    tensors = {"index": padded.flatten()}
     if not bool(inside.all()):
         tensors["mask"] = inside.to(torch.float64)
     norms = torch.bincount(index.flatten(), minlength=len(numbers)).to(torch.float64)
@@ -109,10 +109,13 @@ def _gather_table(space: Grid, p1: Tensor, p2: Tensor, kernel_size: tuple[int, .
 
 
 def _gather_response(p1: Tensor, p2: Tensor, places: Tensor, alike: Tensor) -> Response:
-    """Entries of a row that share a weight count together: those that an element which keeps the row exchanges."""
-    start = places[0]  # of the identity
+    """Entries of one row that share a weight add up: those exchanged by an element that fixes the row."""
+    start = places[0]  # under the identity
     own = torch.zeros(p2.shape[1], p1.shape[1], len(start), dtype=torch.float64)
-    shared, again = torch.zeros_like(own), torch.zeros_like(own)  # again: how many elements reach the same entry
+    shared, again = (
+        torch.zeros_like(own),
+        torch.zeros_like(own),
+    )  # again: elements per entry
     for to2, to1, place in zip(p2, p1, places, strict=True):
         row = (to2 == torch.arange(len(to2)))[:, None, None]
         column = (to1 == torch.arange(len(to1)))[:, None]
@@ -131,7 +134,7 @@ def tap_images(space: Grid, kernel_size: tuple[int, ...]) -> Tensor:
 
 
 def _regular_table(kind: FieldType, group: FiniteGroup, kernel_size: tuple[int, ...]) -> Table:
-    """The kernels trivial → regular are κ(x)[h] = φ(h⁻¹x) with φ free: they hold φ_m with all its turns."""
+    """The kernels trivial → regular are κ(x)[h] = φ(h⁻¹x) with φ free: they hold every φ_m, transformed by all h."""
     scalar = kind.space.field(group.trivial)
     turned = solve(scalar, kind, kernel_size=kernel_size).filters().flatten(3)[:, :, 0]  # (m, |H|, taps)
     quotient = group.table[group.inverse(group.elements)]  # [h2, h1] = h2⁻¹ h1
@@ -142,7 +145,7 @@ def _regular_table(kind: FieldType, group: FiniteGroup, kernel_size: tuple[int, 
     }
     norms = turned.square().sum((1, 2)).repeat(group.order)
     taps = natural_correlation(kind.space, kernel_size)  # type: ignore[arg-type]
-    # No two channels of a field share a weight in one row, so how alike they are makes no difference.
+    # No two channels of a field share a weight in one row, so their correlation makes no difference.
     response = Response(group.order * natural_response(turned[:, :, None], taps, group.trivial).own)
     return Table("regular", norms, response, tensors)
 
@@ -150,16 +153,16 @@ def _regular_table(kind: FieldType, group: FiniteGroup, kernel_size: tuple[int, 
 class FilterBlock(TableModule):
     """The part of a filter between the copies of one summand and the copies of another, linear in its weights.
 
-    Takes weights ``(n2, n1, k)`` to ``(n2 d2, n1 d1, taps)``; or, where ``spectral``, to the coefficients of harmonics
-    on the taps, ``(n2 d2, n1 d1, harmonics)``.
+    Maps weights ``(n2, n1, k)`` to ``(n2 d2, n1 d1, taps)``; or, if ``spectral``, to the coefficients of harmonics on
+    the taps, ``(n2 d2, n1 d1, harmonics)``.
 
     Attributes:
         copies: n2 and n1.
         d1: the dimension of the summand of the input.
         d2: the dimension of the summand of the output.
-        norms: Σ|κ_k|² of the kernel of each weight, at one place of the output.
-        response: Σ tr κ_k C κ_kᵀ over the kernels of all weights, with C the correlation of taps and channels in fields
-            made from natural images.
+        norms: Σ|κ_k|² of the kernel of each weight, at one output position.
+        response: Σ tr κ_k C κ_kᵀ over the kernels of all weights, where C is the correlation of taps and channels in
+            fields made from natural images.
     """
 
     copies: tuple[int, int]
@@ -171,15 +174,15 @@ class FilterBlock(TableModule):
 
     @property
     def weights(self) -> int:
-        """k, how many weights each pair of copies has."""
+        """k, the number of weights per pair of copies."""
         return len(self.norms)
 
 
 class Block(FilterBlock):
     """Weights ``(n2, n1, k)`` to filters ``(n2 d2, n1 d1, taps)``, linear and equivariant by construction.
 
-    Numbers are spread over the filter by one index for each entry as long as that table is small, which is the fastest
-    way on little work; for wide layers by one index for each entry of a single pair of copies.
+    Weights are spread over the filter by one index per entry while that table is small, which is fastest for small
+    layers; for wide layers by one index per entry of a single pair of copies (``_cost_rules.flat_table_pays``).
 
     Args:
         rho1: the summand of the input.
@@ -206,11 +209,12 @@ class Block(FilterBlock):
                 self.register_table(name, value)
 
     def _flatten(self, table: Table) -> None:
-        """Number the weights, or the products of weights and functions, and spread the numbers the slow way."""
+        """Build the index tables: number the weights, or their products with functions, and spread the numbers."""
         pairs, index = self.copies[0] * self.copies[1], table.tensors["index"]
         functions, taps = (1, 1) if self.way == "gather" else table.tensors["basis"].shape[1:]
-        if self.way == "regular" and 1 < pairs <= PRODUCT_FIRST // (len(index) * taps):
-            # Each weight meets all turns of its functions at once, and the products find their places.
+        if self.way == "regular" and pairs > 1 and product_first_pays(pairs * len(index) * taps):
+            # One product of all weights with all transformed functions is one large matrix product; an index then moves
+            # each result to its entry. Spreading first would need a small product per row of the filter.
             basis = table.tensors["basis"].transpose(0, 1).flatten(1)
             self.register_table("basis", basis.contiguous())
             self._product_first = self._flat = True
@@ -220,12 +224,12 @@ class Block(FilterBlock):
             self.register_table("flat", places.flatten().to(torch.int32))
             return
         if self.way == "regular":
-            # A product with few columns is slow; several h1 at once, on the diagonal of a larger basis, have more.
-            self._at_once = next(r for r in (4, 3, 2, 1) if self.d1 % r == 0 and (r == 1 or r * taps <= 40))
+            # A product with few columns is slow. A block-diagonal basis multiplies several h1 at once and has more.
+            self._at_once = columns_at_once(self.d1, taps)
             diagonal = [torch.block_diag(*[turned] * self._at_once) for turned in table.tensors["basis"]]
             self.register_table("basis", torch.stack(diagonal))
         index = (index[:, None] * functions + torch.arange(functions, device="cpu")).view(self.d2, -1)
-        if pairs * index.numel() <= FLAT_TABLE or pairs < 2:
+        if pairs < 2 or flat_table_pays(pairs * index.numel()):  # of one pair, both tables have the same size
             self._flat = True
             numbers = torch.arange(pairs * table.weights, device="cpu").view(*self.copies, -1)
             self.register_table("flat", spread(numbers, index).flatten().to(torch.int32))
@@ -238,7 +242,7 @@ class Block(FilterBlock):
         if self.way == "dense":
             out = weight.flatten(0, 1) @ self.basis
             return out.view(n2, n1, self.d2, self.d1, -1).transpose(1, 2).reshape(shape)
-        if self.way == "regular":
+        if self.way == "regular":  # from coefficients over irreducibles to values w[h]
             weight = torch.matmul(self.fourier, weight.view(n2, n1, self.d2, -1)).flatten(2)
         if self._product_first:
             products = weight.view(-1, self.basis.shape[0]) @ self.basis

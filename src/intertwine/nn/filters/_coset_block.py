@@ -1,8 +1,8 @@
 r"""The part of an equivariant matrix between one kind of summand on G/H1 and another on G/H2.
 
-The matrix is T[a, x; b, y] = κ(s2(x)⁻¹ s1(y))[a, b]. Where both are permutation representations G permutes its entries,
-entries of one orbit are equal, and the matrix is a gather. Else the kernel κ_C on G/H1, a small product of weights and
-basis, is carried to all pairs of points and multiplied by the twist ρ1(h1(s2(x)⁻¹ s1(y))).
+The matrix is T[a, x; b, y] = κ(s2(x)⁻¹ s1(y))[a, b]. If both are permutation representations, G permutes its entries,
+entries of one orbit are equal, and the matrix is a gather. Otherwise the kernel κ_C on G/H1, a small product of weights
+and basis, is copied to all pairs of points and multiplied by the twist ρ1(h1(s2(x)⁻¹ s1(y))).
 """
 
 from __future__ import annotations
@@ -43,10 +43,8 @@ class CosetBlock(FilterBlock):
         super().__init__()
         table = coset_table(in_kind, out_kind)
         self.copies, self.d1, self.d2 = copies, in_kind.dim, out_kind.dim
-        self.norms, self.response = (
-            table.norms,
-            Response(float(table.norms.sum())),
-        )  # white noise: points are not ordered
+        # The points of G/H have no order, so the response is to white noise rather than to natural images.
+        self.norms, self.response = table.norms, Response(float(table.norms.sum()))
         self._dense, self._twisted = table.basis is not None, table.twist is not None
         self.register_table("index", table.index)
         if table.basis is not None:
@@ -87,7 +85,7 @@ def coset_table(in_kind: FieldType, out_kind: FieldType) -> CosetTable:
     kappa = basis.on_cosets()
     index, twist = basis.transport()
     trivial = bool((twist == torch.eye(in_kind.dim, dtype=twist.dtype)).all())
-    # The basis is orthonormal on G/H1, and an output sees the whole of κ_C once.
+    # The basis is orthonormal on G/H1, and each output sees all of κ_C once.
     norms = kappa.square().sum((1, 2, 3))
     return CosetTable(norms, index, kappa.flatten(1).contiguous(), None if trivial else twist)
 
@@ -100,7 +98,7 @@ def _permutations(rho: Representation) -> Tensor | None:
 
 
 def _moves(space: HomogeneousSpace, p: Tensor) -> Tensor:
-    """Where the generators of G send the entry (channel, point) of a field: ``(generators, d points)``."""
+    """Where each generator of G sends each entry (channel, point) of a field: ``(generators, d points)``."""
     g = torch.as_tensor(space.group.generators, dtype=torch.int64)
     channel = p[space.cocycle_table[g]].transpose(1, 2)  # (generators, d, points)
     return (channel * space.points + space.action[g][:, None, :]).flatten(1)
@@ -112,8 +110,8 @@ def _orbits(rows: Tensor, columns: Tensor) -> Tensor:
     from scipy.sparse.csgraph import connected_components
 
     n, m = rows.shape[1], columns.shape[1]
-    here = torch.arange(n * m).repeat(len(rows))
-    there = (rows[:, :, None] * m + columns[:, None, :]).flatten()
-    graph = coo_array((torch.ones(len(here)).numpy(), (here.numpy(), there.numpy())), shape=(n * m, n * m))
+    source = torch.arange(n * m).repeat(len(rows))
+    target = (rows[:, :, None] * m + columns[:, None, :]).flatten()
+    graph = coo_array((torch.ones(len(source)).numpy(), (source.numpy(), target.numpy())), shape=(n * m, n * m))
     _, labels = connected_components(graph, directed=False)
     return torch.from_numpy(labels.astype("int64"))

@@ -1,4 +1,4 @@
-"""The filter of a layer between two field types, from weights that are free of constraints."""
+"""The filter of a layer between two field types, from unconstrained weights."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from ._coset_block import CosetBlock
 from ._harmonic_block import HarmonicBlock, harmonic_table, harmonic_values
 from ._natural import channel_correlation
 
-_MOST_STEPS = 500
+_MAX_STEPS = 500
 
 
 class FilterExpansion(TableModule):
-    """κ = Σ w_k κ_k: one weight tensor ``(n2, n1, k)`` for each pair of distinct summands, to ``(d2, d1, *kernel)``.
+    """κ = Σ w_k κ_k: from one weight tensor ``(n2, n1, k)`` per pair of distinct summands to ``(d2, d1, *kernel)``.
 
-    The result satisfies κ(hx) = ρ2(h) κ(x) ρ1(h)⁻¹ for all weights. Copies of a summand share the tables, and layers
-    of the same types share them too.
+    The result satisfies κ(hx) = ρ2(h) κ(x) ρ1(h)⁻¹ for all weights. Copies of a summand share tables, and so do layers
+    between the same types.
 
     >>> from intertwine.groups import Cyclic
     >>> from intertwine.spaces import Grid2d
@@ -63,19 +63,19 @@ class FilterExpansion(TableModule):
             )
         )
         blocks, n = self._blocks(), len(ins)
-        self._rows = [blocks[at : at + n] for at in range(0, len(blocks), n)]  # of each kind of output
+        self._rows = [blocks[at : at + n] for at in range(0, len(blocks), n)]  # blocks by kind of output
         for name, order in (("rows", self._out.order), ("columns", self._in.order)):
             if order is not None:
                 self.register_table(name, order)
         spectral = [block.spectral for block in blocks if block.weights]
-        self._spectral = all(spectral)  # the harmonics meet the whole filter at once
+        self._spectral = all(spectral)  # then one product with the harmonics serves the whole filter
         if isinstance(in_type.space, Grid) and any(spectral):
             self.register_table("harmonics", harmonic_values(in_type.space, self.kernel_size))
         self._require_maps(in_type)
 
     @property
     def shapes(self) -> list[tuple[int, int, int]]:
-        """Shapes of the weights, one for each pair of kinds between which there is a map."""
+        """Shapes of the weights, one per pair of kinds that has a map between them."""
         return [(*block.copies, block.weights) for block in self._blocks() if block.weights]
 
     def forward(self, weights: Iterable[Tensor]) -> Tensor:
@@ -100,21 +100,21 @@ class FilterExpansion(TableModule):
         return part
 
     def initial_weights(self, gain: float = 1.0, *, generator: torch.Generator | None = None) -> list[Tensor]:
-        """Independent normal weights such that natural images come out with mean variance gain² in each field.
+        """Independent normal weights that give natural images a mean output variance of gain² in each field.
 
-        All kernels of a pair of summands have equal weights, so that all taps are used from the start, and every input
-        channel that can reach an output field has the same share in the energy Σ E|κ|² of its filters. One number for
-        each field then scales them: on an input of variance 1 whose samples are correlated as in natural images,
+        All kernels of a pair of summands get equal weights, so every tap is used from the start, and every input
+        channel that can reach an output field has the same share of the energy Σ E|κ|² of its filters. One factor per
+        field then scales them: on an input of variance 1 whose samples are correlated as in natural images,
         exp(-|x - y| / 8), the variance is gain², in closed form. The channels of one regular or quotient field count as
-        correlated, too: layers that make them from images and scalars make them alike.
+        correlated too, because layers that make them from images and scalars make them similar.
 
-        White noise is the wrong measure of it. Kernels with tied taps add up what is alike, and so do sampled kernels,
-        which lack high frequencies: with unit variance on white noise ten layers of scalars would gain a factor of
-        thousands on images, and ten layers of regular fields of C8 a factor of 20.
+        Unit variance on white noise would be the wrong goal. Kernels with tied taps add up similar values, and so do
+        sampled kernels, which lack high frequencies: with unit variance on white noise, ten layers of scalars would
+        amplify images by a factor of thousands, and ten layers of regular fields of C8 by a factor of 20.
 
         Args:
             gain: standard deviation of the output.
-            generator: of the random numbers.
+            generator: the source of random numbers; by default torch's.
         """
         weights, r = [], self._in_correlation()
         for blocks in self._rows:
@@ -124,9 +124,9 @@ class FilterExpansion(TableModule):
         return weights
 
     def coordinates(self, filters: Tensor) -> list[Tensor]:
-        """The weights whose filter is closest to ``filters`` ``(d2, d1, *kernel_size)``: those of its projection.
+        """The weights whose filter is closest to ``filters`` ``(d2, d1, *kernel_size)``.
 
-        Least squares by conjugate gradients, in float64; the kernels are close to orthogonal, so a few steps do.
+        Least squares by conjugate gradients, in float64. The kernels are close to orthogonal, so a few steps suffice.
         """
         if tuple(filters.shape) != (*self.dims, *self.kernel_size):
             raise InputError(
@@ -146,15 +146,15 @@ class FilterExpansion(TableModule):
         def flat(parts: Iterable[Tensor]) -> Tensor:
             return torch.cat([part.flatten() for part in parts])
 
-        def parts(whole: Tensor) -> list[Tensor]:
+        def parts(flat_weights: Tensor) -> list[Tensor]:
             sizes = [torch.Size(shape).numel() for shape in self.shapes]
-            return [part.view(shape) for part, shape in zip(whole.split(sizes), self.shapes, strict=True)]
+            return [part.view(shape) for part, shape in zip(flat_weights.split(sizes), self.shapes, strict=True)]
 
         with torch.enable_grad():
             weights, residual = torch.zeros_like(flat(free)).detach(), onto(target).detach()
             direction, norm = residual.clone(), residual.dot(residual)
             enough = 1e-30 * float(norm)
-            for _ in range(_MOST_STEPS):
+            for _ in range(_MAX_STEPS):
                 if float(norm) <= enough:
                     break
                 image = onto(exact(parts(direction)).detach()).detach()
@@ -165,11 +165,11 @@ class FilterExpansion(TableModule):
         return [part.to(filters.dtype) for part in parts(weights)]
 
     def extra_repr(self) -> str:
-        """How each block is made."""
+        """The way each block is made."""
         return "; ".join(block.extra_repr() for block in self._blocks())
 
     def _in_correlation(self) -> float:
-        """How alike the channels of one field of the input are; see :func:`channel_correlation`."""
+        """The correlation of the channels of one input field; see :func:`channel_correlation`."""
         sizes = [(rho, n * rho.dim) for rho, n in zip(self._in.kinds, self._in.counts, strict=True)]
         scalars = sum(size for rho, size in sizes if is_trivial(rho))
         permuted = sum(size for rho, size in sizes if rho.is_permutation and not is_trivial(rho))
@@ -183,16 +183,16 @@ class FilterExpansion(TableModule):
             if not any(block.weights for block in blocks):
                 raise EmptyKernelSpaceError(
                     "FilterExpansion",
-                    expected=f"an equivariant map from {in_type} to {rho2.name} other than zero",
+                    expected=f"a nonzero equivariant map from {in_type} to {rho2.name}",
                     got=f"none on a filter of {' x '.join(map(str, self.kernel_size))} taps",
                     fix="Use a larger filter, or an input that shares an irreducible with the output.",
                 )
 
 
 def _deviations(blocks: Sequence[FilterBlock], r: float) -> list[float]:
-    """For each block of a row the standard deviation of its weights that gives the output the variance 1.
+    """The standard deviation of the weights of each block of a row that gives the output variance 1.
 
-    The input has variance 1, and r is the correlation of channels that the group exchanges.
+    Assumes an input of variance 1; r is the correlation of channels that the group exchanges.
     """
     shares = [b.d1 * b.d2 / float(b.norms.sum()) if b.weights else 0.0 for b in blocks]
     variance = sum(b.copies[1] * share * b.response.at(r) / b.d2 for b, share in zip(blocks, shares, strict=True))
@@ -211,13 +211,13 @@ def _block(
             dense = harmonic.weights * entries
             if dense > max(copies[0] * copies[1] * entries, harmonic.size, _blocks.DENSE_TABLE):
                 if not in_kind.space.exact:
-                    solve(in_kind, out_kind, kernel_size=kernel_size, allow_empty=True)  # complains of what aliases
+                    solve(in_kind, out_kind, kernel_size=kernel_size, allow_empty=True)  # raises if the taps alias
                 return HarmonicBlock(in_kind, out_kind, harmonic, copies)
     return Block(in_kind.rho, out_kind.rho, block_table(in_kind, out_kind, kernel_size), copies)
 
 
 def _beside(parts: list[Tensor | FilterBlock]) -> Tensor:
-    """Filters of one row side by side; a block that has no filters is zero."""
+    """Concatenate the filters of one row; a block without filters is zero."""
     if len(parts) == 1 and isinstance(parts[0], Tensor):
         return parts[0]
     some = next(part for part in parts if isinstance(part, Tensor))

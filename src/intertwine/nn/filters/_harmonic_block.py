@@ -1,13 +1,14 @@
-r"""From free weights to one block of a filter, where a table of all basis kernels would be larger than the filter.
+r"""One block of a filter from free weights, if a table of all basis kernels would be larger than the filter.
 
-Functions on the taps fall into harmonics Y_s,m, which H turns among each other by a representation ψ: spherical
-harmonics times a radial profile, or for a group that keeps the lattice an orthonormal basis of all functions. Between
+Functions on the taps decompose into harmonics Y_s,m, which H mixes by a representation ψ: spherical harmonics times a
+radial profile or, for a group that maps the lattice to itself, an orthonormal basis of all functions. Between
 irreducibles the kernels are
 
     κ(x) = Σ_s,a w[s, a] Σ_m A[a, :, :, m] Y_s,m(x),    A in Hom_H(ρ1 ⊗ ψ, ρ2),
 
-so that a layer needs the harmonics once, and of A one small tensor for each pair of irreducibles and each ψ. Other
-representations are decomposed, and the filter is carried back to their own basis.
+so a layer stores the harmonics once, and one small tensor A per pair of irreducibles and ψ: a table of all kernels
+κ would repeat every Y for every entry. Other representations are decomposed, and the filter is transformed back to
+their own basis.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class Shells:
     """Harmonics of one kind ψ on the taps.
 
     Attributes:
-        psi: how the group turns them.
+        psi: how the group acts on them.
         values: ``(shells, harmonics, taps)``.
     """
 
@@ -46,9 +47,9 @@ class Part:
     """Kernels between all copies of two irreducibles on the shells of one kind.
 
     Attributes:
-        row: number of the irreducible of the output.
-        column: number of the irreducible of the input.
-        kind: number of the kind of shells.
+        row: the index of the output irreducible.
+        column: the index of the input irreducible.
+        kind: the index of the kind of shells.
         angular: A, as a matrix ``(solutions, d2 d1 harmonics)``.
         shape: copies of the two irreducibles, shells and solutions.
     """
@@ -61,20 +62,20 @@ class Part:
 
     @property
     def weights(self) -> int:
-        """How many weights there are."""
+        """The number of weights."""
         return torch.Size(self.shape).numel()
 
 
 @dataclass(frozen=True)
 class Irreducibles:
-    """What a representation falls into: the distinct irreducibles with their numbers, and the change of basis."""
+    """The decomposition of a representation: distinct irreducibles, their multiplicities, and the change of basis."""
 
     kinds: tuple[Representation, ...]
     counts: tuple[int, ...]
     basis: Tensor | None
 
     def means(self, correlation: Tensor) -> list[float]:
-        """What this matrix, which the group keeps, is on each kind of irreducible, in the mean over its copies."""
+        """The mean diagonal entry of an invariant matrix on each kind of irreducible."""
         turned = correlation if self.basis is None else self.basis.T @ correlation @ self.basis
         sizes = [n * psi.dim for n, psi in zip(self.counts, self.kinds, strict=True)]
         return [float(part.mean()) for part in turned.diagonal().split(sizes)]
@@ -82,13 +83,13 @@ class Irreducibles:
 
 @dataclass(frozen=True)
 class HarmonicTable:
-    """What a block is made from; see the head of this file.
+    """What a block is made from; see the top of this file.
 
     Attributes:
         shells: the harmonics by kind.
         rows: the irreducibles of the output.
-        columns: those of the input.
-        parts: in the order of their weights.
+        columns: the irreducibles of the input.
+        parts: the parts, in the order of their weights.
         norms: Σ|κ|² of the kernel of each weight.
         response: see :class:`FilterBlock`.
     """
@@ -107,7 +108,7 @@ class HarmonicTable:
 
     @property
     def simple(self) -> bool:
-        """Whether both are irreducible and coupled in at most one way by each kind of harmonics: SO(3) and O(3)."""
+        """Whether both are irreducible and each kind of harmonics couples them at most once, as for SO(3) and O(3)."""
         sides = (self.rows, self.columns)
         return all(side.counts == (1,) and side.basis is None for side in sides) and all(
             part.shape[3] == 1 for part in self.parts
@@ -115,7 +116,7 @@ class HarmonicTable:
 
     @property
     def size(self) -> int:
-        """How many numbers the tables hold, with the harmonics."""
+        """The number of entries of all tables, harmonics included."""
         bases = [side.basis.numel() for side in (self.rows, self.columns) if side.basis is not None]
         return sum(s.values.numel() for s in self.shells) + sum(p.angular.numel() for p in self.parts) + sum(bases)
 
@@ -149,14 +150,14 @@ def harmonic_table(in_kind: FieldType, out_kind: FieldType, kernel_size: tuple[i
 @lru_cache(maxsize=64)
 @on_cpu
 def tap_harmonics(space: Grid, kernel_size: tuple[int, ...]) -> tuple[Shells, ...]:
-    """The functions on the taps that kernels are made from, by the representation that turns them."""
+    """The functions on the taps that kernels are made from, grouped by how the group acts on them."""
     scalar = space.field(space.stabilizer.trivial)
     if isinstance(space.stabilizer, FiniteGroup) and space.exact:
-        found = _lattice_harmonics(space, space.stabilizer, kernel_size)
+        harmonics = _lattice_harmonics(space, space.stabilizer, kernel_size)
     else:
-        found = SteerableKernelBasis(scalar, scalar, kernel_size, allow_empty=True).shells()
+        harmonics = SteerableKernelBasis(scalar, scalar, kernel_size, allow_empty=True).shells()
     kinds: dict[str, tuple[Representation, list[Tensor]]] = {}
-    for psi, values in found:
+    for psi, values in harmonics:
         kinds.setdefault(psi.digest, (psi, []))[1].append(values.T)
     return tuple(Shells(psi, torch.stack(values)) for psi, values in kinds.values())
 
@@ -169,10 +170,10 @@ def harmonic_values(space: Grid, kernel_size: tuple[int, ...]) -> Tensor:
 def _lattice_harmonics(
     space: Grid, group: FiniteGroup, kernel_size: tuple[int, ...]
 ) -> list[tuple[Representation, Tensor]]:
-    """All functions on the taps, orbit by orbit; those whose orbit leaves the array are zero."""
+    """All functions on the taps, orbit by orbit; orbits that leave the array are left out."""
     image = tap_images(space, kernel_size)
     inside, orbit_of = (image >= 0).all(0), image.amin(0)  # the smallest tap of an orbit names it
-    found = []
+    harmonics = []
     for name in torch.unique(orbit_of[inside]).tolist():
         orbit = torch.nonzero(orbit_of == name).flatten()
         number = torch.full((image.shape[1],), -1)
@@ -182,16 +183,16 @@ def _lattice_harmonics(
         for psi in pieces.irreps:
             values = torch.zeros(image.shape[1], psi.dim, dtype=torch.float64)
             values[orbit] = pieces.basis[:, at : at + psi.dim]
-            found.append((psi, values))
+            harmonics.append((psi, values))
             at += psi.dim
-    return found
+    return harmonics
 
 
 def _irreducibles(rho: Representation) -> Irreducibles:
     pieces = rho.decompose()
     kinds = {psi.digest: psi for psi in pieces.irreps}
     names = [psi.digest for psi in pieces.irreps]
-    # Copies of one irreducible are neighbors, so that they are one axis.
+    # Copies of one irreducible become neighbors, so they form one axis.
     columns: dict[str, list[int]] = {name: [] for name in kinds}
     at = 0
     for name in names:
@@ -205,7 +206,7 @@ def _irreducibles(rho: Representation) -> Irreducibles:
 class HarmonicBlock(FilterBlock):
     """Weights ``(n2, n1, k)`` to coefficients of the harmonics ``(n2 d2, n1 d1, harmonics)``, linear and equivariant.
 
-    The harmonics themselves, :func:`harmonic_values`, are kept once for all blocks of a filter.
+    All blocks of a filter share one table of harmonics, :func:`harmonic_values`.
 
     Args:
         in_kind: the summand of the input.
@@ -244,7 +245,10 @@ class HarmonicBlock(FilterBlock):
             self.register_table("right", table.columns.basis)
 
     def _couple(self, table: HarmonicTable) -> None:
-        """One number of A for each entry and harmonic, and the weight that it is multiplied by."""
+        """Store one entry of A per matrix entry and harmonic, and the index of the weight that multiplies it.
+
+        Then the block is one elementwise product, without a matrix product per pair of shells.
+        """
         parts = {part.kind: part for part in table.parts}
         coupling, shell_of, at = [], [], 0
         for kind, shell in enumerate(table.shells):

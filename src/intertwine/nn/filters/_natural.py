@@ -1,4 +1,4 @@
-"""How alike samples and channels are in fields made from natural images, and what kernels make of that."""
+"""The correlation of samples and channels in fields made from natural images, and the response of kernels to it."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from ...groups import Representation
 from ...spaces import Grid
 
 REACH = 8.0
-"""Samples over which the correlation falls by a factor e; about 4 in MNIST and 20 in CIFAR-10."""
+"""The distance in samples over which the correlation falls by a factor e; about 4 in MNIST and 20 in CIFAR-10."""
 
 LIFTED = 0.8
 """The correlation between channels of a regular field that a filter φ makes from an image s, f[h] = Σ φ(h⁻¹x) s(x).
 
-Two channels see the image through the same weights at other taps, so it is the mean of exp(-|hx - h'x| / REACH) over
-the taps: for 3 x 3 taps 0.81 under C4 and 0.84 under D4.
+Two channels see the image through the same weights at different taps, so the correlation is the mean of exp(-|hx - h'x|
+/ REACH) over the taps: for 3 x 3 taps 0.81 under C4 and 0.84 under D4.
 """
 
 DEPTH = 10
-"""Layers of a network over which the correlation of channels is averaged."""
+"""The number of layers over which the correlation of channels is averaged."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Response:
     """Σ tr κ C κᵀ over kernels, linear in the correlation r of channels of one field that the group exchanges.
 
     Attributes:
-        own: with r = 0.
+        own: the response at r = 0.
         shared: what r = 1 adds to it.
     """
 
@@ -48,7 +48,7 @@ def natural_correlation(space: Grid, kernel_size: tuple[int, ...]) -> Tensor:
 
 
 def exchanged(rho: Representation) -> Tensor:
-    """1 where the group takes a channel of a field to another one, else 0, ``(dim, dim)``."""
+    """1 if the group maps one channel of a field to the other, else 0, ``(dim, dim)``."""
     if rho.permutation_table is None:
         return torch.zeros(rho.dim, rho.dim, dtype=torch.float64)
     orbit = rho.permutation_table.amin(0)  # the first channel of an orbit names it
@@ -56,18 +56,18 @@ def exchanged(rho: Representation) -> Tensor:
 
 
 def natural_response(kernels: Tensor, correlation: Tensor, rho: Representation) -> Response:
-    """For kernels ``(..., channels of rho, taps)`` and the correlation of the taps."""
+    """The response of kernels ``(..., channels of rho, taps)``, given the correlation of the taps."""
     seen = kernels @ correlation
     shared = float(((exchanged(rho) @ seen) * kernels).sum()) if rho.is_permutation else 0.0
     return Response(float((seen * kernels).sum()), shared)
 
 
 def channel_correlation(scalars: float, permuted: float) -> float:
-    """r in the layers of a network on images, if these shares of the channels are scalars or in permuted fields.
+    """The mean of r over the layers of a network on images, given the shares of scalars and of permuted fields.
 
-    The first layer makes fields of correlation LIFTED from an image. Later ones make them from all channels in equal
-    parts: what comes from scalars has the correlation LIFTED again, what comes from permuted fields has LIFTED times
-    theirs, because their channels too are seen at other taps, and what comes from other fields has none in the mean.
+    The first layer makes fields with correlation LIFTED from an image. Later layers use all channels equally:
+    contributions from scalars have correlation LIFTED again, those from permuted fields LIFTED times the correlation of
+    those fields, because their channels are seen at different taps too, and those from other fields 0 on average.
     """
     r = [LIFTED]
     while len(r) < DEPTH:

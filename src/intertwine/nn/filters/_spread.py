@@ -1,4 +1,4 @@
-"""Weights repeated over a wide filter, and the way back, by a table for one pair of copies."""
+"""Spreads weights over a wide filter, and sums gradients back, with an index table for one pair of copies."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from torch import Tensor
 def spread(weight: Tensor, index: Tensor) -> Tensor:
     """out[o, a, i, e] = weight[o, i, index[a, e]]: ``(n2, n1, k)`` and ``(d2, e)`` to ``(n2, d2, n1, e)``.
 
-    The filter is written once, in its final order, and read once on the way back; indexing by torch would copy it
-    twice. Differentiable as often as wanted.
+    Writes the filter once, in its final order, and reads it once in the backward pass; torch's indexing would copy it
+    twice. Differentiable any number of times.
 
     >>> spread(torch.tensor([[[5.0, 7.0]]]), torch.tensor([[0, 1], [1, 0]])).tolist()
     [[[[5.0, 7.0]], [[7.0, 5.0]]]]
     """
-    if torch.compiler.is_compiling():  # the compiler fuses what would be two copies
+    if torch.compiler.is_compiling():  # the compiler fuses the two copies
         return weight[:, :, index].transpose(1, 2)
     out: Tensor = _Spread.apply(weight, index)  # type: ignore[no-untyped-call]
     return out
@@ -55,7 +55,7 @@ class _Collect(torch.autograd.Function):
     def forward(grad: Tensor, index: Tensor, k: int) -> Tensor:
         n2, _, n1, e = grad.shape
         out = grad.new_zeros(n2, n1, k)
-        for row, places in enumerate(index):  # no temporary of the filter's size
+        for row, places in enumerate(index):  # row by row: avoids a temporary as large as the filter
             out.scatter_add_(2, places.expand(n2, n1, e), grad[:, row])
         return out
 

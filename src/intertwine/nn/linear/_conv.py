@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -26,16 +26,16 @@ class Conv(FilterLayer):
     Args:
         in_type: fields on a grid of the layer's dimension.
         out_type: fields on the same grid.
-        kernel_size: as for the convolution of torch.
-        stride: a stride keeps the symmetry only on sizes where the sampled places are symmetric about the center; other
-            sizes are refused at the call, with those that fit.
-        padding: a number of samples, or ``"same"``.
+        kernel_size: as for torch's convolution.
+        stride: preserves the symmetry only on sizes where the sampled positions are symmetric about the center; a call
+            with another size raises an error that names sizes that fit.
+        padding: the number of samples added on each side, or ``"same"``.
+        dilation: as for torch's convolution.
+        groups: splits the input and output fields into this many equal parts that do not mix.
+        bias: whether to add a bias, one per trivial component of the output.
         padding_mode: ``zeros``, ``reflect``, ``replicate`` or ``circular``.
-        dilation: as for the convolution of torch.
-        groups: splits the fields of the input and of the output into this many equal parts that do not mix.
-        bias: one number for each trivial component of the output.
-        gain: standard deviation of the output on natural images of variance 1; √2 before a ReLU.
-        allow_asymmetric: accept strides, paddings and sizes that break the symmetry.
+        gain: standard deviation of the output on natural images of variance 1; use √2 before a ReLU.
+        allow_asymmetric: whether to accept strides, paddings and sizes that break the symmetry.
     """
 
     dimension: ClassVar[int]
@@ -47,21 +47,27 @@ class Conv(FilterLayer):
         in_type: FieldType,
         out_type: FieldType,
         kernel_size: int | Sequence[int],
+        *,
         stride: int | Sequence[int] = 1,
         padding: int | Sequence[int] | Literal["same"] = 0,
-        padding_mode: PaddingMode = "zeros",
         dilation: int | Sequence[int] = 1,
         groups: int = 1,
         bias: bool = True,
-        *,
+        padding_mode: PaddingMode = "zeros",
         gain: float = 1.0,
         allow_asymmetric: bool = False,
     ) -> None:
         caller = type(self).__name__
         space = require_grid(caller, in_type, out_type, dimension=self.dimension)
-        bare = 0 if isinstance(padding, str) else padding
-        options: dict[str, Any] = {"dimension": self.dimension, "padding_mode": padding_mode, "caller": caller}
-        window = Window.of(kernel_size, stride, bare, dilation, **options)
+        window = Window.of(
+            kernel_size,
+            stride=stride,
+            padding=0 if isinstance(padding, str) else padding,
+            dilation=dilation,
+            padding_mode=padding_mode,
+            dimension=self.dimension,
+            caller=caller,
+        )
         window = _same(caller, window) if padding == "same" else window
         if not allow_asymmetric:
             require_even_hand(caller, space, window)
@@ -78,22 +84,22 @@ class Conv(FilterLayer):
         if self.point is not None and self.point.pays(x):
             return self.point(x, *self.point.kept(list(self.weights), self.bias, self.invariants))
         filters, bias = self.filter_and_bias()
-        return self.window.convolve(x, filters, bias, self.groups)
+        return self.window.convolve(x, filters, bias, groups=self.groups)
 
     def output_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
-        """Sizes of the output; an error where the stride would break the symmetry."""
+        """Sizes of the output; an error if the stride would break the symmetry."""
         return placed(type(self).__name__, self.window, sizes, self._centers)
 
     def shift_step(self, sizes: Sequence[int]) -> int | None:
-        """The stride, on a periodic field that it divides."""
+        """The stride, if it divides the size of a periodic field."""
         return self.window.shift_step(sizes)
 
     def interior(self, sizes: Sequence[int]) -> tuple[int, int] | None:
-        """Where windows meet no padding; None for circular padding, which :meth:`shift_step` describes."""
+        """Where no window sees padding; None for circular padding, which :meth:`shift_step` describes."""
         return None if self.window.padding_mode == "circular" else self.window.interior(sizes)
 
     def to_plain(self) -> torch_nn.Module:
-        """A convolution of torch with this filter."""
+        """A torch convolution with this filter."""
         with torch.no_grad():
             filters, bias = self.expand()
         w = self.window
@@ -121,14 +127,14 @@ class Conv(FilterLayer):
 
 
 def _same(caller: str, window: Window) -> Window:
-    """As large at the output as at the input, with equal padding on both sides."""
+    """The window padded equally on both sides, with an output as large as the input."""
     padded = window.same()
     if set(window.stride) != {1} or any(low != high for low, high in padded.padding):
         raise InputError(
             caller,
             expected="padding 'same' with an odd kernel and stride 1, or a number of samples",
             got=f"padding='same' with kernel {window.kernel_size}, stride {window.stride}, dilation {window.dilation}",
-            fix="Equal padding on both sides is needed to keep the symmetry.",
+            fix="The symmetry needs equal padding on both sides.",
         )
     return padded
 

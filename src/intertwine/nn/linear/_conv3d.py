@@ -18,27 +18,27 @@ class Conv3d(Conv):
 
     Shapes: ``(batch, d1, depth, height, width)`` to ``(batch, d2, depth', height', width')``, as ``torch.nn.Conv3d``.
 
-    Equivariance: exact for the groups that keep the cubic lattice (the rotations O of the cube, O_h with its
-    reflections, and all their subgroups). For every other subgroup of O(3), the icosahedral groups, SO(3) and O(3)
-    among them, the filter is sampled from band-limited kernels: exact under the motions of the cube that the group has,
+    Equivariance: exact for groups that map the cubic lattice to itself (the rotations O of the cube, O_h with its
+    reflections, and all their subgroups). For every other subgroup of O(3), including the icosahedral groups, SO(3) and
+    O(3), the filter samples band-limited kernels: exact under the motions of the cube that the group contains,
     approximate under the others.
 
-    In training the filter is made from the weights on each call; in evaluation it is kept until a weight changes, by
-    whatever means. The weights are all that is saved.
+    The filter is recomputed from the weights on every call. In evaluation mode without gradients (``torch.no_grad()``,
+    or frozen weights) it is kept until a weight changes, however it changes. Checkpoints hold only the weights.
 
     Args:
         in_type: fields on a ``Grid3d``.
         out_type: fields on the same space.
         kernel_size: as for ``torch.nn.Conv3d``.
-        stride: a stride keeps the symmetry only on sizes where the sampled places are symmetric about the center; other
-            sizes are refused at the call, with those that fit.
-        padding: a number of samples, or ``"same"``.
-        padding_mode: ``zeros``, ``reflect``, ``replicate`` or ``circular``.
+        stride: preserves the symmetry only on sizes where the sampled positions are symmetric about the center; a call
+            with another size raises an error that names sizes that fit.
+        padding: the number of samples added on each side, or ``"same"``.
         dilation: as for ``torch.nn.Conv3d``.
-        groups: splits the fields of the input and of the output into this many equal parts that do not mix.
-        bias: one number for each trivial component of the output.
-        gain: standard deviation of the output on unit white noise; √2 before a ReLU.
-        allow_asymmetric: accept strides, paddings and sizes that break the symmetry.
+        groups: splits the input and output fields into this many equal parts that do not mix.
+        bias: whether to add a bias, one per trivial component of the output.
+        padding_mode: ``zeros``, ``reflect``, ``replicate`` or ``circular``.
+        gain: standard deviation of the output on natural images of variance 1; use √2 before a ReLU.
+        allow_asymmetric: whether to accept strides, paddings and sizes that break the symmetry.
 
     >>> import torch
     >>> from intertwine.groups import SO3

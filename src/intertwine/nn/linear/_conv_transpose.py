@@ -1,4 +1,4 @@
-"""Transposed convolution of fields: from a coarse grid to a fine one."""
+"""Transposed convolution of fields, from a coarse grid to a fine one."""
 
 from __future__ import annotations
 
@@ -39,26 +39,26 @@ class ConvTranspose(FilterLayer):
         in_type: FieldType,
         out_type: FieldType,
         kernel_size: int | Sequence[int],
+        *,
         stride: int | Sequence[int] = 1,
         padding: int | Sequence[int] = 0,
         output_padding: int | Sequence[int] = 0,
+        dilation: int | Sequence[int] = 1,
         groups: int = 1,
         bias: bool = True,
-        dilation: int | Sequence[int] = 1,
-        *,
         gain: float = 1.0,
         allow_asymmetric: bool = False,
     ) -> None:
         caller, n = type(self).__name__, self.dimension
         space = require_grid(caller, in_type, out_type, dimension=n)
-        window = Window.of(kernel_size, stride, padding, dilation, dimension=n, caller=caller)
+        window = Window.of(kernel_size, stride=stride, padding=padding, dilation=dilation, dimension=n, caller=caller)
         added = per_axis(output_padding, n, caller=caller, what="output_padding", least=0)
         _require_less_than_a_step(caller, added, window)
         if not allow_asymmetric:
             require_even_hand(caller, space, window)
             _require_symmetric(caller, space, added)
         claim = filter_claim(space, allow_asymmetric)
-        # Of the taps only one in Π stride falls on a place of the output: the others would make it fainter.
+        # Only one tap in Π stride contributes to each output sample, which would shrink the output without this factor.
         gain *= sqrt(prod(window.stride))
         super().__init__(in_type, out_type, claim, kernel_size=window.kernel_size, groups=groups, bias=bias, gain=gain)
         self.window, self.output_padding = window, added
@@ -73,20 +73,20 @@ class ConvTranspose(FilterLayer):
         )
 
     def _transposed(self, filters: Tensor) -> Tensor:
-        """``(d2, d1 / groups, ...)`` to ``(d1, d2 / groups, ...)``, as torch has the filter here."""
+        """``(d2, d1 / groups, ...)`` to ``(d1, d2 / groups, ...)``, the layout of torch's transposed filters."""
         if self.groups == 1:
             return filters.transpose(0, 1)
         return filters.unflatten(0, (self.groups, -1)).transpose(1, 2).flatten(0, 1)
 
     def output_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
         """Sizes of the output; every input size commutes."""
-        painted = self.window.input_sizes(sizes)  # what a convolution with this window would look at
+        painted = self.window.input_sizes(sizes)  # what a convolution with this window would see
         out = tuple(n + added for n, added in zip(painted, self.output_padding, strict=True))
         if min(out) < 1:
             raise InputError(
                 type(self).__name__,
-                expected="an input large enough that something is left inside the padding",
-                got=f"sizes {tuple(sizes)}, of which {out} would be left",
+                expected="an input that is larger than what the padding cuts off",
+                got=f"sizes {tuple(sizes)}, which would give {out}",
                 fix="Use less padding or a larger input.",
             )
         return out
@@ -96,7 +96,7 @@ class ConvTranspose(FilterLayer):
         return None
 
     def to_plain(self) -> torch_nn.Module:
-        """A transposed convolution of torch with this filter."""
+        """A torch transposed convolution with this filter."""
         with torch.no_grad():
             filters, bias = self.expand()
         w = self.window
@@ -129,22 +129,22 @@ class ConvTranspose2d(ConvTranspose):
 
     Shapes: ``(batch, d1, height, width)`` to ``(batch, d2, height', width')``, as ``torch.nn.ConvTranspose2d``.
 
-    Equivariance: as :class:`Conv2d`, on every input size. Input and output are centered on each other if and only if
-    ``output_padding`` is 0, so that anything else is refused along the axes that the group moves. For an even output
-    take an even kernel: ``kernel_size=4, stride=2, padding=1`` or ``kernel_size=2, stride=2`` double the size.
+    Equivariance: as :class:`Conv2d`, on every input size. Input and output share their center if and only if
+    ``output_padding`` is 0, so the layer rejects any other value along axes that the group moves. For an even output
+    use an even kernel: ``kernel_size=4, stride=2, padding=1`` and ``kernel_size=2, stride=2`` double the size.
 
     Args:
         in_type: fields on a ``Grid2d``.
         out_type: fields on the same plane.
-        kernel_size: as for ``torch.nn.ConvTranspose2d``; so are the options that follow.
-        stride: by how much finer the output is.
+        kernel_size: as for ``torch.nn.ConvTranspose2d``.
+        stride: how many times finer the output is.
         padding: samples cut off on each side of the output.
         output_padding: samples added on one side of the output.
-        groups: splits the fields of the input and of the output into this many equal parts that do not mix.
-        bias: one number for each trivial component of the output.
         dilation: steps between the taps.
-        gain: standard deviation of the output on natural images of variance 1; √2 before a ReLU.
-        allow_asymmetric: accept options that break the symmetry.
+        groups: splits the input and output fields into this many equal parts that do not mix.
+        bias: whether to add a bias, one per trivial component of the output.
+        gain: standard deviation of the output on natural images of variance 1; use √2 before a ReLU.
+        allow_asymmetric: whether to accept options that break the symmetry.
 
     >>> import torch
     >>> from intertwine.groups import Cyclic
@@ -178,21 +178,21 @@ class ConvTranspose3d(ConvTranspose):
     Shapes: ``(batch, d1, depth, height, width)`` to ``(batch, d2, depth', height', width')``, as
     ``torch.nn.ConvTranspose3d``.
 
-    Equivariance: as :class:`Conv3d`, on every input size. Input and output are centered on each other if and only if
-    ``output_padding`` is 0, so that anything else is refused along the axes that the group moves.
+    Equivariance: as :class:`Conv3d`, on every input size. Input and output share their center if and only if
+    ``output_padding`` is 0, so the layer rejects any other value along axes that the group moves.
 
     Args:
         in_type: fields on a ``Grid3d``.
         out_type: fields on the same space.
-        kernel_size: as for ``torch.nn.ConvTranspose3d``; so are the options that follow.
-        stride: by how much finer the output is.
+        kernel_size: as for ``torch.nn.ConvTranspose3d``.
+        stride: how many times finer the output is.
         padding: samples cut off on each side of the output.
         output_padding: samples added on one side of the output.
-        groups: splits the fields of the input and of the output into this many equal parts that do not mix.
-        bias: one number for each trivial component of the output.
         dilation: steps between the taps.
-        gain: standard deviation of the output on natural images of variance 1; √2 before a ReLU.
-        allow_asymmetric: accept options that break the symmetry.
+        groups: splits the input and output fields into this many equal parts that do not mix.
+        bias: whether to add a bias, one per trivial component of the output.
+        gain: standard deviation of the output on natural images of variance 1; use √2 before a ReLU.
+        allow_asymmetric: whether to accept options that break the symmetry.
 
     >>> import torch
     >>> from intertwine.groups import Octahedral
@@ -222,7 +222,6 @@ def _require_less_than_a_step(caller: str, output_padding: tuple[int, ...], wind
             caller,
             expected="output_padding smaller than stride or dilation",
             got=f"output_padding={output_padding} with stride {window.stride}, dilation {window.dilation}",
-            fix="Use 0.",
         )
 
 

@@ -15,7 +15,7 @@ from ..._devices import without_autocast
 from ..._kept import Kept
 from ...errors import EmptyKernelSpaceError, InputError, TypeMismatchError
 from ...groups import Dihedral, Symmetric
-from ...spaces import FieldType, HomogeneousSpace, require_common_group
+from ...spaces import FieldType, HomogeneousSpace
 from .._export import filled
 from .._layer import Exact, Layer, register_layer
 from ..basis._invariants import Invariants
@@ -29,16 +29,16 @@ class CosetLinear(Layer):
     r"""(Φf)(x) = Σ_y κ(s2(x)⁻¹ s1(y)) f(y) + b, with κ(h2 g h1) = ρ2(h2) κ(g) ρ1(h1) and ρ2(h2) b = b.
 
     Every linear map from fields on G/H1 to fields on G/H2 that commutes with the finite group G is of this form. The
-    two subgroups may differ: G/H1 → G lifts, G/H1 → G/G is a pooling to a representation. With G = S_n on n points
-    this is the layer of deep sets, on ordered pairs of points that of a graph network.
+    two subgroups may differ: G/H1 → G is a lift, and G/H1 → G/G pools to a representation. With G = S_n this is the
+    layer of deep sets on n points, and the layer of a graph network on ordered pairs of points.
 
     Shapes: ``(batch, d1, points1)`` to ``(batch, d2, points2)``. Equivariance: exact.
 
     Args:
         in_type: fields on ``HomogeneousSpace(G, H1)``.
         out_type: fields on ``HomogeneousSpace(G, H2)``.
-        bias: one number for each trivial component of ρ2.
-        gain: standard deviation of the output on unit white noise; √2 before a ReLU.
+        bias: whether to add a bias, one per trivial component of ρ2.
+        gain: standard deviation of the output on unit white noise; use √2 before a ReLU.
 
     >>> G = Symmetric(5); H = G.fixing(0)
     >>> points = HomogeneousSpace(G, H)
@@ -52,7 +52,7 @@ class CosetLinear(Layer):
     needs_space = True
 
     @checked
-    def __init__(self, in_type: FieldType, out_type: FieldType, bias: bool = True, *, gain: float = 1.0) -> None:
+    def __init__(self, in_type: FieldType, out_type: FieldType, *, bias: bool = True, gain: float = 1.0) -> None:
         self._points = _points(in_type, out_type)
         super().__init__(in_type, out_type, Exact())
         self.gain = gain
@@ -66,10 +66,10 @@ class CosetLinear(Layer):
     @classmethod
     def examples(cls) -> Iterator[Layer]:
         D4, S4 = Dihedral(4), Symmetric(4)
-        C2, whole = D4.subgroup([4]), HomogeneousSpace(D4, D4.subgroup([]))
+        C2, group = D4.subgroup([4]), HomogeneousSpace(D4, D4.subgroup([]))
         mirror = HomogeneousSpace(D4, C2)
         yield cls(mirror.field(2 * C2.trivial + C2.irreps[1]), mirror.field(C2.regular + C2.irreps[1]))
-        yield cls(mirror.field(2 * C2.irreps[1] + C2.trivial), whole.field(2 * whole.subgroup.trivial), bias=False)
+        yield cls(mirror.field(2 * C2.irreps[1] + C2.trivial), group.field(2 * group.subgroup.trivial), bias=False)
         S3 = S4.fixing(0)
         points, pairs = HomogeneousSpace(S4, S3), HomogeneousSpace(S4, S4.subgroup([]))
         yield cls(points.field(S3.irreps[2] + S3.trivial), points.field(2 * S3.irreps[2] + S3.regular))
@@ -77,7 +77,7 @@ class CosetLinear(Layer):
         yield cls(points.field(S3.trivial), HomogeneousSpace(S4, S4.whole).field(S4.whole.irreps[3]))
 
     def reset_parameters(self) -> None:
-        """Draw the weights so that unit white noise comes out with mean variance gain²; the bias is zero."""
+        """Draw weights that give unit white noise a mean output variance of gain²; set the bias to zero."""
         with torch.no_grad():
             for weight, value in zip(self.weights, self.expansion.initial_weights(self.gain), strict=True):
                 weight.copy_(value)
@@ -87,7 +87,7 @@ class CosetLinear(Layer):
     def expand(self) -> Expanded:
         """The matrix ``(d2 points2, d1 points1)`` and the bias ``(d2 points2,)``, differentiable in the weights."""
         weights = list(self.weights)
-        with without_autocast(weights[0]):  # the matrix would be rounded here, and then again by the product
+        with without_autocast(weights[0]):  # autocast would round the matrix here, and again in the product
             matrix = self.expansion(weights).transpose(1, 2).flatten(2).flatten(0, 1)
             if self.bias is None:
                 return matrix, None
@@ -104,7 +104,7 @@ class CosetLinear(Layer):
         return linear(x.flatten(1), matrix, bias).unflatten(1, (self.out_type.dim, self._points[0]))
 
     def output_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
-        """The number of points of G/H2; an error unless the input has those of G/H1."""
+        """The number of points of G/H2; an error unless the input has the points of G/H1."""
         if tuple(sizes) != self._points[1:]:
             raise InputError(
                 "CosetLinear",
@@ -115,7 +115,7 @@ class CosetLinear(Layer):
         return self._points[:1]
 
     def to_plain(self) -> torch_nn.Sequential:
-        """``Flatten``, ``Linear`` and ``Unflatten`` of torch."""
+        """Torch's ``Flatten``, ``Linear`` and ``Unflatten``."""
         with torch.no_grad():
             matrix, bias = self.expand()
         plain = filled(torch_nn.Linear, *matrix.T.shape, weight=matrix, bias=bias)
@@ -123,7 +123,7 @@ class CosetLinear(Layer):
         return torch_nn.Sequential(torch_nn.Flatten(), plain, torch_nn.Unflatten(1, shape))
 
     def train(self, mode: bool = True) -> CosetLinear:
-        """Set training mode; the kept matrix is dropped."""
+        """Set training mode and drop the kept matrix."""
         self._cache.forget()
         super().train(mode)
         return self
@@ -144,9 +144,9 @@ def _expansion(in_type: FieldType, out_type: FieldType, points: tuple[int, int])
     except EmptyKernelSpaceError as error:
         raise EmptyKernelSpaceError(
             "CosetLinear",
-            expected=f"an equivariant map from {in_type} to every summand of {out_type} other than zero",
+            expected=f"a nonzero equivariant map from {in_type} to every summand of {out_type}",
             got="a summand that has none",
-            fix="Choose an input whose induced representation shares an irreducible with that of the summand.",
+            fix="Choose an input whose induced representation shares an irreducible with that of the output summand.",
         ) from error
 
 
@@ -157,7 +157,7 @@ def _points(in_type: FieldType, out_type: FieldType) -> tuple[int, int]:
             "CosetLinear",
             expected="fields on two homogeneous spaces of one finite group",
             got=f"{in_type} and {out_type}",
-            fix="Use Conv2d, Conv3d or SphereConv on grids and on the sphere.",
+            fix="On grids use Conv2d or Conv3d, on the sphere SphereConv.",
         )
-    require_common_group(space1, space2, caller="CosetLinear")
+    space1.require_same_group(space2, caller="CosetLinear")
     return space2.points, space1.points

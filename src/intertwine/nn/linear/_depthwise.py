@@ -1,4 +1,4 @@
-"""Convolution of each channel by itself."""
+"""Convolution of each channel on its own."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from ._conv2d import Conv2d
 class DepthwiseConv2d(Conv2d):
     """(Φf)(x)_i = Σ_y κ_i(y) f(x + y)_i + b_i with κ_hi(hy) = κ_i(y) for all h in H: channels do not mix.
 
-    The channels of an orbit, such as those of one regular field, have turned copies of one filter. This is
+    The channels of an orbit, such as those of one regular field, share one filter in transformed copies. Same as
     ``Conv2d(in_type, in_type, kernel_size, groups=in_type.dim)``.
 
     Shapes: ``(batch, d, height, width)`` to ``(batch, d, height', width')``, as ``torch.nn.Conv2d``. Equivariance: as
-    :class:`Conv2d`; exact for groups that keep the lattice.
+    :class:`Conv2d`; exact for groups that map the lattice to itself.
 
     Args:
         in_type: fields on a ``Grid2d`` whose channels are permuted (trivial, regular, quotient).
-        kernel_size: as for ``torch.nn.Conv2d``; so are the options that follow.
+        kernel_size: as for ``torch.nn.Conv2d``.
         stride: see :class:`Conv2d`.
-        padding: a number of samples, or ``"same"``.
-        padding_mode: ``zeros``, ``reflect``, ``replicate`` or ``circular``.
+        padding: the number of samples added on each side, or ``"same"``.
         dilation: as for ``torch.nn.Conv2d``.
-        bias: one number for each orbit of channels.
+        bias: whether to add a bias, one per orbit of channels.
+        padding_mode: ``zeros``, ``reflect``, ``replicate`` or ``circular``.
         gain: standard deviation of the output on natural images of variance 1.
-        allow_asymmetric: accept strides, paddings and sizes that break the symmetry.
+        allow_asymmetric: whether to accept strides, paddings and sizes that break the symmetry.
 
     >>> import torch
     >>> D4 = Dihedral(4)
@@ -50,12 +50,12 @@ class DepthwiseConv2d(Conv2d):
         self,
         in_type: FieldType,
         kernel_size: int | Sequence[int],
+        *,
         stride: int | Sequence[int] = 1,
         padding: int | Sequence[int] | Literal["same"] = 0,
-        padding_mode: PaddingMode = "zeros",
         dilation: int | Sequence[int] = 1,
         bias: bool = True,
-        *,
+        padding_mode: PaddingMode = "zeros",
         gain: float = 1.0,
         allow_asymmetric: bool = False,
     ) -> None:
@@ -64,12 +64,12 @@ class DepthwiseConv2d(Conv2d):
             in_type,
             in_type,
             kernel_size,
-            stride,
-            padding,
-            padding_mode,
-            dilation,
+            stride=stride,
+            padding=padding,
+            dilation=dilation,
             groups=in_type.dim,
             bias=bias,
+            padding_mode=padding_mode,
             gain=gain,
             allow_asymmetric=allow_asymmetric,
         )
@@ -85,12 +85,12 @@ class DepthwiseConv2d(Conv2d):
 
 
 def require_channels(caller: str, field: FieldType) -> None:
-    """Raise an error that says what fits, unless ρ permutes the channels."""
+    """Raise an error unless ρ permutes the channels."""
     if not permutes(field.rho):
         wrong = next(atom for atom in field.rho.atoms if not permutes(atom))
         raise TypeMismatchError(
             caller,
             expected="a representation that permutes the channels (trivial, regular, quotient)",
             got=f"{wrong.name} of {wrong.group.name}",
-            fix="Use Conv2d with groups=1 or one group a field, which mixes the channels of a field.",
+            fix="Use Conv2d with groups=1 or one group per field, which mixes the channels of a field.",
         )

@@ -1,4 +1,4 @@
-"""What the convolutions share: free weights, the filter made from them, and the bias."""
+"""The base class of convolutions: free weights, the filter made from them, and the bias."""
 
 from __future__ import annotations
 
@@ -23,17 +23,18 @@ from ..filters._expansion import FilterExpansion
 class FilterLayer(Layer):
     """A layer with a filter κ, κ(hy) = ρ2(h) κ(y) ρ1(h)⁻¹, and an invariant bias, both linear in free weights.
 
-    In training the filter is made from the weights on each call; in evaluation it is kept until a weight changes, by
-    whatever means. The weights are all that is saved. A compiled layer cannot look at addresses and versions, and makes
-    the filter on every call: for inference compile what :func:`~intertwine.nn.to_plain` returns.
+    The filter is recomputed from the weights on every call. In evaluation mode without gradients (``torch.no_grad()``,
+    or frozen weights) it is kept until a weight changes, however it changes. Checkpoints hold only the weights. A
+    compiled layer cannot detect changes and recomputes the filter on every call: for inference, compile what
+    :func:`~intertwine.nn.to_plain` returns.
 
     Args:
         in_type: fields on a grid.
         out_type: fields on the same grid.
-        claim: of the layer.
-        kernel_size: one size for each axis.
-        groups: splits the fields into parts that do not mix.
-        bias: whether to have one number for each trivial component of the output.
+        claim: the claim of the layer.
+        kernel_size: one size per axis.
+        groups: splits the fields into this many parts that do not mix.
+        bias: whether to add a bias, one per trivial component of the output.
         gain: standard deviation of the output on natural images of variance 1.
     """
 
@@ -61,7 +62,7 @@ class FilterLayer(Layer):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw the weights so that natural images of variance 1 come out with variance gain²; the bias is zero.
+        """Draw weights that map natural images of variance 1 to outputs of variance gain²; set the bias to zero.
 
         See :meth:`FilterExpansion.initial_weights`.
         """
@@ -74,18 +75,18 @@ class FilterLayer(Layer):
     def expand(self) -> tuple[Tensor, Tensor | None]:
         """The filter ``(d2, d1 / groups, *kernel_size)`` and the bias ``(d2,)``, differentiable in the weights."""
         weights = list(self.weights)
-        with without_autocast(weights[0]):  # the products here would be rounded, and then again by the convolution
+        with without_autocast(weights[0]):  # autocast would round the filter here, and again in the convolution
             return self.expansion(weights), None if self.bias is None else self.invariants(self.bias)
 
     def filter_and_bias(self) -> tuple[Tensor, Tensor | None]:
-        """What :meth:`expand` makes; in evaluation the one that was kept."""
+        """The result of :meth:`expand`, kept in evaluation mode while no gradient of the weights can be needed."""
         if self.training:
             return self.expand()
         free = [*self.weights] if self.bias is None else [*self.weights, self.bias]
         return self._cache.get(self.expand, free)
 
     def train(self, mode: bool = True) -> Self:
-        """Set training mode; the kept filter is dropped."""
+        """Set training mode and drop the kept filter."""
         self._cache.forget()
         super().train(mode)
         return self
@@ -102,11 +103,11 @@ def filter_claim(space: Grid, allow_asymmetric: bool) -> Strict:
         return Approximate("sizes and strides that break the symmetry are allowed", bound=float("inf"))
     if space.exact:
         return Exact()
-    return Approximate(f"the filter is sampled on a lattice that {space.stabilizer.name} does not keep")
+    return Approximate(f"the filter is sampled on a lattice that {space.stabilizer.name} does not map to itself")
 
 
 def _one_group(caller: str, in_type: FieldType, out_type: FieldType, groups: int) -> FieldType:
-    """The part of the input that one group of output fields sees; all parts are of one type."""
+    """The part of the input that one group of output fields sees; all parts have the same type."""
     atoms, outs = in_type.rho.atoms, out_type.rho.atoms
     n, m = len(atoms) // max(groups, 1), len(outs) // max(groups, 1)
     fits = groups >= 1 and n * groups == len(atoms) and m * groups == len(outs)

@@ -1,4 +1,4 @@
-"""Linear maps of the values of a field, the same at every place."""
+"""Linear maps of the values of a field, the same at every position."""
 
 from __future__ import annotations
 
@@ -22,19 +22,20 @@ from ._filter_layer import FilterLayer
 class Linear(FilterLayer):
     """(Φf)(x) = W f(x) + b with ρ2(h) W = W ρ1(h) and ρ2(h) b = b for all h in H.
 
-    In bases where both representations are sums of irreducibles W is block diagonal: for regular fields of D4 with 3/16
-    of the multiplications of a dense matrix, of C4 with 6/16, of a mirror with 8/16. Wide layers are multiplied in
-    those bases, faster than a plain layer of the same width; narrow ones as dense matrices, on each call by what is
-    faster. Types that are sums of irreducibles need no change of basis. The weights do not depend on the way.
+    In bases where both representations are sums of irreducibles, W is block diagonal and needs fewer multiplications
+    than a dense matrix: 3/16 for regular fields of D4, 6/16 for C4, 8/16 for a mirror. Wide layers multiply in those
+    bases, faster than a plain layer of the same width; narrow layers multiply by the dense matrix. Each call picks the
+    way that should be faster (:class:`~intertwine.nn.cost_rules`); the weights are the same for both. Types that are
+    sums of irreducibles need no change of basis.
 
     Shapes: ``(batch, d1)`` to ``(batch, d2)``, or ``(batch, d1, *space)`` to ``(batch, d2, *space)``. Equivariance:
-    exact at each place.
+    exact at every position.
 
     Args:
         in_type: fields on a grid.
         out_type: fields on the same grid.
-        bias: one number for each trivial component of the output.
-        gain: standard deviation of the output on unit white noise; √2 before a ReLU.
+        bias: whether to add a bias, one per trivial component of the output.
+        gain: standard deviation of the output on natural images of variance 1; use √2 before a ReLU.
 
     >>> from intertwine.groups import Dihedral
     >>> from intertwine.spaces import Grid2d
@@ -49,7 +50,7 @@ class Linear(FilterLayer):
     needs_space = False
 
     @checked
-    def __init__(self, in_type: FieldType, out_type: FieldType, bias: bool = True, *, gain: float = 1.0) -> None:
+    def __init__(self, in_type: FieldType, out_type: FieldType, *, bias: bool = True, gain: float = 1.0) -> None:
         space = require_grid("Linear", in_type, out_type)
         claim, sizes = pointwise_claim(space), (1,) * space.dimension
         super().__init__(in_type, out_type, claim, kernel_size=sizes, groups=1, bias=bias, gain=gain)
@@ -61,7 +62,7 @@ class Linear(FilterLayer):
         plane = Grid2d(C4)
         yield cls(plane.field(2 * C4.regular), plane.field(C4.irrep(2) + 2 * C4.trivial))
         plane = Grid2d(D4)
-        wide = plane.field(24 * D4.regular)  # multiplied in the irreducible basis where a compiler looks on
+        wide = plane.field(24 * D4.regular)  # wide enough for the irreducible basis when compiled
         yield cls(wide, plane.field(D4.regular + 20 * D4.irrep(1) + 20 * D4.regular), bias=False)
         plane = Grid2d(so2)
         fields = plane.field(so2.irrep(2) + so2.irrep(0) + 2 * so2.irrep(1))
@@ -80,7 +81,7 @@ class Linear(FilterLayer):
 
     def to_plain(self) -> torch_nn.Module:
         """A graph around a ``torch.nn.Linear`` with this matrix, for inputs with and without space."""
-        from torch.fx import Graph, GraphModule  # only where it is needed: an import costs time
+        from torch.fx import Graph, GraphModule  # imported here because it is slow to import
 
         with torch.no_grad():
             matrix, bias = self.expand()

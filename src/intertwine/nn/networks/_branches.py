@@ -1,4 +1,4 @@
-"""Layers side by side: residual blocks and concatenation."""
+"""Layers in parallel: residual blocks and concatenation."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ._sequential import Sequential
 
 
 class Branches(Layer):
-    """Several layers that see the same input, and what joins their outputs."""
+    """Several layers with the same input, and a way to join their outputs."""
 
     def __init__(self, out_type: FieldType, branches: Sequence[Layer]) -> None:
         super().__init__(branches[0].in_type, out_type, Exact())
@@ -33,7 +33,7 @@ class Branches(Layer):
 
     @abstractmethod
     def join(self, outputs: Sequence[Tensor]) -> Tensor:
-        """One output from those of the branches; also called on the proxies of ``torch.fx``."""
+        """Combine the outputs of the branches; also called on ``torch.fx`` proxies."""
 
     @property
     def branches(self) -> list[Layer]:
@@ -42,7 +42,7 @@ class Branches(Layer):
 
     @property
     def claim(self) -> Claim:
-        """What follows from the claims of the branches."""
+        """The combined claim of the branches."""
         return combined_claim([branch.claim for branch in self.branches])
 
     def forward(self, x: Tensor) -> Tensor:
@@ -70,10 +70,10 @@ class Branches(Layer):
 
     def to_plain(self) -> torch_nn.Module:
         """A graph of the plain branches."""
-        from torch.fx import Graph, GraphModule, Proxy, Tracer  # only where it is needed: an import costs time
+        from torch.fx import Graph, GraphModule, Proxy, Tracer  # imported here because it is slow to import
 
         root, graph, tracer = torch_nn.Module(), Graph(), Tracer()
-        tracer.graph = graph  # where `join` writes what it does to the proxies
+        tracer.graph = graph  # `join` records its operations on the proxies here
         x = graph.placeholder("x")
         for name, branch in zip(self._modules, self.branches, strict=True):
             root.add_module(name, branch.to_plain())
@@ -82,7 +82,7 @@ class Branches(Layer):
         return GraphModule(root, graph, class_name=f"Plain{type(self).__name__}")
 
     def extra_repr(self) -> str:
-        """Nothing: the branches say it."""
+        """Nothing: the branches print themselves."""
         return ""
 
     def _same_sizes(self, sizes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
@@ -100,12 +100,12 @@ class Branches(Layer):
 class Residual(Branches):
     """Φ(f) = body(f) + shortcut(f), as in a ResNet.
 
-    Shapes: those of the body, which the shortcut must share. Equivariance: as the two layers'.
+    Shapes: those of the body, which the shortcut must share. Equivariance: that of the two layers.
 
     Args:
         body: any layer, such as a :class:`Sequential`.
-        shortcut: a layer with the same types and output sizes, such as a strided 1 x 1 convolution; the identity unless
-            given.
+        shortcut: a layer with the same types and output sizes, such as a strided 1 x 1 convolution; by default the
+            identity.
 
     >>> D4 = Dihedral(4); plane = Grid2d(D4)
     >>> x, y = plane.field(2 * D4.regular), plane.field(4 * D4.regular)
@@ -161,8 +161,8 @@ class Residual(Branches):
 class Concat(Branches):
     """Φ(f) = (Φ_1(f), …, Φ_n(f)): the fields of all branches, one after the other.
 
-    Shapes: those of the branches, with the sum of their channels. Equivariance: as the branches'; ``out_type`` is the
-    direct sum of theirs.
+    Shapes: those of the branches, with the sum of their channels. Equivariance: that of the branches. ``out_type`` is
+    the direct sum of their output types.
 
     Args:
         branches: layers with the same input type and the same output sizes; :class:`Identity` keeps the input.
@@ -183,7 +183,7 @@ class Concat(Branches):
                 "Concat",
                 expected="one or more layers with field types",
                 got=describe(wrong[0]) if wrong else "nothing",
-                fix="Wrap a module of your own in intertwine.nn.Plain.",
+                fix="Wrap your own modules in intertwine.nn.Plain.",
             )
         first = branches[0]
         for number, branch in enumerate(branches):
@@ -219,6 +219,6 @@ def _require_same_rank(caller: str, branches: Sequence[Layer]) -> None:
         raise TypeMismatchError(
             caller,
             expected="branches that all keep the spatial axes, or none",
-            got=f"only some that do; {flat} does not",
+            got=f"{flat}, which does not, beside others that do",
             fix="Pool over space after the branches, or in all of them.",
         )

@@ -15,7 +15,7 @@ from .._layer import Exact, Layer, register_layer
 
 @register_layer
 class Identity(Layer):
-    """Φ(f) = f, for a branch that passes its input on.
+    """Φ(f) = f, for a branch that passes its input through.
 
     Shapes: any input of ``in_type`` to the same shape. Equivariance: exact.
 

@@ -1,4 +1,4 @@
-"""A ball inside the array, outside of which a field is set to zero."""
+"""A mask that sets a field to zero outside a ball."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from ..basis._tables import TableModule
 class Mask(TracedLayer):
     """(Φf)(x) = m(|x|) f(x), with m = 1 inside a ball around the center and 0 outside of the ball that fits the array.
 
-    The corners of an array leave it when a field turns by 45°, and on the hexagonal lattice by any angle. What a mask
-    lets through stays inside. Between the two radii, r = R and r = R + ``margin``, m falls as exp(-(r - R)² / 2σ²), so
-    that the edge makes few high frequencies.
+    When a field rotates by 45°, or by any angle on the hexagonal lattice, its corners leave the array. What the mask
+    lets through stays inside. Between the radii r = R and r = R + ``margin``, m falls off as exp(-(r - R)² / 2σ²), so
+    the edge adds few high frequencies.
 
-    Shapes: ``(batch, d, *space)`` to the same, of one size. Equivariance: m depends on the distance from the center
-    alone, so the layer commutes with H; it does not commute with translations.
+    Shapes: ``(batch, d, *space)`` to the same, for one size. Equivariance: m depends only on the distance from the
+    center, so the layer commutes with H; it does not commute with translations.
 
     Args:
         in_type: fields of any type on a ``Grid2d`` or ``Grid3d``.
-        size: of the input, one number for all axes or one for each.
-        margin: the width of the edge, in samples; 0 for a sharp one.
+        size: the size of the input, one number for all axes or one per axis.
+        margin: the width of the edge, in samples; 0 for a sharp edge.
         sigma: σ, in samples. (escnn's ``MaskModule`` states the margin in percent of the radius, and lets the edge
             reach into the corners.)
 
@@ -103,7 +103,7 @@ def _ball(space: Grid, sizes: tuple[int, ...], margin: float, sigma: float) -> T
     # The faces of the array lie (n - 1) / 2 steps from the center, at this distance in space.
     steps = 1 / torch.linalg.inv(basis).norm(dim=1)
     largest = min((n - 1) / 2 for n in sizes) * float(steps.min())
-    # Rounded, so that samples at one distance have the same value to the last digit.
+    # Rounded to give samples at the same distance exactly the same value.
     r = (space.coordinates(sizes) @ basis.T).norm(dim=-1).mul(1e9).round().div(1e9)
     edge = torch.exp(-(r - (largest - margin)).clamp_min(0).square() / (2 * sigma**2))
     return edge * (r <= largest + 1e-6)

@@ -1,4 +1,4 @@
-"""Any module of torch as a layer between field types."""
+"""Any torch module as a layer between field types."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from .._layer import Claim, Exact, Layer, axis_names, register_layer
 
 @register_layer
 class Plain(Layer):
-    """A module of your own, with the types and the claim that you state for it.
+    """Your own module, with the types and the claim that you state for it.
 
-    Put it in a :class:`Sequential` beside other layers, and hold it to its claim like any other:
+    Put it in a :class:`Sequential` with other layers, and test its claim like any other:
     :func:`intertwine.testing.assert_equivariant` raises if the module does not commute with the group.
 
-    Shapes: as the module's, ``(batch, d1, *space)`` to ``(batch, d2, *space')`` or ``(batch, d2)``. Equivariance: as
-    claimed.
+    Shapes: those of the module, ``(batch, d1, *space)`` to ``(batch, d2, *space')`` or ``(batch, d2)``. Equivariance:
+    as claimed.
 
     Args:
-        module: from tensors with the channels of ``in_type`` to tensors with those of ``out_type``.
+        module: maps tensors with the channels of ``in_type`` to tensors with the channels of ``out_type``.
         in_type: the fields it takes.
         out_type: the fields it returns.
         claim: :class:`Exact`, :class:`Approximate` or :class:`Relaxed`.
         needs_space: whether it takes only inputs with spatial axes.
         keeps_space: whether its output has spatial axes.
-        size: the only spatial size it takes, one number for all axes or one for each; any unless given.
-        shift_step: periodic translations of the input by this many samples move the output by one; None if nothing is
-            claimed for translations.
+        size: the only spatial size it takes, one number for all axes or one per axis; by default any.
+        shift_step: the periodic shift of the input, in samples, that shifts the output by one; None to claim nothing
+            about translations.
 
     >>> from intertwine.testing import assert_equivariant
     >>> D4 = Dihedral(4); plane = Grid2d(D4)
@@ -97,8 +97,8 @@ class Plain(Layer):
         return out
 
     def output_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
-        """Sizes of the output, by a run of the module without data."""
-        from torch._subclasses.fake_tensor import FakeTensorMode  # only where it is needed: an import costs time
+        """Sizes of the output, from a run of the module on tensors without data."""
+        from torch._subclasses.fake_tensor import FakeTensorMode  # imported here because it is slow to import
 
         if self.fixed_sizes is not None and tuple(sizes) != self.fixed_sizes:
             raise InputError("Plain", expected=f"sizes {self.fixed_sizes}", got=str(tuple(sizes)))
@@ -110,7 +110,7 @@ class Plain(Layer):
         try:
             with torch.no_grad(), mode:
                 x = torch.empty(2, self.in_type.dim, *sizes, dtype=weight.dtype, device=weight.device)
-                # Copies without data, so that running statistics stay as they are.
+                # Fake copies of the state protect running statistics from this call.
                 fake: dict[str, Tensor] = {name: mode.from_tensor(value) for name, value in state.items()}
                 return tuple(int(n) for n in torch.func.functional_call(self.module, fake, (x,)).shape[2:])
         except (RuntimeError, ValueError, TypeError) as error:

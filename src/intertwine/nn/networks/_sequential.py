@@ -1,4 +1,4 @@
-"""Layers one after the other, with types that meet."""
+"""Layers in sequence, with matching types."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from math import ceil
 from torch import Tensor
 from torch import nn as torch_nn
 
+from ..._checked import describe
 from ...errors import InputError, TypeMismatchError
 from ...groups import Cyclic
 from ...spaces import Grid2d
@@ -21,9 +22,9 @@ from ..resizing._pool import AvgPool2d, GlobalPool, GroupPool
 
 @register_layer
 class Sequential(Layer):
-    """Φ_n ∘ … ∘ Φ_1. The out_type of each layer must be the in_type of the next: a mismatch is an error here.
+    """Φ_n ∘ … ∘ Φ_1. The out_type of each layer must be the in_type of the next; a mismatch raises an error.
 
-    Shapes: those of the first layer's input and the last layer's output. Equivariance: as the layers' own.
+    Shapes: those of the first layer's input and the last layer's output. Equivariance: that of the layers.
 
     Args:
         layers: one or more layers.
@@ -34,7 +35,7 @@ class Sequential(Layer):
     Traceback (most recent call last):
         ...
     intertwine.errors.TypeMismatchError: Sequential: expected layer 1 (ReLU) to take Field(4 regular on Grid2d(C4)),
-    which layer 0 (Conv2d) returns; got Field(3 trivial on Grid2d(C4)). Change one of the two types.
+    which layer 0 (Conv2d) returns; got Field(3 trivial on Grid2d(C4)).
     """
 
     def __init__(self, *layers: Layer) -> None:
@@ -42,9 +43,11 @@ class Sequential(Layer):
         if wrong or not layers:
             raise InputError(
                 "Sequential",
-                expected="layers with field types",
-                got=type(wrong[0]).__name__ if wrong else "nothing",
-                fix="Wrap a module of your own in intertwine.nn.Plain.",
+                expected="one or more layers with field types",
+                got=describe(wrong[0]) if wrong else "nothing",
+                fix="Pass the layers one by one: Sequential(*layers)."
+                if wrong and isinstance(wrong[0], Sequence)
+                else "Wrap your own modules in intertwine.nn.Plain.",
             )
         for number, (first, second) in enumerate(pairwise(layers)):
             names = f"layer {number + 1} ({type(second).__name__})", f"layer {number} ({type(first).__name__})"
@@ -53,14 +56,13 @@ class Sequential(Layer):
                     "Sequential",
                     expected=f"{names[0]} to take {first.out_type}, which {names[1]} returns",
                     got=f"{second.in_type}",
-                    fix="Change one of the two types.",
                 )
             if second.needs_space and not all(layer.keeps_space for layer in layers[: number + 1]):
                 raise TypeMismatchError(
                     "Sequential",
-                    expected=f"fields on the plane for {names[0]}",
+                    expected=f"fields with spatial axes for {names[0]}",
                     got=f"values without spatial axes from {names[1]}",
-                    fix="Put it before the pooling over the plane.",
+                    fix="Put it before the pooling over space.",
                 )
         super().__init__(layers[0].in_type, layers[-1].out_type, Exact())
         self.needs_space = any(layer.needs_space for layer in layers)
@@ -83,7 +85,7 @@ class Sequential(Layer):
 
     @property
     def claim(self) -> Claim:
-        """What follows from the claims of the layers."""
+        """The combined claim of the layers."""
         return combined_claim([layer.claim for layer in self])
 
     def __iter__(self) -> Iterator[Layer]:
@@ -101,23 +103,23 @@ class Sequential(Layer):
         return x
 
     def output_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
-        """Sizes of the output; an error where a layer would break the symmetry."""
+        """Sizes of the output; an error if a layer would break the symmetry."""
         for layer in self:
             sizes = layer.output_sizes(sizes)
         return tuple(sizes)
 
     def shift_step(self, sizes: Sequence[int]) -> int | None:
         """The product of the layers' steps."""
-        whole = 1
+        total = 1
         for layer in self:
             step = layer.shift_step(sizes)
             if step is None:
                 return None
-            whole, sizes = whole * step, layer.output_sizes(sizes)
-        return whole
+            total, sizes = total * step, layer.output_sizes(sizes)
+        return total
 
     def interior(self, sizes: Sequence[int]) -> tuple[int, int] | None:
-        """The product of the layers' steps; what is wrong near a border spreads inwards through the next layers."""
+        """The product of the layers' steps; later layers spread the effect of a border inward."""
         step, margin = 1, 0
         for layer in self:
             interior = layer.interior(sizes)
@@ -132,5 +134,5 @@ class Sequential(Layer):
         return torch_nn.Sequential(*(layer.to_plain() for layer in self))
 
     def extra_repr(self) -> str:
-        """Nothing: the layers say it."""
+        """Nothing: the layers print themselves."""
         return ""

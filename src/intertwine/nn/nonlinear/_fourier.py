@@ -1,7 +1,7 @@
-"""Nonlinearities on fields whose values are functions on the group, or on a circle or a sphere, given by coefficients.
+"""Nonlinearities on fields whose values are functions on the group, a circle or a sphere, given by coefficients.
 
-A field of type n (ψ0 + ψ1 + …) with the right multiplicities holds n functions by their Fourier coefficients. Functions
-can be evaluated at points, changed there, and expanded again.
+A field of type n (ψ0 + ψ1 + …) with the right multiplicities stores n functions by their Fourier coefficients. The
+layer evaluates them at points, applies a nonlinearity there, and expands the result again.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ from ..basis._tables import TableModule
 def band_limited_regular(group: Group, degree: int | None = None) -> Representation:
     """Functions on the group up to a degree: each irreducible as often as in the regular representation.
 
-    For SO(2) that is once each, for SO(3) 2l+1 times degree l. For a finite group ``degree`` is left out, and the sum
-    is the regular representation in the basis of irreducibles.
+    For SO(2) each irreducible occurs once, for SO(3) degree l occurs 2l+1 times. For a finite group omit ``degree``;
+    the sum is the regular representation in the basis of irreducibles.
 
     >>> band_limited_regular(SO2(), 2)
     SO(2): trivial + irrep(1) + irrep(2)
@@ -66,7 +66,7 @@ def band_limited_quotient(group: Group, degree: int) -> Representation:
     (SO(3): trivial + irrep(1) + irrep(2), O(2): trivial + irrep(1))
     """
     irreps = _irreps(group, degree, caller="band_limited_quotient")
-    found = [psi for psi in irreps if _columns(psi, "quotient").shape[1]]
+    quotient = [psi for psi in irreps if _columns(psi, "quotient").shape[1]]
     if isinstance(group, FiniteGroup):
         raise InputError(
             "band_limited_quotient",
@@ -74,7 +74,7 @@ def band_limited_quotient(group: Group, degree: int) -> Representation:
             got=group.name,
             fix="For a finite group use G.quotient(H), with a pointwise nonlinearity.",
         )
-    return direct_sum(found)
+    return direct_sum(quotient)
 
 
 def _irreps(group: Group, degree: int | None, *, caller: str) -> Sequence[Representation]:
@@ -86,13 +86,13 @@ def _irreps(group: Group, degree: int | None, *, caller: str) -> Sequence[Repres
         caller,
         expected="a compact Lie group with a degree of at least 0, or a finite group without one",
         got=f"{group.name} with degree {degree!r}",
-        fix="For example SO2() with 3; a finite group has all its irreducibles.",
+        fix="For example, SO2() with degree 3, or Cyclic(8) without.",
     )
 
 
-_MOST_ORBITS = 64
-_LEAST_NORM = 0.05
-"""Squared length in the samples below which a function of length 1 counts as unseen."""
+_MAX_ORBITS = 64
+_MIN_NORM = 0.05
+"""The squared norm on the samples below which samples miss a function of norm 1."""
 
 
 # -- functions ---------------------------------------------------------------------------------------------------
@@ -101,30 +101,30 @@ _LEAST_NORM = 0.05
 @lru_cache(maxsize=256)
 @on_cpu
 def _columns(psi: Representation, domain: str) -> Tensor:
-    """Vectors ``(d, m)`` such that the functions g ↦ u·ψ(g)v, for all u and these v, are orthogonal and span ψ's part.
+    """Vectors v, ``(d, m)``, for which the functions g ↦ u·ψ(g)v with all u are orthogonal and span ψ's part.
 
-    On the group: as many v as there are copies of ψ, none of which the maps ψ → ψ take to another. On the quotient by
-    K: the v that K fixes.
+    On the group: as many v as there are copies of ψ, and no map ψ → ψ takes one to another. On the quotient by K: the v
+    that K fixes.
     """
     if domain == "quotient" and not isinstance(psi.group, SO2):  # the circle is SO(2) itself
         fixed = psi(_stabilizer(psi.group, degree_of(psi))).mean(0)
         values, vectors = torch.linalg.eigh((fixed + fixed.T) / 2)
-        found = vectors[:, values > 0.5]
-        return found * found.sum(0).sign()  # a rule for the sign, which is free
+        columns = vectors[:, values > 0.5]
+        return columns * columns.sum(0).sign()  # fixes the sign, which eigh leaves open
     maps = endomorphisms(psi) * sqrt(psi.dim)
     taken = torch.zeros(psi.dim, 0, dtype=torch.float64)
-    found_columns: list[Tensor] = []
+    chosen: list[Tensor] = []
     for v in torch.eye(psi.dim, dtype=torch.float64):
         v = v - taken @ (taken.T @ v)
         if float(v.norm()) > 0.5 / sqrt(psi.dim):  # some unit vector is at least that far from any subspace
             v = v / v.norm()
-            found_columns.append(v)
+            chosen.append(v)
             taken = torch.cat([taken, (maps @ v).T], 1)
-    return torch.stack(found_columns, 1)
+    return torch.stack(chosen, 1)
 
 
 def _stabilizer(group: Group, degree: int) -> Tensor:
-    """Elements of the subgroup that keeps a point of the circle or the sphere, enough to average over it."""
+    """Elements of the subgroup that fixes a point of the circle or the sphere, enough to average over it."""
     if isinstance(group, SO3 | O3):
         turns = group.embed(SO2(), SO2().haar_quadrature(degree)[0])
         mirror = torch.tensor([1.0, -1.0, 1.0], dtype=torch.float64).diag()
@@ -146,7 +146,7 @@ def _evaluation(kinds: Sequence[Representation], domain: str, elements: Tensor) 
 
 
 def _symmetry(group: CompactLieGroup) -> Tensor:
-    """The elements that keep the square or the cubic lattice."""
+    """The elements that map the square or the cubic lattice to itself."""
     if isinstance(group, SO2 | O2):
         turns = group.exp(torch.arange(4, dtype=torch.float64)[:, None] * (pi / 2)).round() + 0.0
     else:
@@ -156,7 +156,7 @@ def _symmetry(group: CompactLieGroup) -> Tensor:
 
 
 def _unit(group: CompactLieGroup, domain: str) -> int:
-    """The number of samples must be a multiple of this."""
+    """The number that must divide the number of samples."""
     return 4 if isinstance(group, O2) and domain == "quotient" else len(_symmetry(group))
 
 
@@ -165,8 +165,9 @@ def _unit(group: CompactLieGroup, domain: str) -> int:
 def _sample(group: CompactLieGroup, domain: str, samples: int) -> tuple[Tensor, Tensor]:
     """Elements of the group, a set that the motions of the lattice permute, and weights of sum 1.
 
-    Equal turns in the plane. In space orbits of the motions on the sphere, with weights that integrate exactly up to a
-    degree that is as large as possible; on the group each of them followed by equal turns about the pole.
+    In the plane, equally spaced rotations. In space, orbits of the motions on the sphere, with weights that integrate
+    exactly up to the largest possible degree; on the group, each of them followed by equally spaced rotations about the
+    pole.
     """
     if isinstance(group, SO2 | O2):
         n = samples if domain == "quotient" or isinstance(group, SO2) else samples // 2
@@ -179,7 +180,7 @@ def _sample(group: CompactLieGroup, domain: str, samples: int) -> tuple[Tensor, 
     orbits = samples // len(_symmetry(group))
     m, exact = orbits, -1
     for r in (r for r in range(1, orbits + 1) if orbits % r == 0):
-        turns_allow = orbits // r - 1  # this number of turns integrates frequencies up to this
+        turns_allow = orbits // r - 1  # the frequency up to which this many rotations integrate exactly
         if turns_allow <= exact:
             break
         exact, m = max((exact, m), (min(_on_the_sphere(SO3(), r)[2], turns_allow), orbits // r))
@@ -193,20 +194,20 @@ def _sample(group: CompactLieGroup, domain: str, samples: int) -> tuple[Tensor, 
 @lru_cache(maxsize=64)
 @on_cpu
 def _on_the_sphere(group: CompactLieGroup, orbits: int) -> tuple[Tensor, Tensor, int]:
-    """Elements that take the pole to points of the sphere, their weights, and the degree up to which they are exact."""
-    symmetry, best, most = _symmetry(group), None, -1
-    for shift in range(max(4, 64 // orbits)):  # some places are luckier than others, and few orbits are tried fast
+    """Elements that map the pole to points of the sphere, their weights, and the degree up to which these are exact."""
+    symmetry, best, highest = _symmetry(group), None, -1
+    for shift in range(max(4, 64 // orbits)):  # some shifts reach a higher degree; few orbits are cheap
         elements = (symmetry[:, None] @ _spiral(orbits, shift)).transpose(0, 1)  # (orbits, symmetries, 3, 3)
         weights, exact = _weights(elements)
-        if exact > most:
-            best, most = (elements.flatten(0, 1), (weights / len(symmetry)).repeat_interleave(len(symmetry))), exact
+        if exact > highest:
+            best, highest = (elements.flatten(0, 1), (weights / len(symmetry)).repeat_interleave(len(symmetry))), exact
     if best is None:
-        raise NumericalError("FourierNonlinearity", expected="weights", got="none", fix="Please report this.")
-    return *best, most
+        raise NumericalError("FourierNonlinearity", expected="weights", got="none", fix="Report this as a bug.")
+    return *best, highest
 
 
 def _spiral(count: int, shift: int) -> Tensor:
-    """Rotations that take the pole to points on a spiral, spread evenly over the sphere."""
+    """Rotations that map the pole to points on a spiral, spread evenly over the sphere."""
     k = torch.arange(count, dtype=torch.float64) + 0.5
     z = 1 - 2 * ((k / count + 0.1234 * (shift + 1)) % 1)
     return SO3().from_euler(k * (pi * (3 - sqrt(5))) + 0.1234 * (shift + 1), z.acos(), torch.zeros_like(z))
@@ -215,8 +216,8 @@ def _spiral(count: int, shift: int) -> Tensor:
 def _weights(orbits: Tensor) -> tuple[Tensor, int]:
     """Positive weights of the orbits, and the largest degree up to which they integrate exactly.
 
-    The constraints are the means of all harmonics over the orbits; among the weights that satisfy them the ones closest
-    to equal weights are taken.
+    The constraints are the means of all harmonics over the orbits. Of all weights that satisfy them, this returns those
+    closest to equal weights.
     """
     r = len(orbits)
     equal = weights = torch.full((r,), 1 / r, dtype=torch.float64)
@@ -226,10 +227,10 @@ def _weights(orbits: Tensor) -> tuple[Tensor, int]:
         constraints = torch.cat(rows)
         excess = constraints @ equal
         excess[0] -= 1
-        found = equal - torch.linalg.pinv(constraints, rtol=1e-10) @ excess
-        if float((constraints @ found)[1:].abs().max()) > 1e-11 or float(found.min()) < 0.05 / r:
+        candidate = equal - torch.linalg.pinv(constraints, rtol=1e-10) @ excess
+        if float((constraints @ candidate)[1:].abs().max()) > 1e-11 or float(candidate.min()) < 0.05 / r:
             break
-        weights, exact = found, degree
+        weights, exact = candidate, degree
     return weights, exact
 
 
@@ -238,22 +239,24 @@ def _weights(orbits: Tensor) -> tuple[Tensor, int]:
 
 @register_layer
 class FourierNonlinearity(TracedLayer):
-    """Evaluate the functions that a field holds at points, apply φ to the values, and expand the result again.
+    """Evaluates the functions that a field holds at points, applies φ to the values, and expands the result again.
 
-    The type consists of n functions f by their coefficients: each irreducible ψ as often as n functions on the group
+    The type holds n functions f by their coefficients: each irreducible ψ as often as n functions on the group
     have it (:func:`band_limited_regular`), or n functions on the circle or the sphere (:func:`band_limited_quotient`),
-    in any order; the k-th copies belong together. With A the values of orthonormal functions at the samples and B its
-    weighted pseudoinverse the layer is c ↦ B φ(A c).
+    in any order; the k-th copies belong together. The layer is c ↦ B φ(A c), where A holds the values of orthonormal
+    functions at the samples and B is its weighted pseudoinverse.
 
     Shapes: any input of ``in_type`` to the same shape. Equivariance: exact for a finite group, whose elements are the
-    samples: it is a pointwise function on the regular representation in another basis. For a Lie group exact for the
-    motions of the lattice, which permute the samples (and for all turns by 360°/samples in the plane), up to sampling
-    for the others, the less the more samples: φ(f) has all degrees, and samples cannot tell high from low.
+    samples: it is a pointwise function on the regular representation in another basis. For a Lie group it is
+    exact for the motions of the lattice, which permute the samples (and for all rotations by 360°/samples in the
+    plane). For other elements it is approximate, because φ(f) has all degrees and samples alias high ones to low ones;
+    more samples make the error smaller.
 
     Args:
-        in_type: such fields.
-        function: φ, an elementwise torch module; ``torch.nn.ELU()`` unless given.
-        samples: how many; for a Lie group a multiple of 4 in the plane (8 on the group O(2)), of 24 in space (48 for
+        in_type: fields that hold functions, as described above.
+        function: φ, an elementwise torch module; by default ``torch.nn.ELU()``.
+        samples: the number of samples; for a Lie group a multiple of 4 in the plane (8 on the group O(2)), of 24 in
+        space (48 for
             O(3)).
 
     >>> so2 = SO2()
@@ -267,13 +270,6 @@ class FourierNonlinearity(TracedLayer):
         self, in_type: FieldType, function: torch_nn.Module | None = None, *, samples: int | None = None
     ) -> None:
         caller, group = "FourierNonlinearity", in_type.space.stabilizer
-        if function is not None and not isinstance(function, torch_nn.Module):
-            raise InputError(
-                caller,
-                expected="a torch.nn.Module that acts on each number alike",
-                got=repr(function),
-                fix="For example torch.nn.ELU(), or wrap the function in a module of your own.",
-            )
         kinds, domain, channels = _functions(caller, in_type.rho)
         copies, size = channels.shape
         values, back = _transform(caller, group, kinds, domain, samples)
@@ -316,7 +312,7 @@ class FourierNonlinearity(TracedLayer):
 
     def _map(self, x: Tensor, mix: Mix) -> Tensor:
         y = x.index_select(1, self.tables.get_buffer("order")) if self._sorts else x
-        y = y.unsqueeze(-1).flatten(2).unflatten(1, self._shape)  # one axis for space, also where there is none
+        y = y.unsqueeze(-1).flatten(2).unflatten(1, self._shape)  # one spatial axis, even if the input has none
         y = self.function(mix(self.tables.get_buffer("values"), y))
         y = mix(self.tables.get_buffer("back"), y).flatten(1, 2).reshape(x.shape)
         return y.index_select(1, self.tables.get_buffer("reversed")) if self._sorts else y
@@ -328,7 +324,7 @@ class FourierNonlinearity(TracedLayer):
 
 @on_cpu
 def _functions(caller: str, rho: Representation) -> tuple[list[Representation], str, Tensor]:
-    """The irreducibles of one function, on what it lives, and the channels of each function ``(n, D)``."""
+    """The irreducibles of one function, its domain, and the channels of each function ``(n, D)``."""
     places: dict[str, list[int]] = {}
     kinds: dict[str, Representation] = {}
     at = 0
@@ -354,12 +350,12 @@ def _functions(caller: str, rho: Representation) -> tuple[list[Representation], 
             return list(kinds.values()), domain, torch.tensor(rows)
     name = rho.group.name
     finite = isinstance(rho.group, FiniteGroup)
-    made = "band_limited_regular(H)" if finite else "band_limited_regular(H, L) or band_limited_quotient(H, L)"
+    maker = "band_limited_regular(H)" if finite else "band_limited_regular(H, L) or band_limited_quotient(H, L)"
     raise TypeMismatchError(
         caller,
         expected=f"a sum of irreducibles of {name} in which each occurs as often as functions on the group have it",
         got=rho.name,
-        fix=f"Make it with {made}; ToIrreps takes a regular type to it. "
+        fix=f"Make it with {maker}; ToIrreps maps a regular type to it. "
         + ("Pointwise fits permutation types; " if finite else "")
         + "NormNonlinearity and Gated fit other types.",
     )
@@ -369,7 +365,7 @@ def _functions(caller: str, rho: Representation) -> tuple[list[Representation], 
 def _transform(
     caller: str, group: Group, kinds: Sequence[Representation], domain: str, samples: int | None
 ) -> tuple[Tensor, Tensor]:
-    """A ``(samples, D)`` and B ``(D, samples)``, scaled such that white noise has values of variance 1."""
+    """A ``(samples, D)`` and B ``(D, samples)``, scaled to give white noise values of variance 1."""
     if isinstance(group, CompactLieGroup):
         elements, weights = _sample(group, domain, _checked_samples(caller, group, kinds, domain, samples))
     else:
@@ -380,17 +376,17 @@ def _transform(
                 caller,
                 expected=f"the {len(elements)} elements of {group.name} as samples",
                 got=f"samples={samples!r}",
-                fix="Leave samples out.",
+                fix="Omit samples.",
             )
     values = _evaluation(kinds, domain, elements)
     weighted = values.T * weights
-    gram = weighted @ values  # the identity where products of two of the functions are integrated exactly
-    if float(torch.linalg.eigvalsh(gram)[0]) < _LEAST_NORM:
+    gram = weighted @ values  # the identity if products of two functions are integrated exactly
+    if float(torch.linalg.eigvalsh(gram)[0]) < _MIN_NORM:
         raise InputError(
             caller,
             expected=f"samples that tell the {len(gram)} functions on {group.name} apart",
             got=f"samples={len(values)}",
-            fix=f"Use {2 * len(values)} or more, or leave samples out.",
+            fix=f"Use {2 * len(values)} or more, or omit samples.",
         )
     scale = sqrt(len(gram))
     return values / scale, torch.linalg.solve(gram, weighted) * scale
@@ -407,15 +403,15 @@ def _is_irrep(psi: Representation) -> bool:
 def _checked_samples(
     caller: str, group: CompactLieGroup, kinds: Sequence[Representation], domain: str, samples: int | None
 ) -> int:
-    """The number that was given; else one with which ELU errs by a few percent at most."""
+    """The given number; by default one for which the error of ELU is at most a few percent."""
     unit, size = _unit(group, domain), sum(psi.dim * _columns(psi, domain).shape[1] for psi in kinds)
     if samples is None and domain == "group" and isinstance(group, SO3 | O3):
-        needed = 2 * max(degree_of(psi) for psi in kinds) + 1  # products of two functions are integrated exactly
-        orbits = next((r for r in range(1, _MOST_ORBITS) if _on_the_sphere(SO3(), r)[2] >= needed), _MOST_ORBITS)
+        needed = 2 * max(degree_of(psi) for psi in kinds) + 1  # integrates products of two functions exactly
+        orbits = next((r for r in range(1, _MAX_ORBITS) if _on_the_sphere(SO3(), r)[2] >= needed), _MAX_ORBITS)
         return unit * orbits * (needed + 1)
     if samples is None:
-        each = 16 if isinstance(group, O3) else 8 if isinstance(group, SO3) else 4
-        return unit * -(-each * size // unit)
+        per_function = 16 if isinstance(group, O3) else 8 if isinstance(group, SO3) else 4
+        return unit * -(-per_function * size // unit)
     if not isinstance(samples, int) or samples % unit or samples < size:
         least = unit * -(-size // unit)
         raise InputError(

@@ -1,4 +1,4 @@
-"""Fields of any type scaled by numbers between 0 and 1 that the network computes."""
+"""Fields of any type, scaled by gates between 0 and 1 that the network computes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from torch import Tensor
 from torch import nn as torch_nn
 
 from ..._checked import checked
-from ...errors import InputError
 from ...groups import SO2, SO3, Cyclic, Dihedral, Octahedral, Symmetric
 from ...spaces import FieldType, Grid2d, Grid3d, HomogeneousSpace, Sphere
 from .._layer import Layer, pointwise_claim, register_layer
@@ -19,19 +18,19 @@ from ..basis._summands import is_trivial, join
 
 @register_layer
 class Gated(TracedLayer):
-    """v ↦ σ(s) v for each summand v that is not trivial, s its own scalar; φ(v) for the trivial summands.
+    """v ↦ σ(s) v for every nontrivial summand v, with a scalar s per summand; φ(v) for trivial summands.
 
-    The layer is made from what it returns. Its ``in_type`` is ``out_type`` followed by one trivial field for each
-    summand that is not trivial, its gate, in the same order: the layer before it maps to ``Gated(out_type).in_type``.
-    With the default φ a scalar is its own gate, φ(s) = σ(s) s.
+    You state the output type. ``in_type`` is ``out_type`` followed by the gates, one trivial field per nontrivial
+    summand in the same order, so the layer before this one maps to ``Gated(out_type).in_type``. With the default φ a
+    scalar is its own gate, φ(s) = σ(s) s.
 
     Shapes: ``(batch, d + gates, ...)`` to ``(batch, d, ...)``. Equivariance: s is invariant, and ρ(h)(s v) = s ρ(h)v
     for every representation, orthogonal or not.
 
     Args:
         out_type: the fields to return.
-        gate: σ, an elementwise torch module; ``torch.nn.Sigmoid()`` unless given.
-        activation: φ, an elementwise torch module; ``torch.nn.SiLU()`` unless given.
+        gate: σ, an elementwise torch module; by default ``torch.nn.Sigmoid()``.
+        activation: φ, an elementwise torch module; by default ``torch.nn.SiLU()``.
 
     >>> import torch
     >>> from intertwine.nn import Conv2d, Sequential
@@ -52,14 +51,6 @@ class Gated(TracedLayer):
         gate: torch_nn.Module | None = None,
         activation: torch_nn.Module | None = None,
     ) -> None:
-        for name, function in (("gate", gate), ("activation", activation)):
-            if function is not None and not isinstance(function, torch_nn.Module):
-                raise InputError(
-                    "Gated",
-                    expected=f"{name}=, a torch.nn.Module that acts on each number alike",
-                    got=repr(function),
-                    fix="For example torch.nn.Tanh(), or wrap the function in a module of your own.",
-                )
         pieces: list[tuple[int, int, int, int | None]] = []
         gates = at = 0
         kinds = {atom.digest: is_trivial(atom) for atom in out_type.rho.atoms}

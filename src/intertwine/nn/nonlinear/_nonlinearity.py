@@ -1,4 +1,4 @@
-"""Nonlinear maps that commute with the group: on each channel of a permutation type, on norms for the others."""
+"""Nonlinearities that commute with the group: on the channels of permutation types, on the norms of other fields."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import nn as torch_nn
 
 from ..._checked import checked
 from ..._devices import on_cpu
-from ...errors import InputError, TypeMismatchError
+from ...errors import TypeMismatchError
 from ...groups import SO2, Cyclic, Dihedral, Octahedral, Symmetric
 from ...spaces import FieldType, Grid2d, Grid3d, HomogeneousSpace, Sphere
 from .._layer import Layer, pointwise_claim, register_layer
@@ -24,7 +24,7 @@ class Pointwise(Layer):
     """(Φf)(x)_c = φ(f(x)_c), for representations that permute the channels (trivial, regular, quotient).
 
     Shapes: any input of ``in_type`` to the same shape. Equivariance: a permutation only renames the channels, so
-    ρ(h)φ(v) = φ(ρ(h)v). For any other representation this fails, and the layer is refused.
+    ρ(h)φ(v) = φ(ρ(h)v). For any other representation this fails, and the layer raises an error.
 
     Args:
         in_type: fields of permutation type.
@@ -38,15 +38,7 @@ class Pointwise(Layer):
 
     @checked
     def __init__(self, in_type: FieldType, function: torch_nn.Module) -> None:
-        caller = type(self).__name__
-        require_permutation(caller, in_type)
-        if not isinstance(function, torch_nn.Module):
-            raise InputError(
-                caller,
-                expected="a torch.nn.Module that acts on each number alike",
-                got=repr(function),
-                fix="For example torch.nn.SiLU(), or wrap the function in a module of your own.",
-            )
+        require_permutation(type(self).__name__, in_type)
         super().__init__(in_type, in_type, pointwise_claim(in_type.space))
         self.function = function
 
@@ -112,14 +104,14 @@ class ELU(Pointwise):
 
 @register_layer
 class NormNonlinearity(TracedLayer):
-    """v ↦ max(|v| + b, 0) v/|v| for each summand v of an orthogonal representation, with one b a summand.
+    """v ↦ max(|v| + b, 0) v/|v| for every summand v of an orthogonal representation, with one b per summand.
 
     Shapes: any input of ``in_type`` to the same shape. Equivariance: |ρ(h)v| = |v|.
 
     Args:
         in_type: fields of an orthogonal representation.
-        bias: the first value of all b; below 0 short vectors vanish.
-        eps: norms below this are taken for it.
+        bias: the initial value of all b; a negative b sets short vectors to 0.
+        eps: the smallest norm to divide by.
 
     >>> C4 = Cyclic(4)
     >>> layer = NormNonlinearity(Grid2d(C4).field(C4.irrep(1) + C4.regular), bias=-1.0)
@@ -136,7 +128,7 @@ class NormNonlinearity(TracedLayer):
         self.bias = torch_nn.Parameter(torch.full((len(in_type.rho.atoms),), float(bias)))
 
     def reset_parameters(self) -> None:
-        """The bias it was made with."""
+        """Reset all b to their initial value."""
         torch_nn.init.constant_(self.bias, self._start)
 
     @classmethod
@@ -156,7 +148,7 @@ class NormNonlinearity(TracedLayer):
     def compute(self, x: Tensor) -> Tensor:
         """The map without checks."""
         at, out = 0, []
-        y = x.unsqueeze(-1).flatten(2)  # one axis for space, also where there is none
+        y = x.unsqueeze(-1).flatten(2)  # one spatial axis, even if the input has none
         for run, part in zip(self._runs, split(y, self._runs), strict=True):
             norm = part.square().sum(2, keepdim=True).clamp_min(self.eps**2).sqrt()
             bias = self.bias[at : at + run.count].view(-1, 1, 1)
@@ -178,25 +170,25 @@ _NONLINEARITIES = (
 
 @on_cpu
 def require_permutation(caller: str, field: FieldType) -> None:
-    """Raise an error that names the layers that fit, unless ρ permutes the channels."""
+    """Raise an error that names alternatives unless ρ permutes the channels."""
     if not permutes(field.rho):
         wrong = next(atom for atom in field.rho.atoms if not permutes(atom))
-        fits = _INSTEAD.get(caller, _NONLINEARITIES)
+        alternatives = _INSTEAD.get(caller, _NONLINEARITIES)
         raise TypeMismatchError(
             caller,
             expected="a representation that permutes the channels (trivial, regular, quotient)",
             got=f"{wrong.name} of {wrong.group.name}",
-            fix=f"Use {fits}.",
+            fix=f"Use {alternatives}.",
         )
 
 
 @on_cpu
 def require_orthogonal(caller: str, field: FieldType) -> None:
-    """Raise an error unless ρ keeps norms."""
+    """Raise an error unless ρ preserves norms."""
     if not field.rho.is_orthogonal:
         raise TypeMismatchError(
             caller,
-            expected="an orthogonal representation, which keeps norms",
+            expected="an orthogonal representation",
             got=f"{field.rho}",
             fix="Use the irreducibles of the group, or a permutation representation.",
         )

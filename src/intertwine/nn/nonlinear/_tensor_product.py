@@ -1,4 +1,4 @@
-"""Quadratic maps: products of the values of a field with themselves, taken apart into representations."""
+"""Quadratic maps: products of the values of a field, decomposed into representations."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from torch import Tensor
 from torch import nn as torch_nn
 
 from ..._checked import checked
+from ..._cost_rules import cost_rules_enabled, paths_pay
 from ..._devices import autocast_rounds, on_cpu, without_autocast
 from ..._kept import Kept
 from ...errors import EmptyKernelSpaceError, TypeMismatchError
@@ -23,21 +24,21 @@ from ..basis._hom import hom_basis, symmetric_square
 from ..basis._mix import Mix, mix, mixing
 from ..basis._summands import join, summands
 from ..basis._tables import TableModule
-from ._path_by_path import GAIN, SMALLEST_FILTER, Path, PathProduct
+from ._path_by_path import Path, PathProduct
 
 
 @dataclass(frozen=True)
 class _Pairs:
-    """Products of channels that one representation acts on, for several pairs of copies alike.
+    """Products of channels that one representation acts on, for several pairs of copies.
 
     Attributes:
         rho: ρ1 ⊗ ρ2 for two fields, Sym²ρ for one field with itself.
         left: the channels of the first factors, ``(copies, D)``.
-        right: those of the second.
-        scale: ``(D,)``, from products to the coordinates in which ρ acts.
-        second_moment: ``(D,)``, the vector u for which white noise has E ssᵀ = a·1 + uuᵀ, s those coordinates;
+        right: the channels of the second factors.
+        scale: ``(D,)``, from products to the coordinates s in which ρ acts.
+        second_moment: ``(D,)``, the vector u with E ssᵀ = a·1 + uuᵀ for white noise.
         variance: a.
-        factors: for two fields where the channels of all copies of each stand, and which pairs of copies these are.
+        factors: for two different fields, the channels of all copies of each, and the pairs of copies.
     """
 
     rho: Representation
@@ -51,13 +52,13 @@ class _Pairs:
 
 @on_cpu
 def _channels(rho: Representation) -> tuple[tuple[Representation, ...], list[Tensor]]:
-    """The kinds of summands, and for each where the channels of its copies stand, ``(n, d)``."""
-    parts, at, found = summands(rho), 0, []
+    """The kinds of summands, and the channels of the copies of each kind, ``(n, d)``."""
+    parts, at, channels = summands(rho), 0, []
     order = torch.arange(rho.dim) if parts.order is None else torch.argsort(parts.order)
     for kind, n in zip(parts.kinds, parts.counts, strict=True):
-        found.append(order[at : at + n * kind.dim].view(n, kind.dim))
+        channels.append(order[at : at + n * kind.dim].view(n, kind.dim))
         at += n * kind.dim
-    return parts.kinds, found
+    return parts.kinds, channels
 
 
 @on_cpu
@@ -77,28 +78,28 @@ def _products(
     i, j = torch.cartesian_prod(torch.arange(len(a)), torch.arange(len(b))).T if pairs is None else pairs
     left = a[i][:, :, None].expand(-1, -1, second.dim).flatten(1)
     right = b[j][:, None].expand(-1, first.dim, -1).flatten(1)
-    one = torch.ones(first.dim * second.dim, dtype=torch.float64)
+    ones = torch.ones(first.dim * second.dim, dtype=torch.float64)
     factors = a, b, None if pairs is None else i * len(b) + j
-    return _Pairs(first @ second, left, right, one, torch.zeros_like(one), 1.0, factors)
+    return _Pairs(first @ second, left, right, ones, torch.zeros_like(ones), 1.0, factors)
 
 
 @on_cpu
 def _all_pairs(rho: Representation) -> list[_Pairs]:
     """Every product of two channels once."""
     kinds, channels = _channels(rho)
-    found = []
-    for kind, own in zip(kinds, channels, strict=True):
-        found.append(_squares(kind, own))
-        if len(own) > 1:
-            i, j = torch.triu_indices(len(own), len(own), 1)
-            found.append(_products(kind, kind, own, own, (i, j)))
+    pairs = []
+    for kind, copies in zip(kinds, channels, strict=True):
+        pairs.append(_squares(kind, copies))
+        if len(copies) > 1:
+            i, j = torch.triu_indices(len(copies), len(copies), 1)
+            pairs.append(_products(kind, kind, copies, copies, (i, j)))
     for (first, a), (second, b) in combinations(zip(kinds, channels, strict=True), 2):
-        found.append(_products(first, second, a, b))
-    return found
+        pairs.append(_products(first, second, a, b))
+    return pairs
 
 
 class _Paths(TableModule):
-    """The filter ``(d2, P)`` from products of channels to the output, linear in one weight a path."""
+    """The filter ``(d2, P)`` from products of channels to the output, linear in one weight per path."""
 
     def __init__(self, in_type: FieldType, out_type: FieldType) -> None:
         super().__init__()
@@ -110,15 +111,15 @@ class _Paths(TableModule):
             if not paths:
                 raise EmptyKernelSpaceError(
                     "TensorProduct",
-                    expected=f"an equivariant quadratic map from {in_type} to {kind.name} other than zero",
+                    expected=f"a nonzero equivariant quadratic map from {in_type} to {kind.name}",
                     got="none",
-                    fix="Leave this summand out, or add fields whose products contain it: (rho1 @ rho2).decompose().",
+                    fix="Omit this summand, or add fields whose products contain it: (rho1 @ rho2).decompose().",
                 )
         self.register_table("left", torch.cat([p.left.flatten() for p, _ in pairs]))
         self.register_table("right", torch.cat([p.right.flatten() for p, _ in pairs]))
         if self._out.order is not None:
             self.register_table("rows", self._out.order)
-        # Of each block (kind of output, pairs): copies of the output, pairs, number and size of the maps.
+        # Per block (kind of output, pairs): output copies, pairs of copies, number of maps, and their two dimensions.
         self._shapes: list[list[tuple[int, int, int, int, int]]] = []
         self._deviations: list[Tensor] = []
         for c, (kind, n) in enumerate(zip(self._out.kinds, self._out.counts, strict=True)):
@@ -135,7 +136,7 @@ class _Paths(TableModule):
         self._split(pairs, out_type.dim)
 
     def _split(self, pairs: list[tuple[_Pairs, list[Tensor]]], d2: int) -> None:
-        """Take products of two fields path by path, if that is less work."""
+        """Prepare products of two fields path by path, if that is less work."""
         paths = {
             f"{c}_{number}": Path(*p.factors, maps[c], n)
             for c, n in enumerate(self._out.counts)
@@ -143,7 +144,7 @@ class _Paths(TableModule):
             if p.factors is not None and len(maps[c])
         }
         entries = d2 * sum(p.left.numel() for p, _ in pairs)
-        if entries >= SMALLEST_FILTER and entries > GAIN * sum(path.cost for path in paths.values()):
+        if paths_pay(entries, sum(path.cost for path in paths.values())):
             self.paths = torch_nn.ModuleDict({name: PathProduct(path) for name, path in paths.items()})
 
     @property
@@ -152,35 +153,39 @@ class _Paths(TableModule):
         return [(n, copies, k) for row in self._shapes for n, copies, k, _, _ in row if k]
 
     def initial_weights(self) -> list[Tensor]:
-        """Normal weights such that unit white noise comes out with mean square 1, every path with the same share."""
+        """Normal weights that map unit white noise to mean square 1, with the same share for every path."""
         return [
             deviation.to(torch.get_default_dtype()).to(torch.get_default_device()) * torch.randn(shape)
             for deviation, shape in zip(self._deviations, self.shapes, strict=True)
         ]
 
     def by_path(self, x: Tensor, weights: list[Tensor]) -> Tensor:
-        """The output ``(batch, d2)`` for values without space, each path by itself."""
+        """The output ``(batch, d2)`` for values without space, path by path.
+
+        Skips the filter on all products of channels, which for many fields costs more to build and apply than all paths
+        together.
+        """
         rest, rows, at = iter(weights), [], [0]
         for copies, size in ((copies, size) for _, copies, _, _, size in self._shapes[0]):
             at.append(at[-1] + copies * size)
         left, right = self.get_buffer("left"), self.get_buffer("right")
         for c, row in enumerate(self._shapes):
-            out: Tensor | None = None
+            total: Tensor | None = None
             for number, (n, copies, k, d, size) in enumerate(row):
                 if not k:
                     continue
                 weight, name = next(rest), f"{c}_{number}"
                 if name in self.paths:
                     part = self.paths[name](x, weight)
-                else:  # each field with itself
-                    here = slice(at[number], at[number + 1])
-                    products = x.index_select(1, left[here]) * x.index_select(1, right[here])
+                else:  # squares of single fields have no paths
+                    block_range = slice(at[number], at[number + 1])
+                    products = x.index_select(1, left[block_range]) * x.index_select(1, right[block_range])
                     block = torch.matmul(weight, self.get_buffer(f"maps{name}")).view(n, copies, d, size)
                     part = (products @ block.permute(1, 3, 0, 2).reshape(copies * size, n * d)).view(-1, n, d)
-                out = part if out is None else out + part
-            rows.append(out.flatten(1) if out is not None else x.new_zeros(x.shape[0], 0))
-        whole = rows[0] if len(rows) == 1 else torch.cat(rows, 1)
-        return whole if self._out.order is None else whole.index_select(1, self.get_buffer("rows"))
+                total = part if total is None else total + part
+            rows.append(total.flatten(1) if total is not None else x.new_zeros(x.shape[0], 0))
+        out = rows[0] if len(rows) == 1 else torch.cat(rows, 1)
+        return out if self._out.order is None else out.index_select(1, self.get_buffer("rows"))
 
     def forward(self, weights: list[Tensor]) -> Tensor:
         """The filter ``(d2, P)``."""
@@ -199,7 +204,7 @@ class _Paths(TableModule):
 
 
 class _Product(torch_nn.Module):
-    """The arithmetic with a filter at hand, without branches on the input: what the plain twin is traced from."""
+    """The arithmetic with a given filter and no branches on the input, for tracing the plain version."""
 
     def __init__(self, left: Tensor, right: Tensor, filter: Tensor) -> None:
         super().__init__()
@@ -223,17 +228,17 @@ def _with_space(y: Tensor, x: Tensor) -> Tensor:
 
 @register_layer
 class TensorProduct(Layer):
-    r"""y = Σ w_k T_k(f ⊗ f): every quadratic map from one type to another, with one weight for each.
+    r"""y = Σ w_k T_k(f ⊗ f): every quadratic map from one type to another, one weight per map.
 
     T_k is a basis of the linear maps from the symmetric part of ρ1 ⊗ ρ1 to ρ2 that commute with the group: for SO(3)
-    the Clebsch-Gordan couplings of every pair of fields with every field of the output, for a finite group those that
-    its characters count. There are dim Hom(Sym²ρ1, ρ2) weights; none is redundant.
+    the Clebsch-Gordan couplings of every pair of fields with every field of the output, for a finite group the
+    couplings that its characters count. There are dim Hom(Sym²ρ1, ρ2) weights; none is redundant.
 
-    The work grows with the square of the number of channels: use few fields, or :class:`TensorSquare` and a
-    convolution after it, which mixes.
+    The work grows with the square of the number of channels: use few fields, or :class:`TensorSquare` followed by a
+    convolution, which mixes fields.
 
-    Shapes: ``(batch, d1, ...)`` to ``(batch, d2, ...)``. Equivariance: (ρ1 ⊗ ρ1)(h)(v ⊗ v) = ρ1(h)v ⊗ ρ1(h)v. Weights
-    are drawn such that unit white noise comes out with mean square 1 in every field, each path with the same share.
+    Shapes: ``(batch, d1, ...)`` to ``(batch, d2, ...)``. Equivariance: (ρ1 ⊗ ρ1)(h)(v ⊗ v) = ρ1(h)v ⊗ ρ1(h)v. Initial
+    weights map unit white noise to mean square 1 in every field, with the same share for every path.
 
     Args:
         in_type: fields of any type.
@@ -251,7 +256,7 @@ class TensorProduct(Layer):
         if in_type.space != out_type.space:
             raise TypeMismatchError(
                 "TensorProduct",
-                expected=f"an output on {in_type.space.name}, as the input",
+                expected=f"an output type on {in_type.space.name}, like the input",
                 got=str(out_type),
                 fix="Build both from the same space: space.field(rho).",
             )
@@ -290,18 +295,18 @@ class TensorProduct(Layer):
     def expand(self) -> tuple[Tensor, None]:
         """The filter ``(d2, P)`` on the P products of channels, differentiable in the weights."""
         weights = list(self.weights)
-        with without_autocast(weights[0]):  # it would be rounded here, and then again by the product
+        with without_autocast(weights[0]):  # autocast would round the filter here, and again in the product
             return self.paths(weights), None
 
     def forward(self, x: Tensor) -> Tensor:
         self.check_input(x)
-        if x.ndim == 2 and self.paths.paths and not autocast_rounds(x):
+        if x.ndim == 2 and self.paths.paths and cost_rules_enabled() and not autocast_rounds(x):
             return self.paths.by_path(x, list(self.weights))
         filter, _ = self.expand() if self.training else self._cache.get(self.expand, list(self.weights))
         return _quadratic(x, self.paths.get_buffer("left"), self.paths.get_buffer("right"), filter, mixing(x))
 
     def train(self, mode: bool = True) -> Self:
-        """Set training mode; the kept filter is dropped."""
+        """Set training mode and drop the kept filter."""
         self._cache.forget()
         super().train(mode)
         return self
@@ -312,8 +317,8 @@ class TensorProduct(Layer):
         return self
 
     def to_plain(self) -> torch_nn.Module:
-        """A graph of torch functions that holds the filter."""
-        from torch.fx import symbolic_trace  # only where it is needed: an import costs time
+        """A graph of torch functions with the filter as a constant."""
+        from torch.fx import symbolic_trace  # imported here because it is slow to import
 
         with torch.no_grad():
             filter, _ = self.expand()
@@ -323,13 +328,13 @@ class TensorProduct(Layer):
 
 @register_layer
 class TensorSquare(TracedLayer):
-    """v ↦ v ⊗ v for each summand v, in coordinates that are irreducible: no weights, no mixing of fields.
+    """v ↦ v ⊗ v for every summand v, in irreducible coordinates: no weights, no mixing of fields.
 
-    The output has for each field of the input the irreducibles of Sym²ρ, those of one kind of summand together: for n
-    vectors of SO(3), n times (trivial + degree 2). A convolution or a linear layer after it mixes them.
+    For every input field the output has the irreducibles of Sym²ρ, grouped by kind of summand: for n vectors of SO(3),
+    n times (trivial + degree 2). Follow it with a convolution or a linear layer to mix them.
 
-    Shapes: ``(batch, d1, ...)`` to ``(batch, d2, ...)`` with d(d+1)/2 channels for a field of d. Equivariance: that of
-    :class:`TensorProduct`. Each irreducible is scaled such that unit white noise comes out with mean square 1.
+    Shapes: ``(batch, d1, ...)`` to ``(batch, d2, ...)`` with d(d+1)/2 channels per field of dimension d. Equivariance:
+    as :class:`TensorProduct`. Each irreducible is scaled to map unit white noise to mean square 1.
 
     Args:
         in_type: fields of any type.
@@ -343,10 +348,10 @@ class TensorSquare(TracedLayer):
     def __init__(self, in_type: FieldType) -> None:
         kinds, channels = _channels(in_type.rho)
         tables, out, maps = TableModule(), [], []
-        for kind, own in zip(kinds, channels, strict=True):
-            pairs = _squares(kind, own)
+        for kind, copies in zip(kinds, channels, strict=True):
+            pairs = _squares(kind, copies)
             irreps, matrix = _irreducible_squares(pairs)
-            out += len(own) * irreps
+            out += len(copies) * irreps
             maps.append((pairs, matrix))
         super().__init__(in_type, in_type.space.field(direct_sum(out)), pointwise_claim(in_type.space))
         self._shapes = [tuple(pairs.left.shape) for pairs, _ in maps]

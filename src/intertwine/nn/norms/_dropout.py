@@ -18,37 +18,32 @@ from ..basis._fields import Fields
 
 @register_layer
 class Dropout(Layer):
-    """f ↦ m f/(1 - p) in training, m = 0 with probability p, else 1: one m for all channels of a summand.
+    """f ↦ m f/(1 - p) in training, with m = 0 with probability p, else 1: one m for all channels of a summand.
 
-    By default one m for all of space too, as ``torch.nn.Dropout2d`` does for a channel.
+    By default all positions share m too, like the positions of a channel in ``torch.nn.Dropout2d``.
 
-    Shapes: any input of ``in_type`` to the same shape. Equivariance: a number commutes with every ρ(h), and one that
-    does not depend on the place commutes with the motions, so the layer commutes for each draw of m. With
-    ``everywhere=False`` each place draws for itself: then training is equivariant in distribution, not for a single
+    Shapes: any input of ``in_type`` to the same shape. Equivariance: a scalar commutes with every ρ(h), and one that
+    does not depend on position commutes with all motions, so the layer commutes for every draw of m. With
+    ``everywhere=False`` each position has its own draw: training is then equivariant in distribution, not for a single
     draw. In evaluation the layer does nothing.
 
     Args:
         in_type: fields of any type.
-        p: the probability with which a field is dropped, at least 0 and less than 1.
-        everywhere: whether a dropped field vanishes in all of space; else place by place.
+        p: the probability of dropping a field, at least 0 and less than 1.
+        everywhere: whether a field is dropped at all positions at once rather than at each position independently.
 
     >>> import torch
     >>> C4 = Cyclic(4)
     >>> x = Dropout(Grid2d(C4).field(5 * C4.regular), p=0.5)(torch.ones(2, 20, 3, 3))
-    >>> whole = x.view(2, 5, 4 * 9)
-    >>> bool((whole.amin(2) == whole.amax(2)).all())
+    >>> fields = x.view(2, 5, 4 * 9)
+    >>> bool((fields.amin(2) == fields.amax(2)).all())
     True
     """
 
     @checked
     def __init__(self, in_type: FieldType, p: float = 0.5, *, everywhere: bool = True) -> None:
-        if not isinstance(p, int | float) or not 0 <= p < 1:
-            raise InputError(
-                "Dropout",
-                expected="a probability p with 0 <= p < 1",
-                got=repr(p),
-                fix="0.5 drops half of the fields.",
-            )
+        if not 0 <= p < 1:
+            raise InputError("Dropout", expected="a probability p with 0 <= p < 1", got=repr(p))
         super().__init__(in_type, in_type, Exact())
         self.p, self.everywhere, self.fields = float(p), everywhere, Fields(in_type)
 

@@ -1,4 +1,4 @@
-"""Normalization of each sample by itself: over its channels, over groups of fields, over single fields."""
+"""Normalization of each sample on its own: over its channels, groups of fields, or single fields."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ..nonlinear._nonlinearity import require_orthogonal
 
 
 class _Affine(TracedLayer):
-    """One factor for each field and one shift for each invariant, or neither."""
+    """The base class: one factor per field and one shift per invariant, or neither."""
 
     def __init__(self, in_type: FieldType, *, eps: float, affine: bool) -> None:
         require_orthogonal(type(self).__name__, in_type)
@@ -34,7 +34,7 @@ class _Affine(TracedLayer):
         self.fields.register_table("center", _center(in_type.rho))
 
     def reset_parameters(self) -> None:
-        """All factors 1 and all shifts 0."""
+        """Set all factors to 1 and all shifts to 0."""
         if self.weight is not None and self.bias is not None:
             torch_nn.init.ones_(self.weight)
             torch_nn.init.zeros_(self.bias)
@@ -54,13 +54,13 @@ class _Affine(TracedLayer):
 @on_cpu
 def _center(rho: Representation) -> Tensor:
     """The sum of the invariant vectors of all summands: 1 in each channel of a permutation type, 0 in vectors."""
-    of = {atom.digest: invariant_vectors(atom).sum(0) for atom in {a.digest: a for a in rho.atoms}.values()}
-    return torch.cat([of[atom.digest] for atom in rho.atoms])
+    centers = {atom.digest: invariant_vectors(atom).sum(0) for atom in {a.digest: a for a in rho.atoms}.values()}
+    return torch.cat([centers[atom.digest] for atom in rho.atoms])
 
 
 @on_cpu
 def _group_tables(rho: Representation, groups: int) -> tuple[dict[str, Tensor], bool]:
-    """What makes a sum over the channels of a group a mean, along e for μ; and whether it is that of torch."""
+    """Weights that turn sums over the channels of a group into means, and whether torch's group norm does the same."""
     fields, e = len(rho.atoms), _center(rho)
     dims = torch.tensor([atom.dim for atom in rho.atoms])
     group_of = torch.repeat_interleave(torch.arange(fields) // (fields // groups), dims)
@@ -73,12 +73,12 @@ def _group_tables(rho: Representation, groups: int) -> tuple[dict[str, Tensor], 
 
 @register_layer
 class LayerNorm(_Affine):
-    """γ (f - μe)/σ + β at each place of each sample, with one μ and one σ over all channels.
+    """γ (f - μe)/σ + β at each position of each sample, with one μ and one σ over all channels.
 
     e is the sum of the invariant vectors: 1 in the channels that the group permutes, 0 in vectors that have no trivial
-    component. μ = e·f/|e|² is the mean of those channels, and σ² = |f - μe|²/d. One σ for all fields keeps their sizes
-    relative to each other, as ``torch.nn.LayerNorm`` does for channels; γ has one number per summand, β lives in the
-    trivial components. On trivial fields it is ``torch.nn.LayerNorm`` over the channels.
+    component. μ = e·f/|e|² is the mean of those channels, and σ² = |f - μe|²/d. One σ for all fields preserves their
+    relative sizes, as ``torch.nn.LayerNorm`` does for channels; γ has one entry per summand, and β has one per trivial
+    component. On trivial fields it is ``torch.nn.LayerNorm`` over the channels.
 
     Shapes: any input of ``in_type`` to the same shape. Equivariance: e·f and |f| are invariant for an orthogonal ρ.
 
@@ -114,7 +114,7 @@ class LayerNorm(_Affine):
 
     def compute(self, x: Tensor) -> Tensor:
         """The map without checks."""
-        y = x.unsqueeze(-1).flatten(2)  # one axis for space, also where there is none
+        y = x.unsqueeze(-1).flatten(2)  # one spatial axis, even if the input has none
         if self._plain:
             y = y - y.mean(1, keepdim=True)
         elif self._centers:
@@ -129,17 +129,17 @@ class LayerNorm(_Affine):
 
 @register_layer
 class GroupNorm(_Affine):
-    """γ (f - μe)/σ + β with one μ and one σ for each sample and each of ``groups`` sets of neighboring fields.
+    """γ (f - μe)/σ + β with one μ and one σ per sample and per group of neighboring fields.
 
-    As :class:`LayerNorm`, with means over space and over the channels of the fields of a group. On trivial fields it is
+    Like :class:`LayerNorm`, with means over space and over the channels of the group. On trivial fields it is
     ``torch.nn.GroupNorm``.
 
     Shapes: ``(batch, d, *space)`` to the same. Equivariance: e·f and |f| are invariant for an orthogonal ρ, and motions
-    permute the places.
+    permute the positions.
 
     Args:
-        in_type: fields of an orthogonal representation; not on the sphere, where samples stand for unequal areas.
-        groups: into how many groups of equally many fields to divide.
+        in_type: fields of an orthogonal representation; not on the sphere, where samples represent unequal areas.
+        num_groups: the number of groups; it divides the number of fields.
         eps: added to σ².
         affine: whether γ and β are learned.
 
@@ -151,25 +151,25 @@ class GroupNorm(_Affine):
     needs_space = True
 
     @checked
-    def __init__(self, in_type: FieldType, groups: int, *, eps: float = 1e-5, affine: bool = True) -> None:
+    def __init__(self, in_type: FieldType, num_groups: int, *, eps: float = 1e-5, affine: bool = True) -> None:
         caller, count = type(self).__name__, len(in_type.rho.atoms)
         if isinstance(in_type.space, Sphere):
             raise TypeMismatchError(
                 caller,
-                expected="fields on a grid or on a finite space, where all places weigh the same",
+                expected="fields on a grid or on a finite space, where all positions have equal weight",
                 got=str(in_type),
-                fix="Use LayerNorm, which normalizes each place by itself.",
+                fix="Use LayerNorm, which normalizes each position on its own.",
             )
-        if not isinstance(groups, int) or groups < 1 or count % groups:
+        if num_groups < 1 or count % num_groups:
             raise InputError(
                 caller,
-                expected=f"a number of groups that divides the {count} fields of {in_type.rho.name}",
-                got=repr(groups),
+                expected=f"num_groups to be a divisor of the {count} fields of {in_type.rho.name}",
+                got=str(num_groups),
                 fix=f"For example {next(n for n in range(min(count, 8), 0, -1) if count % n == 0)}.",
             )
         super().__init__(in_type, eps=eps, affine=affine)
-        self.groups = groups
-        tables, self._plain = _group_tables(in_type.rho, groups)
+        self.num_groups = num_groups
+        tables, self._plain = _group_tables(in_type.rho, num_groups)
         for name, value in tables.items():
             self.fields.register_table(name, value)
 
@@ -185,7 +185,7 @@ class GroupNorm(_Affine):
         """The map without checks."""
         weight, bias = self.per_channel()
         if self._plain:
-            return group_norm(x, self.groups, weight, bias, self.eps)
+            return group_norm(x, self.num_groups, weight, bias, self.eps)
         y = x.flatten(2)
         mean = self._sum(y.mean(2) * self.fields.get_buffer("along"))  # (batch, d)
         y = y - (mean * self.center)[:, :, None]
@@ -198,16 +198,16 @@ class GroupNorm(_Affine):
     def _sum(self, v: Tensor) -> Tensor:
         """The sum over each group, ``(batch, d)`` to ``(batch, d)``."""
         group_of = self.fields.get_buffer("group_of")
-        return v.new_zeros(v.shape[0], self.groups).index_add(1, group_of, v).index_select(1, group_of)
+        return v.new_zeros(v.shape[0], self.num_groups).index_add(1, group_of, v).index_select(1, group_of)
 
     def extra_repr(self) -> str:
         """The type and the groups."""
-        return f"{self.in_type.rho}, groups={self.groups}"
+        return f"{self.in_type.rho}, num_groups={self.num_groups}"
 
 
 @register_layer
 class InstanceNorm(GroupNorm):
-    """γ (f - μe)/σ + β with one μ and one σ for each sample and each field: :class:`GroupNorm` with single fields.
+    """γ (f - μe)/σ + β with one μ and one σ per sample and field: :class:`GroupNorm` with single fields.
 
     On trivial fields it is ``torch.nn.InstanceNorm2d``.
 

@@ -21,13 +21,13 @@ from ..nonlinear._nonlinearity import require_orthogonal
 
 @register_layer
 class BatchNorm(Layer):
-    """γ (f - μ)/σ + β with one σ and γ for each summand, and μ and β in the trivial components only.
+    """γ (f - μ)/σ + β with one σ and γ per summand, and μ and β in the trivial components only.
 
     μ is the invariant part of the mean over batch and space, σ² the mean of |f - μ|² over batch, space and the channels
     of the summand. A regular field shares mean and variance over its |H| channels, as in group convolution networks.
 
     Shapes: ``(batch, d, *space)`` to the same. Equivariance: μ is invariant and σ a scalar on each summand of an
-    orthogonal representation. In training the statistics of a batch do not change if all of it is transformed.
+    orthogonal representation. In training, transforming a whole batch does not change its statistics.
 
     Args:
         in_type: fields of an orthogonal representation.
@@ -59,11 +59,14 @@ class BatchNorm(Layer):
         self.weight = torch_nn.Parameter(torch.ones(fields)) if affine else None
         self.bias = torch_nn.Parameter(torch.zeros(self.invariants.size)) if affine else None
         kinds = summands(in_type.rho).kinds
-        # One transitive permutation representation: the statistics of its channels are those of one channel.
-        self._flat = len(kinds) == 1 and self.invariants.size == fields and bool(kinds[0].dim == 1 or _ones(kinds[0]))
+        # For one transitive permutation representation all channels of a field share statistics, so torch's batch norm
+        # can treat each field as one channel, in one fused call.
+        self._flat = (
+            len(kinds) == 1 and self.invariants.size == fields and bool(kinds[0].dim == 1 or _is_transitive(kinds[0]))
+        )
 
     def reset_parameters(self) -> None:
-        """Statistics of white noise, γ = 1 and β = 0."""
+        """Set mean 0, variance 1, γ = 1 and β = 0."""
         with torch.no_grad():
             for ones in (self.running_var, self.weight):
                 if ones is not None:
@@ -108,11 +111,11 @@ class BatchNorm(Layer):
         return (x * scale.view(shape) + shift.view(shape)).to(x.dtype)
 
     def interior(self, sizes: Sequence[int]) -> tuple[int, int] | None:
-        """Every sample in evaluation; in training the statistics see the border."""
+        """Every sample in evaluation; in training the statistics include the border."""
         return None if self.training else (1, 0)
 
     def to_plain(self) -> torch_nn.Module:
-        """The ``torch.nn.BatchNorm`` of the dimension, in evaluation, with the running statistics of each channel."""
+        """A ``torch.nn.BatchNorm`` of the right dimension in evaluation mode, with running statistics per channel."""
         mean, var = self._statistics()
         kinds = torch_nn.BatchNorm1d, torch_nn.BatchNorm2d, torch_nn.BatchNorm3d
         kind = kinds[len(axis_names(self.in_type.space)) - 1]
@@ -141,6 +144,6 @@ class BatchNorm(Layer):
             self.running_var.lerp_(square.detach() * (count / (count - 1).clamp_min(1)), self.momentum)
 
 
-def _ones(rho: object) -> bool:
+def _is_transitive(rho: object) -> bool:
     table = getattr(rho, "permutation_table", None)
     return table is not None and bool((table.amin(0) == 0).all())

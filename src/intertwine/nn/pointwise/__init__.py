@@ -1,1 +1,1 @@
-"""The fast path for layers that map each point by itself: linear layers and 1 × 1 convolutions."""
+"""The fast path for layers that act at every point on its own: linear layers and 1 x 1 convolutions."""

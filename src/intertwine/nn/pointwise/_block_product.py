@@ -1,4 +1,7 @@
-"""Products with a block diagonal matrix, written straight into their places."""
+"""Products with a block diagonal matrix, written directly into the output.
+
+Concatenating the blocks' outputs would copy the whole field once more; ``out=`` slices avoid that copy.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +18,10 @@ from ._turn import apply, functional
 
 @dataclass(frozen=True)
 class DiagonalBlock:
-    """One matrix W, used for ``repeats`` neighboring pieces of rows.
+    """One matrix W that acts on ``repeats`` neighboring pieces of rows.
 
     Attributes:
-        repeats: how many pieces W acts on.
+        repeats: the number of pieces W acts on.
         shape: rows and columns of W.
         offset: where W starts in the flat vector of all matrices.
         row: the first row of the output.
@@ -37,26 +40,26 @@ class DiagonalBlock:
         return flat[self.offset : self.offset + m * n].view(m, n)
 
     def input(self, x: Tensor, a: int) -> Tensor:
-        """The piece number a of the input, a view."""
+        """Piece a of the input, a view."""
         return x[self.column + a * self.shape[1] : self.column + (a + 1) * self.shape[1]]
 
     def output(self, y: Tensor, a: int) -> Tensor:
-        """The piece number a of the output, a view."""
+        """Piece a of the output, a view."""
         return y[self.row + a * self.shape[0] : self.row + (a + 1) * self.shape[0]]
 
 
 @dataclass(frozen=True)
 class BlockDiagonal:
-    """The shape of a block diagonal matrix ``(rows, columns)``; its numbers come as one flat vector.
+    """The shape of a block diagonal matrix ``(rows, columns)``; its entries come as one flat vector.
 
     Attributes:
-        rows: of the output.
-        columns: of the matrix, rows of the input.
-        size: how many numbers there are.
+        rows: the number of output rows.
+        columns: the number of input rows.
+        size: the number of entries in all blocks.
         blocks: the blocks.
-        gaps: (start, stop) of rows of the output that belong to no block.
-        holes: (start, stop) of rows of the input that belong to no block.
-        shifted: (start, stop) of rows of the output to which a bias may be added.
+        gaps: (start, stop) of output rows that belong to no block.
+        holes: (start, stop) of input rows that belong to no block.
+        shifted: (start, stop) of output rows that can have a bias.
     """
 
     rows: int
@@ -69,7 +72,7 @@ class BlockDiagonal:
 
     @property
     def work(self) -> int:
-        """Multiplications for each sample."""
+        """Multiplications per sample."""
         return sum(b.repeats * b.shape[0] * b.shape[1] for b in self.blocks)
 
     def __call__(self, x: Tensor, flat: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -77,19 +80,19 @@ class BlockDiagonal:
 
         Args:
             x: contiguous rows.
-            flat: the numbers of W.
-            bias: one number for each of the ``shifted`` rows.
+            flat: the entries of W.
+            bias: one value per ``shifted`` row.
         """
         if functional():
             return self.slow(x, flat, bias)
         return apply(_Product, x, flat, bias, self, False)
 
     def slow(self, x: Tensor, flat: Tensor, bias: Tensor | None = None) -> Tensor:
-        """The same of ordinary functions of torch, for compilers and function transforms."""
+        """The same with ordinary torch functions, for compilers and function transforms."""
         out: dict[int, Tensor] = {}
         for b in self.blocks:
-            own = x[b.column : b.column + b.repeats * b.shape[1]].view(b.repeats, b.shape[1], -1)
-            out[b.row] = torch.matmul(b.matrix(flat), own).flatten(0, 1)
+            piece = x[b.column : b.column + b.repeats * b.shape[1]].view(b.repeats, b.shape[1], -1)
+            out[b.row] = torch.matmul(b.matrix(flat), piece).flatten(0, 1)
         for start, stop in self.gaps:
             out[start] = x.new_zeros(stop - start, x.shape[1])
         if bias is not None:
@@ -99,7 +102,7 @@ class BlockDiagonal:
 
 
 class _Product(Function):
-    """W x + b, or Wᵀ x if transposed."""
+    """W x + b, or Wᵀ x if transposed. One function for both, so gradients of any order stay within it."""
 
     @staticmethod
     def forward(
@@ -136,7 +139,7 @@ class _Product(Function):
 
 
 class _Outer(Function):
-    """The flat vector of y xᵀ within the blocks, summed over the pieces that share a matrix."""
+    """The flat vector of y xᵀ inside the blocks, summed over pieces that share a matrix: the gradient of W."""
 
     @staticmethod
     def forward(ctx: FunctionCtx, y: Tensor, x: Tensor, shape: BlockDiagonal) -> Tensor:

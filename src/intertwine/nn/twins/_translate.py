@@ -13,7 +13,6 @@ from torch import nn as torch_nn
 
 from ...errors import InputError, IntertwineError
 from ...groups import Representation, direct_sum
-from ...measure import ChannelGraph
 from ...spaces import FieldType, Grid2d
 from .._layer import Approximate, Exact, Layer
 from ..linear._conv2d import Conv2d
@@ -32,6 +31,8 @@ from ._orbit_types import finite
 
 if TYPE_CHECKING:
     from torch.fx import Node
+
+    from ...measure import ChannelGraph
 
 Form = Literal["map", "flat", "vector"]
 """How our layers see a tensor: as ``(batch, d, h, w)``, as a map that the program has flattened, as ``(batch, d)``."""
@@ -406,7 +407,7 @@ def _pool(translator: Translator, node: Node, value: Value) -> tuple[list[Layer]
         raise _NoCounterpartError("a pooling with options that no layer has")
     kind = MaxPool2d if largest else AvgPool2d
     loose = module_of(node) in translator.asymmetric
-    return [kind(value.field, kernel, stride, padding, allow_asymmetric=loose)], value
+    return [kind(value.field, kernel, stride=stride, padding=padding, allow_asymmetric=loose)], value
 
 
 @_rule("adaptive_avg_pool2d")

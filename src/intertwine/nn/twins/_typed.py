@@ -5,21 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 from torch import nn as torch_nn
 
-from ..._checked import checked
+from ..._checked import checked, describe
 from ...errors import InputError
 from ...groups import Representation, direct_sum
-from ...measure import ChannelGraph, OrbitAverage, Symmetrized, Symmetry, channel_graph, permute, tie
 from ...spaces import Grid2d
 from ..networks._sequential import Sequential
 from ._dataflow import Weights
 from ._orbit_types import finite, orbit_type
 from ._translate import Translator
+
+if TYPE_CHECKING:
+    from ...measure import ChannelGraph, Symmetrized, Symmetry
 
 TOLERANCES = {torch.float64: 1e-10, torch.float32: 1e-5}
 """How far a twin may be from equivariance: it was averaged in float64, and then rounded."""
@@ -61,6 +63,12 @@ def typed(twin: Symmetrized, *, allow_asymmetric: bool = False) -> Sequential:
     >>> assert_equivariant(network, size=6) < 1e-10
     True
     """
+    # Importing measure takes a tenth of a second, which users of the layers alone should not pay.
+    from ...measure import Symmetrized, channel_graph, permute
+    from ...measure.surgery import OrbitAverage
+
+    if not isinstance(twin, Symmetrized):
+        raise InputError("typed", expected="what intertwine.measure.symmetrize returned", got=describe(twin))
     matching, symmetry, model = twin.matching, twin.matching.symmetry, twin.model
     if twin.strides and not allow_asymmetric:
         raise InputError(
@@ -104,6 +112,8 @@ def typed(twin: Symmetrized, *, allow_asymmetric: bool = False) -> Sequential:
 
 def _weights(model: torch_nn.Module, twin: Symmetrized, graph: ChannelGraph, orders: dict[str, Tensor]) -> Weights:
     """The state of the network with ordered channels, and the orbits of its entries."""
+    from ...measure import tie
+
     matching = twin.matching
     permutations = {
         g: {name: orders[name].argsort()[p.cpu()[orders[name]]] for name, p in every.items()}

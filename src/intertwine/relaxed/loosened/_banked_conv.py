@@ -78,7 +78,7 @@ class BankedConv(RelaxedLayer):
         x, c = self.window.padded(x), self.coefficients()
         total: Tensor | None = None
         for factor, bank in zip(c, self.strict_banks(), strict=True):
-            part = self._inside.convolve(x, filters_of(bank), None, self.groups)
+            part = self._inside.convolve(x, filters_of(bank), groups=self.groups)
             factor = factor.to(part.dtype)
             total = part * factor if total is None else total.addcmul_(part, factor)
         return self._with_bias(total if total is not None else x)
@@ -87,7 +87,7 @@ class BankedConv(RelaxedLayer):
         """The map itself, by one convolution for all banks."""
         if self.fixed_sizes is None:  # the same at every position: the banks add up before they meet the input
             c = self.coefficients().unsqueeze(2)  # banks, out, 1, ...: an axis for the channels of the input
-            return self._with_bias(self.window.convolve(x, (self.filters() * c).sum(0), None, self.groups))
+            return self._with_bias(self.window.convolve(x, (self.filters() * c).sum(0), groups=self.groups))
         outputs = convolve_all(self.window, x, self.filters(), self.groups)
         return self._with_bias((outputs * self.coefficients().to(outputs.dtype)).sum(1))
 

@@ -162,7 +162,7 @@ class ModulatedConv(BankedConv):
         self._add_to_first_([*means[: len(means) - turning], *[0.0] * turning])
         return self
 
-    def perturb_(self, scale: float, generator: torch.Generator | None = None) -> Self:
+    def perturb_(self, scale: float, *, generator: torch.Generator | None = None) -> Self:
         """Noise on a, in the scale of w, and dials that are not 0."""
         banks = self.strict_banks()
         for bank in banks[1:]:

@@ -93,7 +93,7 @@ class OrientationConv(BankedConv):
             table.copy_(mean.clamp_min(torch.finfo(mean.dtype).tiny).log().expand_as(table))
         return self
 
-    def perturb_(self, scale: float, generator: torch.Generator | None = None) -> Self:
+    def perturb_(self, scale: float, *, generator: torch.Generator | None = None) -> Self:
         """Noise on the logits."""
         for table in self.logits:
             add_noise_(table, scale, generator)

@@ -118,7 +118,7 @@ class LowRankConv(BankedConv):
             axis.copy_((mean.clamp_min(torch.finfo(mean.dtype).tiny).log() / len(self.logits))[:, None].expand_as(axis))
         return self
 
-    def perturb_(self, scale: float, generator: torch.Generator | None = None) -> Self:
+    def perturb_(self, scale: float, *, generator: torch.Generator | None = None) -> Self:
         """Noise on the logits."""
         for axis in self.logits:
             add_noise_(axis, scale, generator)
@@ -131,7 +131,7 @@ class LowRankConv(BankedConv):
         scalars, regular = D4.field("2*trivial"), D4.field("2*regular")
         yield cls(Conv2d(scalars, regular, 3, padding=1), input_size=7, rank=2)
         yield cls(Conv2d(regular, D4.field("regular + irrep1"), 3, bias=False), input_size=8, rank=3, keep="D4")
-        yield cls(Conv2d(regular, regular, 3, 2, 1, groups=2), input_size=7, rank=2, keep="D4")
+        yield cls(Conv2d(regular, regular, 3, stride=2, padding=1, groups=2), input_size=7, rank=2, keep="D4")
         yield cls(nn.Conv2d(4, 6, 3, stride=2, padding=1, groups=2), input_size=(9, 8), rank=2)
         yield cls(nn.Conv1d(2, 3, 5, padding="same", dilation=2, padding_mode="circular"), input_size=12, rank=3)
         yield cls(nn.Conv3d(2, 2, 3), input_size=6, rank=2)

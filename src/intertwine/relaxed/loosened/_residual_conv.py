@@ -107,8 +107,8 @@ class ResidualConv(RelaxedLayer):
         """The map itself, of torch functions alone."""
         filters, bias = filters_of(self._conv), bias_of(self._conv)
         if self.fixed_sizes is None:
-            return self.window.convolve(x, filters + self.free, bias, self.groups)
-        y = self.window.convolve(x, filters, bias, self.groups)
+            return self.window.convolve(x, filters + self.free, bias, groups=self.groups)
+        y = self.window.convolve(x, filters, bias, groups=self.groups)
         return y + apply_local(self.window, x, self.free, self.groups)
 
     def to_plain(self) -> nn.Module:
@@ -176,7 +176,7 @@ class ResidualConv(RelaxedLayer):
         self.free.zero_()
         return self
 
-    def perturb_(self, scale: float, generator: torch.Generator | None = None) -> Self:
+    def perturb_(self, scale: float, *, generator: torch.Generator | None = None) -> Self:
         """Noise on the free kernel, in the scale of the strict one."""
         size = float(filters_of(self._conv).detach().square().mean().sqrt())
         add_noise_(self.free, scale * (size or 1.0), generator)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import deepcopy
 from functools import lru_cache
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -24,11 +23,15 @@ def window_of(conv: StrictConv) -> Window:
     """How a convolution slides over its input."""
     if isinstance(conv, TYPED):
         return conv.window
-    options: dict[str, Any] = {"dimension": len(conv.kernel_size), "padding_mode": conv.padding_mode}
-    if not isinstance(conv.padding, str):
-        return Window.of(conv.kernel_size, conv.stride, conv.padding, conv.dilation, **options)
-    bare = Window.of(conv.kernel_size, conv.stride, 0, conv.dilation, **options)
-    return bare.same() if conv.padding == "same" else bare
+    window = Window.of(
+        conv.kernel_size,
+        stride=conv.stride,
+        padding=0 if isinstance(conv.padding, str) else conv.padding,
+        dilation=conv.dilation,
+        padding_mode=conv.padding_mode,
+        dimension=len(conv.kernel_size),
+    )
+    return window.same() if conv.padding == "same" else window
 
 
 def strict_sizes(caller: str, conv: nn.Module, window: Window, sizes: Sequence[int]) -> tuple[int, ...]:
@@ -46,7 +49,7 @@ def convolve_all(window: Window, x: Tensor, banks: Tensor, groups: int) -> Tenso
         return window.convolve(x, banks.flatten(0, 1)).unflatten(1, (k, out))
     part = out // groups  # each group of torch's convolution has its own filters of every bank
     grouped = banks.unflatten(1, (groups, part)).transpose(0, 1).flatten(0, 2)
-    y = window.convolve(x, grouped, None, groups).unflatten(1, (groups, k, part))
+    y = window.convolve(x, grouped, groups=groups).unflatten(1, (groups, k, part))
     return y.transpose(1, 2).flatten(2, 3)
 
 

@@ -63,7 +63,7 @@ class CoordConv2d(RelaxedLayer):
         caller = type(self).__name__
         super().__init__(scalars(caller, "in_type", in_type), scalars(caller, "out_type", out_type))
         require_trivial_group(caller, self.in_type, self.out_type)
-        self.window = Window.of(kernel_size, stride, padding, caller=caller)
+        self.window = Window.of(kernel_size, stride=stride, padding=padding, caller=caller)
         self.weight = nn.Parameter(torch.empty(self.out_type.dim, self.in_type.dim + 2, *self.window.kernel_size))
         self.bias = nn.Parameter(torch.empty(self.out_type.dim)) if bias else None
         self.reset_parameters()
@@ -151,7 +151,7 @@ class CoordConv2d(RelaxedLayer):
         """The squared norm of the weights on the coordinates."""
         return self.weight[:, self.in_type.dim :].square().sum()
 
-    def perturb_(self, scale: float, generator: torch.Generator | None = None) -> Self:
+    def perturb_(self, scale: float, *, generator: torch.Generator | None = None) -> Self:
         """Noise on the weights on the coordinates."""
         with torch.no_grad():
             add_noise_(self.weight[:, self.in_type.dim :], scale, generator)

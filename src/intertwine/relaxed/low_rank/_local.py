@@ -152,7 +152,7 @@ class LocallyConnected2d(RelaxedLayer):
             total = total + _apart(self.bias, (1, 2)).square().sum() / self.places.count
         return total
 
-    def perturb_(self, scale: float, generator: torch.Generator | None = None) -> Self:
+    def perturb_(self, scale: float, *, generator: torch.Generator | None = None) -> Self:
         """Independent noise on all weights and biases."""
         for values in self.parameters():
             add_noise_(values, scale, generator)

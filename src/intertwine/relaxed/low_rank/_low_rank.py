@@ -217,7 +217,7 @@ class LowRankLocalConv2d(LowRankBanks):
         total = self._spread()
         return total if self.spatial is None else total + apart_from_mean(self.spatial()).square().mean()
 
-    def perturb_(self, scale: float, generator: torch.Generator | None = None) -> Self:
+    def perturb_(self, scale: float, *, generator: torch.Generator | None = None) -> Self:
         """Noise on the logits of the combining weights and on the spatial bias."""
         tables = [self.combining] if self.spatial is None else [self.combining, self.spatial]
         for table in tables:

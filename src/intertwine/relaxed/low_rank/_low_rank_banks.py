@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from ..._checked import checked
+from ..._cost_rules import building_pays
 from ...errors import InputError
 from ...nn import Window
 from ...spaces import FieldType
@@ -23,12 +24,6 @@ from ._spatial_bias import spatial_map
 
 Each = Pair | Sequence[Pair]
 Path = Literal["auto", "conv", "build"]
-
-BUILD_FROM_RANK = 4
-BUILD_FROM_RANK_NARROW = 2
-NARROW = 32
-BUILD_FROM_BATCH = 32
-BUILD_AT_MOST = 10_000_000
 
 
 @checked
@@ -53,9 +48,7 @@ def path_by_cost(rank: int, *, places: int, fan: int, width: int, batch: int) ->
     >>> path_by_cost(4, places=676, fan=576, width=64, batch=64)
     'conv'
     """
-    enough = BUILD_FROM_RANK_NARROW if fan <= NARROW else BUILD_FROM_RANK
-    pays = rank >= enough and batch >= BUILD_FROM_BATCH and places * fan * width <= BUILD_AT_MOST
-    return "build" if pays else "conv"
+    return "build" if building_pays(rank, places=places, fan=fan, width=width, batch=batch) else "conv"
 
 
 class LowRankBanks(RelaxedLayer):

@@ -152,7 +152,7 @@ class InputLowRankLocalConv2d(LowRankBanks):
         total = self.network.combine.weight.square().sum()
         return total if self.spatial is None else total + apart_from_mean(self.spatial()).square().mean()
 
-    def perturb_(self, scale: float, generator: torch.Generator | None = None) -> Self:
+    def perturb_(self, scale: float, *, generator: torch.Generator | None = None) -> Self:
         """Noise on the last map of g and on the spatial bias."""
         add_noise_(self.network.combine.weight, scale, generator)
         if self.spatial is not None:

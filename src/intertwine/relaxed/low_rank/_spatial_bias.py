@@ -115,7 +115,7 @@ class SpatialBias2d(RelaxedLayer):
         """The mean square of s minus its mean."""
         return apart_from_mean(self.spatial()).square().mean()
 
-    def perturb_(self, scale: float, generator: torch.Generator | None = None) -> Self:
+    def perturb_(self, scale: float, *, generator: torch.Generator | None = None) -> Self:
         """Noise on s."""
         for values in self.spatial.parameters():
             add_noise_(values, scale, generator)

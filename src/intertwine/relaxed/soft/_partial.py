@@ -57,7 +57,7 @@ class PartialGroupConv2d(GroupLayer):
 
     References: Romero, Lohit, *Learning partial equivariances from data*, 2022.
 
-    >>> layer = PartialGroupConv2d(2, 3, samples=8, kernel_size=3, extent=0.5)
+    >>> layer = PartialGroupConv2d(2, 3, 3, samples=8, extent=0.5)
     >>> layer(torch.randn(1, 16, 9, 9)).shape
     torch.Size([1, 12, 9, 9])
     >>> layer.dial(), layer.claim
@@ -73,8 +73,8 @@ class PartialGroupConv2d(GroupLayer):
         self,
         in_type: int | FieldType,
         out_type: int | FieldType,
-        *,
         kernel_size: int = 7,
+        *,
         samples: int | None = None,
         extent: float = 1.0,
         mirrored: bool = False,
@@ -192,7 +192,7 @@ class PartialGroupConv2d(GroupLayer):
         return self
 
     @torch.no_grad()
-    def perturb_(self, scale: float, generator: torch.Generator | None = None) -> Self:
+    def perturb_(self, scale: float, *, generator: torch.Generator | None = None) -> Self:
         """t and p shrink by scale · U(½, 3/2), not below 1/10 and 0."""
         less = scale * (0.5 + torch.rand(2, generator=generator))
         self.extent.copy_((self.extent - less[0].to(self.extent)).clamp_min(0.1))
@@ -203,9 +203,9 @@ class PartialGroupConv2d(GroupLayer):
     @classmethod
     def examples(cls) -> Iterator[RelaxedLayer]:
         """Rotations, with and without reflections."""
-        yield cls(2, 3, kernel_size=3, samples=4, hidden=8)
-        yield cls(2, 2, kernel_size=3, samples=8, extent=0.7, net="fourier", hidden=8, bias=False)
-        yield cls(2, 2, kernel_size=3, samples=8, mirrored=True, hidden=8)
+        yield cls(2, 3, 3, samples=4, hidden=8)
+        yield cls(2, 2, 3, samples=8, extent=0.7, net="fourier", hidden=8, bias=False)
+        yield cls(2, 2, 3, samples=8, mirrored=True, hidden=8)
 
 
 def _number(value: Tensor, unknown: float) -> float:
@@ -217,7 +217,7 @@ def _number(value: Tensor, unknown: float) -> float:
 def extent_penalty(model: nn.Module) -> Tensor:
     """Σ_l relu(t_{l+1} − t_l): a later partial layer should not see more of the group than an earlier one.
 
-    >>> layers = [PartialGroupConv2d(1, 1, kernel_size=3, extent=t) for t in (0.5, 0.75, 0.25)]
+    >>> layers = [PartialGroupConv2d(1, 1, 3, extent=t) for t in (0.5, 0.75, 0.25)]
     >>> float(extent_penalty(nn.Sequential(*layers)).detach())
     0.25
     """

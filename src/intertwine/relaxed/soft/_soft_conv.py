@@ -51,7 +51,7 @@ class SoftConv2d(SoftLayer):
     References: van der Ouderaa, Romero, van der Wilk, *Relaxing equivariance constraints with non-stationary
     continuous filters*, 2022.
 
-    >>> layer = SoftConv2d(3, 8, kernel_size=7, softness=0.5, learn=True)
+    >>> layer = SoftConv2d(3, 8, 7, softness=0.5, learn=True)
     >>> layer(torch.randn(2, 3, 16, 16)).shape
     torch.Size([2, 8, 16, 16])
     >>> layer.dial(), 0 < layer.relaxation()["translation"] < 1
@@ -67,8 +67,8 @@ class SoftConv2d(SoftLayer):
         self,
         in_type: int | FieldType,
         out_type: int | FieldType,
-        *,
         kernel_size: int = 7,
+        *,
         softness: float | Sequence[float] = 0.5,
         learn: bool = False,
         domain: Domain = "input",
@@ -127,10 +127,10 @@ class SoftConv2d(SoftLayer):
     @classmethod
     def examples(cls) -> Iterator[RelaxedLayer]:
         """Both networks, both domains, both supports."""
-        yield cls(2, 3, kernel_size=5, softness=0.5, learn=True, hidden=8)
-        yield cls(2, 3, kernel_size=5, softness=(0.2, 0.7), domain="output", activation="sin", hidden=8)
-        yield cls(3, 2, kernel_size=3, net="fourier", hidden=8, padding="valid", bias=False)
-        yield cls(2, 2, kernel_size=4, support="square", padding=0, variant="rank", hidden=8)
+        yield cls(2, 3, 5, softness=0.5, learn=True, hidden=8)
+        yield cls(2, 3, 5, softness=(0.2, 0.7), domain="output", activation="sin", hidden=8)
+        yield cls(3, 2, 3, net="fourier", hidden=8, padding="valid", bias=False)
+        yield cls(2, 2, 4, support="square", padding=0, variant="rank", hidden=8)
 
     def extra_repr(self) -> str:
         """Channels, support and dial."""

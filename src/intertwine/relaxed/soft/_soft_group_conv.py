@@ -256,8 +256,8 @@ class SoftGroupConv2d(SoftLayer, GroupLayer):
         self,
         in_type: int | FieldType,
         out_type: int | FieldType,
-        *,
         kernel_size: int = 7,
+        *,
         samples: int | None = None,
         rotation_softness: float | None = None,
         translation_softness: float | Sequence[float] | None = None,
@@ -324,13 +324,13 @@ class SoftGroupConv2d(SoftLayer, GroupLayer):
     @classmethod
     def examples(cls) -> Iterator[RelaxedLayer]:
         """Each subgroup by itself and both, lifting and not, both networks, with and without reflections."""
-        yield cls(2, 3, kernel_size=3, samples=4, rotation_softness=0.7, learn=True, hidden=8)
-        yield cls(2, 2, kernel_size=3, samples=4, translation_softness=0.5, rotation_softness=1.0, hidden=8)
-        yield cls(2, 3, kernel_size=5, samples=4, translation_softness=(0.2, 0.6), lifting=True, hidden=8)
-        yield cls(2, 3, kernel_size=3, samples=8, rotation_softness=2.0, net="fourier", hidden=8, domain="output")
-        yield cls(2, 2, kernel_size=3, samples=8, rotation_softness=1.0, mirrored=True, activation="sin", hidden=8)
-        yield cls(2, 2, kernel_size=1, samples=4, rotation_softness=1.0, bias=False, hidden=8)
-        yield cls(1, 2, kernel_size=5, samples=1, translation_softness=0.5, padding="valid", hidden=8)
+        yield cls(2, 3, 3, samples=4, rotation_softness=0.7, learn=True, hidden=8)
+        yield cls(2, 2, 3, samples=4, translation_softness=0.5, rotation_softness=1.0, hidden=8)
+        yield cls(2, 3, 5, samples=4, translation_softness=(0.2, 0.6), lifting=True, hidden=8)
+        yield cls(2, 3, 3, samples=8, rotation_softness=2.0, net="fourier", hidden=8, domain="output")
+        yield cls(2, 2, 3, samples=8, rotation_softness=1.0, mirrored=True, activation="sin", hidden=8)
+        yield cls(2, 2, 1, samples=4, rotation_softness=1.0, bias=False, hidden=8)
+        yield cls(1, 2, 5, samples=1, translation_softness=0.5, padding="valid", hidden=8)
 
 
 def regular_types(

@@ -323,7 +323,7 @@ class SoftLayer(KernelLayer):
         return self
 
     @torch.no_grad()
-    def perturb_(self, scale: float, generator: torch.Generator | None = None) -> Self:
+    def perturb_(self, scale: float, *, generator: torch.Generator | None = None) -> Self:
         """ω' += scale · U(½, 3/2)."""
         for name in self.soft:
             value = self.softness_of(name)

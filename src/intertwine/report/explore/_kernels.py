@@ -8,7 +8,7 @@ from typing import Any
 from ..._checked import describe
 from ...errors import InputError, SizeLimitError
 from ...groups import CompactLieGroup, FiniteGroup, Representation, parse, parse_representation
-from ...kernels import SteerableKernelBasis, solve
+from ...kernels import DoubleCoset, Shell, SteerableKernelBasis, solve
 from ...spaces import Grid2d
 from ..draw._kernel_sheet import chosen_kernels, share, sheet_for
 from ..draw._pixels import signed_pixels
@@ -49,11 +49,9 @@ def kernel_answer(group: str, in_type: str, out_type: str, size: int) -> dict[st
                 fix="Use fewer copies: they repeat the same kernels. 'intertwine kernels' has no such bound.",
             )
     basis = solve(*fields, kernel_size=size)
-    sheet = sheet_for(basis)
+    sheet, cosets = sheet_for(basis), list[DoubleCoset | Shell](basis.double_cosets)
     rows, columns = round(sheet.rows.length), round(sheet.columns.length)
-    shown = share(
-        [coset.dim for coset in basis.double_cosets], min(_MOST_KERNELS, max(1, _MOST_NUMBERS // (rows * columns)))
-    )
+    shown = share([coset.dim for coset in cosets], min(_MOST_KERNELS, max(1, _MOST_NUMBERS // (rows * columns))))
     pictures = chosen_kernels(basis, sheet, shown)
     top = max((float(values.abs().max()) for orbit in pictures for values in orbit), default=0.0)
     return {
@@ -77,7 +75,7 @@ def kernel_answer(group: str, in_type: str, out_type: str, size: int) -> dict[st
                 "dimension": coset.dim,
                 "kernels": [signed_pixels(values, top) for values in orbit],
             }
-            for coset, orbit in zip(basis.double_cosets, pictures, strict=True)
+            for coset, orbit in zip(cosets, pictures, strict=True)
             if coset.dim
         ],
     }

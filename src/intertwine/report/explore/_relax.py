@@ -32,7 +32,7 @@ def soft_answer(softness: float, *, seed: int = 0) -> dict[str, Any]:
     if not 0 <= softness <= LARGEST_SOFTNESS:
         raise InputError(_WHO, expected=f"a softness from 0 to {LARGEST_SOFTNESS:g}", got=str(softness))
     with _seeded(seed):
-        layer = SoftConv2d(1, 1, kernel_size=KERNEL, softness=softness, bias=False)
+        layer = SoftConv2d(1, 1, KERNEL, softness=softness, bias=False)
     return _answer(layer)
 
 

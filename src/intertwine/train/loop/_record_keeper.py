@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from ..errors import IntertwineError, StorageError
-from ._content import content_hash
-from ._record import RECORD_FILE, RunRecord, Status
-from ._storage import storage_errors
+from ...errors import IntertwineError, StorageError
+from .._content import content_hash
+from ..records._record import RECORD_FILE, RunRecord, Status
+from ..records._storage import storage_errors
 from ._training import Training
 
 

@@ -17,69 +17,18 @@ between no workers and some.)
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, TensorDataset, default_collate
+from torch.utils.data import DataLoader, default_collate
 
-from .._checked import checked
-from ..errors import InputError
-from ._batch import batch_size as size_of
-from ._seeding import derive_seed, preserved_generators, seed_all
-
-
-@runtime_checkable
-class SeededDataset(Protocol):
-    """A map-style dataset that takes the randomness of a sample from a generator it is given.
-
-    This is the protocol for augmentation: ``getitem_seeded(index, generator)`` draws from ``generator`` and from
-    nothing else. :class:`Augmented` makes one from a dataset and a transform.
-
-    A dataset without this method may still be random: the global generators of torch, numpy and Python are then seeded
-    for each sample (some 30 µs), and put back after the batch. A dataset with ``__getitems__(indices)`` and without
-    ``getitem_seeded`` is asked for whole batches, with the global generators seeded once a batch.
-    """
-
-    def __len__(self) -> int:
-        """Number of samples."""
-        ...
-
-    def getitem_seeded(self, index: int, generator: torch.Generator) -> Any:
-        """Sample ``index``, its randomness drawn from ``generator``."""
-        ...
-
-
-class Augmented:
-    """A dataset with a random transform, as a :class:`SeededDataset`.
-
-    Args:
-        dataset: a map-style dataset without randomness of its own, or a :class:`SeededDataset`.
-        transform: ``transform(sample, generator)`` returns the changed sample.
-
-    >>> def jitter(x, generator):
-    ...     return x + torch.rand((), generator=generator)
-    >>> noisy = Augmented([torch.zeros(()), torch.ones(())], jitter)
-    >>> loader = deterministic_loader(noisy, 2, seed=0)
-    >>> first, again, later = (next(loader.batches(epoch)) for epoch in (0, 0, 1))
-    >>> torch.equal(first, again), torch.equal(first, later)
-    (True, False)
-    """
-
-    @checked
-    def __init__(self, dataset: Any, transform: Callable[[Any, torch.Generator], Any]) -> None:
-        self.dataset, self.transform = dataset, transform
-
-    def __len__(self) -> int:
-        return len(self.dataset)
-
-    def getitem_seeded(self, index: int, generator: torch.Generator) -> Any:
-        """Sample ``index`` of the dataset, transformed."""
-        if isinstance(self.dataset, SeededDataset):
-            return self.transform(self.dataset.getitem_seeded(index, generator), generator)
-        return self.transform(self.dataset[index], generator)
+from ..._checked import checked
+from ...errors import InputError
+from .._seeding import derive_seed
+from ._datasets import Fetch, Key
 
 
 class Loader(Protocol):
@@ -100,39 +49,6 @@ class Loader(Protocol):
     def shard(self, rank: int, world: int) -> Loader:
         """The part of this loader that belongs to one of ``world`` processes."""
         ...
-
-
-_Key = tuple[int, int, list[int]]
-
-
-class _Fetch:
-    """Maps (epoch, position, indices) to a collated batch; this is what a loader's worker process holds."""
-
-    def __init__(self, dataset: Any, seed: int, collate: Callable[[list[Any]], Any]) -> None:
-        self.dataset, self.seed, self.collate = dataset, seed, collate
-
-    def __getitem__(self, key: _Key) -> Any:
-        epoch, position, indices = key
-        dataset = self.dataset
-        if isinstance(dataset, SeededDataset):
-            generator = torch.Generator()
-            samples = []
-            for index in indices:
-                generator.manual_seed(derive_seed(self.seed, "sample", epoch, index))
-                samples.append(dataset.getitem_seeded(index, generator))
-            return self.collate(samples)
-        if type(dataset) is TensorDataset and self.collate is default_collate:  # nothing random, and a common case
-            return [tensor[indices] for tensor in dataset.tensors]
-        cpu = torch.device("cpu")
-        with preserved_generators():
-            if hasattr(dataset, "__getitems__"):
-                seed_all(derive_seed(self.seed, "batch", epoch, position), cpu)
-                return self.collate(dataset.__getitems__(indices))
-            samples = []
-            for index in indices:
-                seed_all(derive_seed(self.seed, "sample", epoch, index), cpu)
-                samples.append(dataset[index])
-            return self.collate(samples)
 
 
 @checked
@@ -164,9 +80,9 @@ class DeterministicLoader:
         if len(self) == 0:
             got = f"{self._samples} samples, batch_size={self.batch_size}, drop_last={self.drop_last}"
             raise self._wrong("at least one batch in an epoch", got)
-        self._fetch = _Fetch(self.dataset, self.seed, self.collate)
+        self._fetch = Fetch(self.dataset, self.seed, self.collate)
         self._pool: DataLoader[Any] | None = None
-        self._keys: list[_Key] = []
+        self._keys: list[Key] = []
 
     @staticmethod
     def _wrong(expected: str, got: str) -> InputError:
@@ -196,7 +112,7 @@ class DeterministicLoader:
         keys = self._keys_of(epoch, start)
         return self._load_ahead(keys) if self.workers else (self._fetch[key] for key in keys)
 
-    def _load_ahead(self, keys: list[_Key]) -> Iterator[Any]:
+    def _load_ahead(self, keys: list[Key]) -> Iterator[Any]:
         if self._pool is None:
             self._pool = DataLoader(
                 self._fetch,  # type: ignore[arg-type]
@@ -250,9 +166,9 @@ class DeterministicLoader:
             iterator._shutdown_workers()
         self._pool = None
 
-    def _keys_of(self, epoch: int, start: int) -> list[_Key]:
+    def _keys_of(self, epoch: int, start: int) -> list[Key]:
         order = self.order(epoch).tolist()
-        keys: list[_Key] = []
+        keys: list[Key] = []
         for position in range(start, len(self)):
             batch = order[position * self.batch_size : (position + 1) * self.batch_size]
             keys.append((epoch, position, batch[self.rank :: self.world] or batch[:1]))
@@ -265,7 +181,7 @@ class _Live:
     def __init__(self, loader: DeterministicLoader) -> None:
         self.loader = loader
 
-    def __iter__(self) -> Iterator[_Key]:
+    def __iter__(self) -> Iterator[Key]:
         return iter(self.loader._keys)
 
     def __len__(self) -> int:
@@ -330,76 +246,3 @@ def deterministic_loader(
         collate=collate,
         pin_memory=pin_memory,
     )
-
-
-class ReplayedLoader:
-    """Any sized iterable of batches, a torch ``DataLoader`` for example, as a :class:`Loader`.
-
-    The global generators are seeded before an epoch and before each batch, so that what they decide is a function of
-    (seed, epoch, position). To start in the middle, the batches before are loaded and thrown away.
-    """
-
-    def __init__(self, iterable: Iterable[Any], seed: int) -> None:
-        self.iterable, self.seed = iterable, seed
-
-    def __len__(self) -> int:
-        return len(self.iterable)  # type: ignore[arg-type]
-
-    def batches(self, epoch: int, start: int = 0) -> Iterator[Any]:
-        """The batches of an epoch from number ``start`` on."""
-        set_epoch = getattr(getattr(self.iterable, "sampler", None), "set_epoch", None)
-        if set_epoch is not None:
-            set_epoch(epoch)
-        cpu = torch.device("cpu")
-        seed_all(derive_seed(self.seed, "order", epoch), cpu)
-        iterator = iter(self.iterable)
-        for position in range(len(self)):
-            seed_all(derive_seed(self.seed, "batch", epoch, position), cpu)
-            batch = next(iterator)
-            if position >= start:
-                yield batch
-
-    def share(self, position: int, batch: Any) -> tuple[int, int]:
-        """The length of the batch, twice: it is whole."""
-        return size_of(batch), size_of(batch)
-
-    def shard(self, rank: int, world: int) -> ReplayedLoader:
-        """Only for one process."""
-        if world == 1:
-            return self
-        raise InputError(
-            "fit",
-            expected=f"a loader that can be shared among {world} processes",
-            got=f"a {type(self.iterable).__name__}",
-            fix="Make it with deterministic_loader(dataset, batch_size, seed=...).",
-        )
-
-
-def as_loader(source: Any, seed: int, caller: str) -> Loader:
-    """The source itself if it knows the protocol, a :class:`ReplayedLoader` if it is any other sized iterable."""
-    if all(hasattr(source, name) for name in ("batches", "share", "shard", "__len__")):
-        loader: Loader = source
-    elif hasattr(source, "__iter__") and hasattr(source, "__len__"):
-        loader = ReplayedLoader(source, seed)
-    else:
-        raise InputError(
-            "fit",
-            expected=f"{caller} with a length, such as deterministic_loader(...), a DataLoader or a list of batches",
-            got=f"a {type(source).__name__}",
-            fix="A stream without a length has no epochs; wrap it in a dataset of known length.",
-        )
-    if len(loader) == 0:
-        raise InputError("fit", expected=f"at least one batch in {caller}", got="none", fix="Check the dataset.")
-    return loader
-
-
-def groups(batches: Iterable[Any], size: int) -> Iterator[Sequence[Any]]:
-    """Lists of ``size`` successive batches, the last one maybe shorter."""
-    group: list[Any] = []
-    for batch in batches:
-        group.append(batch)
-        if len(group) == size:
-            yield group
-            group = []
-    if group:
-        yield group

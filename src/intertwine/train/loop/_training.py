@@ -9,27 +9,27 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from ..errors import InputError, NonFiniteError
-from ._batch import named_tensors
-from ._checkpoint import Checkpoint, CheckpointFolder
-from ._config import TrainConfig
-from ._content import flat, plain
+from ...errors import InputError, NonFiniteError
+from .._batch import named_tensors
+from .._config import TrainConfig
+from .._content import flat, plain
+from .._seeding import derive_seed, seed_all
+from ..loading._loader import Loader
+from ..records._checkpoint import Checkpoint, CheckpointFolder
+from ..records._logging import Logger, MetricsLog, finite
 from ._ema import Ema
 from ._interrupt import Interrupts
-from ._loader import Loader, groups
-from ._logging import Logger, MetricsLog, finite
 from ._optimizer import make_optimizer, optimizer_state, restore_optimizer
 from ._progress import Progress
 from ._runtime import Runtime
 from ._schedule import lr_factor
-from ._seeding import derive_seed, seed_all
 from ._window import Window
 
 Loss = Callable[[nn.Module, Any], "Tensor | tuple[Tensor, Mapping[str, float | Tensor]]"]
@@ -155,7 +155,7 @@ class Training:
         while self.step < self.total:
             epoch, done = divmod(self.step, self.steps_per_epoch)
             position = done * config.accumulate
-            for group in groups(self.train_loader.batches(epoch, position), config.accumulate):
+            for group in _grouped(self.train_loader.batches(epoch, position), config.accumulate):
                 shown = self._take_step(epoch, position, group)
                 self.step += 1
                 position += len(group)
@@ -329,6 +329,18 @@ class Training:
             flush=True,
         )
         raise interrupts.error()
+
+
+def _grouped(batches: Iterable[Any], size: int) -> Iterator[Sequence[Any]]:
+    """Lists of ``size`` successive batches, the last one maybe shorter."""
+    group: list[Any] = []
+    for batch in batches:
+        group.append(batch)
+        if len(group) == size:
+            yield group
+            group = []
+    if group:
+        yield group
 
 
 def _scalar(value: Any) -> tuple[Tensor, dict[str, Any]]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from .._checked import checked
-from ._config import TrainConfig
+from ..._checked import checked
+from .._config import TrainConfig
 
 
 @checked

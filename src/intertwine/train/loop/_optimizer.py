@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..errors import InputError
-from ._config import TrainConfig
+from ...errors import InputError
+from .._config import TrainConfig
 
 
 def make_optimizer(

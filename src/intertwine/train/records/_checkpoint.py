@@ -24,12 +24,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._checked import checked
-from .._files import PART, sync_folder, write_synced
-from .._untrusted import read_json
-from .._warn import warn_caller
-from ..errors import InputError, StorageError
-from ._content import content_hash
+from ..._checked import checked
+from ..._files import PART, sync_folder, write_synced
+from ..._untrusted import read_json
+from ..._warn import warn_caller
+from ...errors import InputError, StorageError
+from .._content import content_hash
 
 SCHEMA = 1
 _NAME = re.compile(r"step-(\d{8,})")

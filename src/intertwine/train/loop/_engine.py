@@ -13,21 +13,23 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from .._checked import checked
-from ..errors import InputError, IntertwineError, LostWorkerError
-from ._batch import batch_size as size_of
-from ._config import TrainConfig
-from ._content import plain
-from ._data_digest import data_digest
+from ..._checked import checked
+from ...errors import InputError, IntertwineError, LostWorkerError
+from .._batch import batch_size as size_of
+from .._config import TrainConfig
+from .._content import plain
+from .._seeding import deterministic_algorithms
+from ..loading._data_digest import data_digest
+from ..loading._loader import DeterministicLoader
+from ..loading._replayed import as_loader
+from ..records._logging import Logger, TensorBoardLog, read_metrics
+from ..records._record import RunRecord
+from ..records._storage import locked, storage_errors
 from ._interrupt import Interrupts
-from ._loader import DeterministicLoader, as_loader
-from ._logging import Logger, TensorBoardLog, read_metrics
 from ._progress import Progress
-from ._record import RunRecord
 from ._record_keeper import RecordKeeper
-from ._runtime import Runtime, start_runtime
-from ._seeding import deterministic_algorithms
-from ._storage import locked, storage_errors
+from ._runtime import Runtime
+from ._start_runtime import start_runtime
 from ._training import Loss, Metric, Training
 
 

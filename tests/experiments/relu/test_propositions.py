@@ -9,10 +9,23 @@ import torch
 from torch import nn
 
 from intertwine.errors import InputError
+from intertwine.experiments.relu import (
+    absolute_value_errors,
+    affine_relu_witness,
+    hidden_action,
+    layerwise_quotient,
+    layerwise_swap_net,
+    mirrored_training_gap,
+    pushed_action,
+    relu_commutes,
+    scalar_invariance,
+    swap_invariant,
+    to_permutations,
+    two_layer_equivariance,
+)
 from intertwine.groups import Cyclic, Dihedral
-from intertwine.measure.relu import _finite_actions as theory_d
-from intertwine.measure.relu import _propositions as theory
-from intertwine.measure.relu import mirrored_training_gap
+from intertwine.measure import Symmetry
+from intertwine.spaces import Grid2d
 from tests.measure import nets
 from tests.measure.matching.test_matching import planted
 
@@ -31,7 +44,7 @@ def invertible(n, seed):
 @pytest.mark.parametrize("n", [1, 2, 5])
 def test_lemma_2_2(n):
     m, p, scales = scaled_permutation(n, n)
-    found = theory.relu_commutes(m, m)
+    found = relu_commutes(m, m)
     assert found
     assert torch.equal(found.permutation, p)
     torch.testing.assert_close(found.scales, scales)
@@ -43,11 +56,11 @@ def test_lemma_2_2(n):
         bent[0] += 0.1
         others += [(bent, bent), (invertible(n, 3), invertible(n, 3))]
     for a, b in others:
-        found = theory.relu_commutes(a, b)
+        found = relu_commutes(a, b)
         assert not found
         assert (torch.relu(a @ found.witness) - b @ torch.relu(found.witness)).abs().max() > 1e-9
     with pytest.raises(InputError, match="a singular one"):
-        theory.relu_commutes(torch.zeros(2, 2), torch.zeros(2, 2))
+        relu_commutes(torch.zeros(2, 2), torch.zeros(2, 2))
 
 
 def test_representations_that_commute_with_relu_are_permutations_in_disguise():
@@ -56,14 +69,14 @@ def test_representations_that_commute_with_relu_are_permutations_in_disguise():
     turn = torch.eye(3, dtype=torch.float64)[[2, 0, 1]]
     powers = torch.stack([torch.linalg.matrix_power(turn, k) for k in range(3)])
     rho = powers * c[None, :, None] / c[None, None, :]
-    found, scales = theory.to_permutations(rho)
+    found, scales = to_permutations(rho)
     torch.testing.assert_close(found, powers)
     torch.testing.assert_close(scales / scales[0], c / c[0])
     for a in range(3):
         for b in range(3):
             torch.testing.assert_close(rho[a] @ rho[b], rho[(a + b) % 3])
     with pytest.raises(InputError, match="another matrix at 1"):
-        theory.to_permutations(torch.stack([torch.eye(2), torch.tensor([[0.6, -0.8], [0.8, 0.6]])]))
+        to_permutations(torch.stack([torch.eye(2), torch.tensor([[0.6, -0.8], [0.8, 0.6]])]))
 
 
 def test_proposition_2_3_in_both_directions():
@@ -75,13 +88,13 @@ def test_proposition_2_3_in_both_directions():
     def f(x):
         return w2 @ torch.relu(w1 @ x)
 
-    assert theory.two_layer_equivariance(w1, w2, rho0, rho2)
+    assert two_layer_equivariance(w1, w2, rho0, rho2)
     for _ in range(50):
         x = torch.randn(n, dtype=torch.float64)
         torch.testing.assert_close(f(rho0 @ x), rho2 @ f(x))
-    torch.testing.assert_close(theory.hidden_action(w1, rho0), m)
+    torch.testing.assert_close(hidden_action(w1, rho0), m)
     wrong = rho2 + 0.01 * torch.eye(n)
-    found = theory.two_layer_equivariance(w1, w2, rho0, wrong)
+    found = two_layer_equivariance(w1, w2, rho0, wrong)
     assert not found
     assert (f(rho0 @ found.witness) - wrong @ f(found.witness)).abs().max() > 1e-9
 
@@ -95,13 +108,13 @@ def test_proposition_b_1():
     for order, holds in (([1, 2, 0, 4, 3], True), ([0, 1, 2, 3, 4], True), ([3, 1, 2, 0, 4], False)):
         p = torch.eye(n, dtype=torch.float64)[order]
         rho0 = torch.linalg.inv(rows) @ p @ rows
-        found = theory.scalar_invariance(w1, signs * sizes, rho0)
+        found = scalar_invariance(w1, signs * sizes, rho0)
         assert bool(found) == holds
         x = torch.randn(200, n, dtype=torch.float64) if holds else found.witness[None]
         difference = (torch.relu(x @ rho0.T @ w1.T) - torch.relu(x @ w1.T)) @ (signs * sizes)
         assert (difference.abs().max() < 1e-10) == holds
     with pytest.raises(InputError, match="not zero"):
-        theory.scalar_invariance(w1, torch.zeros(n), torch.eye(n))
+        scalar_invariance(w1, torch.zeros(n), torch.eye(n))
 
 
 SWAP = torch.tensor([[0.0, 1.0], [1.0, 0.0]], dtype=torch.float64)
@@ -120,7 +133,7 @@ SWAP = torch.tensor([[0.0, 1.0], [1.0, 0.0]], dtype=torch.float64)
 )
 def test_proposition_d_1(w1, w2):
     w1, w2 = torch.tensor(w1, dtype=torch.float64), torch.tensor(w2, dtype=torch.float64)
-    first, second, rho1 = theory.layerwise_swap_net(w1, w2)
+    first, second, rho1 = layerwise_swap_net(w1, w2)
     x = torch.randn(500, 2, dtype=torch.float64)
     torch.testing.assert_close(torch.relu(x @ first.T) @ second, torch.relu(x @ w1.T) @ w2)
     torch.testing.assert_close(rho1 @ first, first @ SWAP)
@@ -131,24 +144,24 @@ def test_proposition_d_1(w1, w2):
 def test_networks_that_are_not_swap_invariant():
     for w1, w2 in (([[1.0, 2.0], [2.0, 1.0]], [1.0, -1.0]), ([[1.0, 0.0], [0.0, 2.0]], [1.0, 1.0])):
         w1, w2 = torch.tensor(w1, dtype=torch.float64), torch.tensor(w2, dtype=torch.float64)
-        found = theory.swap_invariant(w1, w2)
+        found = swap_invariant(w1, w2)
         assert not found
         x = found.witness
         assert (torch.relu(w1 @ x) @ w2 - torch.relu(w1 @ SWAP @ x) @ w2).abs() > 1e-6
         with pytest.raises(InputError, match="invariant to the swap"):
-            theory.layerwise_swap_net(w1, w2)
+            layerwise_swap_net(w1, w2)
 
 
 def test_example_2_1():
     """W1 = (1 0), W2 = 0: the function is 0, but no ρ1 exists; with W1 = 0 there is one."""
-    assert theory.hidden_action(torch.tensor([[1.0, 0.0]]), SWAP) is None
-    assert theory.hidden_action(torch.tensor([[1.0, 0.0], [0.0, 0.0]]), SWAP) is None
-    assert theory.hidden_action(torch.zeros(1, 2), SWAP) is not None
-    assert theory.hidden_action(torch.eye(2), SWAP).equal(SWAP)
+    assert hidden_action(torch.tensor([[1.0, 0.0]]), SWAP) is None
+    assert hidden_action(torch.tensor([[1.0, 0.0], [0.0, 0.0]]), SWAP) is None
+    assert hidden_action(torch.zeros(1, 2), SWAP) is not None
+    assert hidden_action(torch.eye(2), SWAP).equal(SWAP)
 
 
 def test_example_c_1():
-    zero, plain, two = theory.absolute_value_errors(torch.randn(200_000))
+    zero, plain, two = absolute_value_errors(torch.randn(200_000))
     assert plain / zero == pytest.approx(0.5, abs=0.01)
     assert two == 0.0
 
@@ -156,27 +169,27 @@ def test_example_c_1():
 def test_lemma_e_1():
     m, _, _ = scaled_permutation(3, 1)
     nothing = torch.zeros(3, dtype=torch.float64)
-    assert theory.affine_relu_witness(m, m, nothing, nothing)
+    assert affine_relu_witness(m, m, nothing, nothing)
     for a, b in ((torch.tensor([0.1, 0.0, 0.0]), nothing), (nothing, torch.tensor([0.0, -0.2, 0.0]))):
-        found = theory.affine_relu_witness(m, m, a, b)
+        found = affine_relu_witness(m, m, a, b)
         assert not found
         x = found.witness
         assert (torch.relu(m @ x + a.double()) - m @ torch.relu(x) - b.double()).abs().max() > 1e-9
-    assert not theory.affine_relu_witness(m, 2 * m, nothing, nothing)
+    assert not affine_relu_witness(m, 2 * m, nothing, nothing)
 
 
 def test_example_c_1_needs_a_symmetric_law_and_a_second_unit():
-    zero, plain, two = theory.absolute_value_errors(torch.rand(1000) + 0.1)
+    zero, plain, two = absolute_value_errors(torch.rand(1000) + 0.1)
     assert zero > 0.1
     assert (plain, two) == (0.0, 0.0), "on positive numbers alone one unit is enough"
     # With one hidden unit the mirror x ↦ −x would have to act on it by −1, which does not commute with ReLU.
-    action = theory.hidden_action(torch.ones(1, 1), -torch.ones(1, 1))
+    action = hidden_action(torch.ones(1, 1), -torch.ones(1, 1))
     assert action.item() == -1.0
-    assert not theory.relu_commutes(action, action)
+    assert not relu_commutes(action, action)
     both = torch.tensor([[1.0], [-1.0]])
-    action = theory.hidden_action(both, -torch.ones(1, 1))
+    action = hidden_action(both, -torch.ones(1, 1))
     assert (SWAP @ both.double() == -both.double()).all()
-    assert theory.relu_commutes(SWAP, SWAP)
+    assert relu_commutes(SWAP, SWAP)
     assert action is not None
 
 
@@ -192,15 +205,15 @@ def test_lemma_d_3(group):
     n = action.shape[1]
     generator, found = torch.Generator().manual_seed(0), set()
     bijection = torch.randperm(n, generator=generator)
-    pushed = theory_d.pushed_action(bijection, action)
+    pushed = pushed_action(bijection, action)
     for g in range(group.order):
         assert torch.equal(pushed.action[g], bijection[action[g][bijection.argsort()]]), "f g f⁻¹"
-    invariant = [theory_d.pushed_action(torch.zeros(n, dtype=torch.long), action)]
+    invariant = [pushed_action(torch.zeros(n, dtype=torch.long), action)]
     assert invariant[0].action.eq(0).all()
     orbits = torch.tensor([min(action[:, i].tolist()) for i in range(n)])
     halves = [orbits, orbits.eq(orbits[0]).long(), *(torch.randint(3, (n,), generator=generator) for _ in range(20))]
     for f in halves:
-        pushed = theory_d.pushed_action(f, action)
+        pushed = pushed_action(f, action)
         values, place = f.unique(return_inverse=True)
         possible = [
             any(torch.equal(torch.tensor(p)[place], place[action[g]]) for p in permutations(range(len(values))))
@@ -220,9 +233,9 @@ def test_lemma_d_3(group):
             assert f[action[g, x]] != f[action[g, y]]
     assert found == {True, False}
     with pytest.raises(InputError, match="a permutation of"):
-        theory_d.pushed_action(torch.zeros(3), torch.zeros(2, 3, dtype=torch.long))
+        pushed_action(torch.zeros(3), torch.zeros(2, 3, dtype=torch.long))
     with pytest.raises(InputError, match="a product that is none of them"):
-        theory_d.pushed_action(torch.zeros(3), torch.tensor([[0, 1, 2], [1, 2, 0]]))
+        pushed_action(torch.zeros(3), torch.tensor([[0, 1, 2], [1, 2, 0]]))
 
 
 def test_proposition_d_4():
@@ -245,22 +258,22 @@ def test_proposition_d_4():
         middle = whole * 3 + torch.randint(3, (n,), generator=generator)
         names, f1 = middle.unique(return_inverse=True)
         f2 = names // 3
-        first, second, action1 = theory_d.layerwise_quotient(f1, f2, action0, action2)
+        first, second, action1 = layerwise_quotient(f1, f2, action0, action2)
         assert torch.equal(second[first], whole)
         assert torch.equal(first[action0], action1[:, first])
         assert torch.equal(second[action1], action2[:, second])
         assert len(second) <= len(f2)
-        if not theory_d.pushed_action(f1, action0):
+        if not pushed_action(f1, action0):
             made += 1
             assert len(second) < len(f2)
     assert made
-    same, _, action1 = theory_d.layerwise_quotient(torch.arange(n), whole, action0, action2)
+    same, _, action1 = layerwise_quotient(torch.arange(n), whole, action0, action2)
     assert torch.equal(same, torch.arange(n)), "a bijective first layer is left as it is"
     assert torch.equal(action1, action0)
     wrong = whole.clone()
     wrong[0] = (wrong[0] + 1) % action2.shape[1]
     with pytest.raises(InputError, match="equivariant as a whole; got another value at point"):
-        theory_d.layerwise_quotient(torch.arange(n), wrong, action0, action2)
+        layerwise_quotient(torch.arange(n), wrong, action0, action2)
 
 
 def small_data(size, seed=0):
@@ -275,11 +288,18 @@ def test_mirrored_training_stays_mirrored(symmetry, element):
     torch.manual_seed(0)
     model = nets.vgg(6, norm=True).double()
     data = small_data(8)
-    gap, way = mirrored_training_gap(model, data, symmetry, element=element, batch_size=16)
+    gap, distance = mirrored_training_gap(model, *data, symmetry, element=element, batch_size=16)
     assert gap < 1e-11
-    assert way > 1e-2
-    other, _ = mirrored_training_gap(model, data, symmetry, element=element, batch_size=16, mirrored=False)
+    assert distance > 1e-2
+    other, _ = mirrored_training_gap(model, *data, symmetry, element=element, batch_size=16, mirrored=False)
     assert other > 1e-3, "on the same batches they part"
+
+
+def test_mirrored_training_takes_every_form_of_a_symmetry():
+    torch.manual_seed(0)
+    model, plane = nets.vgg(6).double(), Grid2d("D4")
+    gaps = [mirrored_training_gap(model, *small_data(8), s, element=2) for s in ("d4", plane, Symmetry(plane))]
+    assert gaps[0] == gaps[1] == gaps[2]
 
 
 def test_mirrored_training_where_a_stride_does_not_fit():
@@ -290,7 +310,7 @@ def test_mirrored_training_where_a_stride_does_not_fit():
             nn.Conv2d(3, 6, 3, 2, 1), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(6, 5)
         ).double()
 
-    assert mirrored_training_gap(net(), small_data(9))[0] < 1e-12, "an odd size"
-    assert mirrored_training_gap(net(), small_data(8))[0] > 1e-3, "an even size: the stride breaks the mirror"
-    with pytest.raises(InputError, match="images only"):
-        mirrored_training_gap(net(), small_data(9)[0])
+    assert mirrored_training_gap(net(), *small_data(9))[0] < 1e-12, "an odd size"
+    assert mirrored_training_gap(net(), *small_data(8))[0] > 1e-3, "an even size: the stride breaks the mirror"
+    with pytest.raises(InputError, match="one label per image"):
+        mirrored_training_gap(net(), small_data(9)[0], torch.zeros(3))

@@ -10,10 +10,10 @@ from io import FileIO
 from pathlib import Path
 from typing import Any, Protocol
 
-from .._checked import checked
-from .._untrusted import parse_json
-from .._warn import warn_caller
-from ..errors import MissingExtraError
+from ..._checked import checked
+from ..._untrusted import parse_json
+from ..._warn import warn_caller
+from ...errors import MissingExtraError
 from ._checkpoint import CheckpointWarning
 from ._storage import storage_errors
 

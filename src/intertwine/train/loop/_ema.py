@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from .._checked import checked
+from ..._checked import checked
 
 
 class Ema:

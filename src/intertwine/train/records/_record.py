@@ -13,14 +13,14 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field, ValidationError
 
-from .. import __version__
-from .._checked import checked
-from .._files import replace_file
-from .._untrusted import LONGEST_JSON, read_bounded
-from .._warn import warn_caller
-from ..errors import InputError, StorageError
-from ._content import content_hash
-from ._validated import ValidatedModel
+from ... import __version__
+from ..._checked import checked
+from ..._files import replace_file
+from ..._untrusted import MAX_JSON_BYTES, read_bounded
+from ..._warn import warn_caller
+from ...errors import InputError, StorageError
+from .._content import content_hash
+from .._validated import ValidatedModel
 
 RECORD_FILE = "record.json"
 
@@ -105,7 +105,7 @@ class RunRecord(ValidatedModel):
     def read(cls, path: str | Path) -> RunRecord:
         """Read a record; a damaged one is an error."""
         try:
-            return cls.model_validate_json(read_bounded(path, longest=LONGEST_JSON))
+            return cls.model_validate_json(read_bounded(path, max_bytes=MAX_JSON_BYTES))
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             where = ".".join(str(part) for part in first["loc"])

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 from torch.utils.data import TensorDataset
 
-from ._batch import named_tensors
+from .._batch import named_tensors
+from .._seeding import preserved_generators
 from ._loader import DeterministicLoader, Loader
-from ._seeding import preserved_generators
 
 _WHOLE = 2**28
 """Bytes of tensors in memory up to which all of them are read. Of other data only the first batch is."""

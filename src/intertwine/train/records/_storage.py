@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from .._checked import checked
-from ..errors import BusyError, StorageError
+from ..._checked import checked
+from ...errors import BusyError, StorageError
 
 
 @contextmanager

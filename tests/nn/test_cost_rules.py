@@ -1,0 +1,174 @@
+"""The ways that cost rules choose between agree: outputs, gradients and the keys of the state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from intertwine import _cost_rules, nn, relaxed
+from intertwine.groups import SO3, Cyclic, Dihedral, direct_sum
+from intertwine.nn import Layer, cost_rules
+from intertwine.nn.basis._mix import mix, mixing
+from intertwine.nn.nonlinear import band_limited_regular
+from intertwine.relaxed.soft._soft_variants import cheapest
+from intertwine.spaces import Grid2d, Grid3d
+
+C4, C8, D4, so3 = Cyclic(4), Cyclic(8), Dihedral(4), SO3()
+PLANE4, PLANE8, PLANE = Grid2d(C4), Grid2d(C8), Grid2d(D4)
+
+
+def conv(plane: Grid2d, copies: int, kernel_size: int) -> Layer:
+    group = plane.stabilizer
+    return nn.Conv2d(plane.field(copies * group.regular), plane.field(2 * group.regular), kernel_size)
+
+
+def linear() -> Layer:
+    field = PLANE.field(32 * D4.regular)
+    return nn.Linear(field, field)
+
+
+def product() -> Layer:
+    space, rho = Grid3d(so3), 16 * so3.irrep(0) + 16 * so3.irrep(1)
+    return nn.TensorProduct(space.field(rho), space.field(rho))
+
+
+def is_flat(layer: Layer, x: Tensor) -> bool:
+    return layer.expansion.blocks[0]._flat
+
+
+def multiplies_first(layer: Layer, x: Tensor) -> bool:
+    return layer.expansion.blocks[0]._product_first
+
+
+def several_columns(layer: Layer, x: Tensor) -> bool:
+    return layer.expansion.blocks[0]._at_once > 1
+
+
+def in_irreducible_basis(layer: Layer, x: Tensor) -> bool:
+    point = layer.expand.point if isinstance(layer, nn.ConvNeXtBlock) else layer.point
+    return point is not None and point.pays(x)
+
+
+def by_path(layer: Layer, x: Tensor) -> bool:
+    return bool(layer.paths.paths)
+
+
+def not_einsum(layer: Layer, x: Tensor) -> bool:
+    return mixing(x) is not mix
+
+
+def by_rank(layer: Layer, x: Tensor) -> bool:
+    return cheapest(layer._sizes(x[:, :, None], 1, True, True)) == "rank"
+
+
+def factored(layer: Layer, x: Tensor) -> bool:
+    return cheapest(layer._sizes(x.unflatten(1, (-1, 8)), 8, False, True)) == "factored"
+
+
+def builds(layer: Layer, x: Tensor) -> bool:
+    return layer.cheaper_path(len(x)) == "build"
+
+
+CASES: dict[str, tuple[Callable[[], Layer], tuple[int, ...], Callable[[Layer, Tensor], bool]]] = {
+    "gathered filter": (lambda: conv(PLANE4, 3, 3), (2, 12, 5, 5), is_flat),
+    "regular filter": (lambda: conv(PLANE8, 3, 3), (1, 24, 5, 5), multiplies_first),
+    "wide regular filter": (lambda: conv(PLANE8, 200, 3), (1, 1600, 3, 3), several_columns),
+    "Linear": (linear, (512, 256), in_irreducible_basis),
+    "Conv2d 1 x 1": (lambda: conv_1x1(), (8, 256, 8, 8), in_irreducible_basis),
+    "ConvNeXtBlock": (lambda: block(), (4, 128, 16, 16), in_irreducible_basis),
+    "TensorProduct": (product, (3, 64), by_path),
+    "TensorProduct in space": (product, (1, 64, 3, 3, 3), not_einsum),
+    "TensorSquare": (lambda: nn.TensorSquare(PLANE.field(2 * D4.irrep(1))), (2, 4, 5, 5), not_einsum),
+    "FourierNonlinearity": (lambda: nn.FourierNonlinearity(PLANE.field(band_limited_regular(D4))), (3, 8), not_einsum),
+    "ToIrreps": (lambda: nn.ToIrreps(PLANE.field(2 * D4.regular)), (2, 16, 5, 5), not_einsum),
+    "FromIrreps": (lambda: nn.FromIrreps(PLANE.field(2 * D4.regular)), (3, 16), not_einsum),
+    "SoftConv2d": (lambda: relaxed.SoftConv2d(2, 3, 3, learn=True), (1, 2, 6, 6), by_rank),
+    "SoftGroupConv2d": (lambda: soft_group(), (1, 512, 3, 3), factored),
+    "LowRankLocalConv2d": (lambda: low_rank(), (32, 2, 6, 6), builds),
+}
+
+
+def conv_1x1() -> Layer:
+    field = PLANE.field(32 * D4.regular)
+    return nn.Conv2d(field, field, 1)
+
+
+def block() -> Layer:
+    return nn.ConvNeXtBlock(PLANE.field(16 * D4.regular), 3, layer_scale=0.5)
+
+
+def soft_group() -> Layer:
+    return relaxed.SoftGroupConv2d(64, 64, 3, samples=8, hidden=2)
+
+
+def low_rank() -> Layer:
+    return relaxed.LowRankLocalConv2d(2, 3, 3, rank=4, input_size=6, init="random")
+
+
+def results(layer: Layer, x: Tensor) -> list[Tensor]:
+    """The output, and the gradients of the input and of all weights."""
+    x = x.clone().requires_grad_()
+    y = layer(x)
+    gradients = torch.autograd.grad(
+        (y * torch.linspace(-1, 1, y.numel()).view(y.shape).to(y)).sum(), [x, *layer.parameters()]
+    )
+    return [y.detach(), *gradients]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_both_ways_agree(name: str) -> None:
+    make, shape, takes_the_fast_way = CASES[name]
+    torch.manual_seed(0)
+    fast = make().double()
+    x = torch.randn(shape, dtype=torch.float64)
+    assert takes_the_fast_way(fast, x)
+    with cost_rules(enabled=False):
+        plain = make().double()
+        assert not takes_the_fast_way(plain, x)
+        assert plain.state_dict().keys() == fast.state_dict().keys()
+        plain.load_state_dict(fast.state_dict())
+        expected = results(plain, x)
+        switched = results(fast, x)  # built with the rules on, called with them off
+    for ours, theirs, also in zip(results(fast, x), expected, switched, strict=True):
+        scale = float(theirs.abs().max())
+        assert float((ours - theirs).abs().max()) <= 1e-10 * scale
+        assert float((also - theirs).abs().max()) <= 1e-10 * scale
+
+
+def test_the_switch_is_restored_and_can_be_set() -> None:
+    with cost_rules(enabled=False):
+        assert not _cost_rules.cost_rules_enabled()
+        with cost_rules(enabled=True):
+            assert _cost_rules.cost_rules_enabled()
+        assert not _cost_rules.cost_rules_enabled()
+    with pytest.raises(ZeroDivisionError), cost_rules(enabled=False):
+        raise ZeroDivisionError
+    assert _cost_rules.cost_rules_enabled()
+    before = cost_rules(enabled=False)
+    assert not _cost_rules.cost_rules_enabled(), "takes effect without a with statement"
+    before.__exit__(None, None, None)
+    assert _cost_rules.cost_rules_enabled()
+
+
+def test_a_compiled_layer_obeys_the_switch() -> None:
+    layer = linear().double()
+    x = torch.randn(4, 256, dtype=torch.float64)
+    expected = layer(x)
+    torch._dynamo.reset()
+    with cost_rules(enabled=False):
+        assert torch.allclose(torch.compile(layer, fullgraph=True, backend="aot_eager")(x), expected, atol=1e-10)
+
+
+def test_the_size_that_decides_what_weights_mean_is_no_cost_rule() -> None:
+    """Beyond ``DENSE_TABLE`` weights are coefficients of harmonics: a switch must not move it."""
+    rho = direct_sum([so3.irrep(1), so3.irrep(2)])
+    field = Grid3d(so3).field(rho)
+    expansion = nn.FilterExpansion(field, field, (5, 5, 5))
+    with cost_rules(enabled=False):
+        plain = nn.FilterExpansion(field, field, (5, 5, 5))
+    ways = [block.way for block in expansion.blocks]
+    assert "harmonic" in ways
+    assert ways == [block.way for block in plain.blocks]

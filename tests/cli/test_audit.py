@@ -105,7 +105,7 @@ def test_class_folders_and_files_that_cannot_be_read(net, tmp_path):
         (("audited_net:small", *QUICK, "--symmetry", "Grid1d(D1)"), "a symmetry of images, such as hflip, C4 or D4"),
         (("audited_net:small", *QUICK, "--symmetry", "Grid2d(X)"), "a group such as C4"),
         (("audited_net:small", *QUICK, "--fail-above", "agreement=1"), "Use --fail-below agreement=1"),
-        (("audited_net:small", *QUICK, "--fail-above", "invariance=nan"), "Give a number"),
+        (("audited_net:small", *QUICK, "--fail-above", "invariance=nan"), "METRIC=BOUND, such as"),
         (("audited_net:small", *QUICK, "--budget", "soon"), "60s, 10m or 1h"),
         (("audited_net:small", *QUICK, "--mean", "0.5"), "--mean and --std together"),
         (("audited_net:small", *QUICK, "--mean", "a", "--std", "b"), "numbers such as"),

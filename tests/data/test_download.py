@@ -98,7 +98,7 @@ def test_a_whole_file_arrives(server: Server, tmp_path: Path) -> None:
     [
         ("cut/", "cut off after 250000 of 500000 bytes"),
         ("flip/", "wrong checksum, sha256 "),
-        ("long/", "more than 500000 bytes came"),
+        ("long/", "received more than 500000 bytes"),
         ("none/of-", "HTTP Error 404: Not Found"),
     ],
 )
@@ -139,7 +139,7 @@ def test_offline_says_which_files_to_put_where(tmp_path: Path, monkeypatch: pyte
         load("mnist", folder=tmp_path, download=True)
     text = str(caught.value)
     assert "Connection refused" in text
-    assert "Without internet access, fetch" in text
+    assert "Without internet access, download" in text
     assert all(nobody + r.file in text for r in resources)
     assert f"put the files into {tmp_path / 'mnist'}" in text
     assert files(tmp_path) == ["mnist"]

@@ -85,7 +85,7 @@ def test_bad_input():
         RandomMotion("D4")(torch.rand(8, 8), generator())
     with pytest.raises(InputError, match="floating point"):
         RandomMotion(Grid2d("D4").field("irrep1"))(torch.zeros(2, 4, 4, dtype=torch.int64), generator())
-    with pytest.raises(InputError, match="square images, which D4 keeps in shape"):
+    with pytest.raises(InputError, match="square images, which D4 maps to themselves"):
         RandomMotion("D4")(torch.rand(20, 1, 4, 6), generator())
     with pytest.raises(InputError, match="2 channels"):
         RandomMotion(Grid2d("D4").field("irrep1"))(torch.rand(5, 3, 4, 4), generator())

@@ -117,8 +117,8 @@ def test_a_layer_for_another_action_fails(made, claimed):
 @pytest.mark.parametrize("degree", range(4))
 def test_about_an_axis_frequencies_up_to_the_degree_occur(degree):
     basis = solve(*[Grid3d(so2, action=so2.about_axis()).field(so2.trivial)] * 2, kernel_size=3, band_limit=degree)
-    found = basis.shells()[-1][0].decompose().irreps
-    assert found == tuple(so2.irrep(m) for m in range(degree + 1))
+    irreps = basis.shells()[-1][0].decompose().irreps
+    assert irreps == tuple(so2.irrep(m) for m in range(degree + 1))
 
 
 def test_a_field_turns_about_the_axis():
@@ -155,9 +155,9 @@ class TestIdentity:
         for flip in (1.0, -1.0):
             signs = torch.tensor([1.0, flip], dtype=torch.float64).diag()
             psi = LieRepresentation(so2, lambda g, s=signs: s @ g @ s, dim=2, degree=1, name="mine", is_orthogonal=True)
-            found = angular_solutions(so2.irrep(1), so2.trivial, psi)
-            assert len(found) == 2
-            assert angular_residual(found, so2.irrep(1), so2.trivial, psi) < 1e-12
+            solutions = angular_solutions(so2.irrep(1), so2.trivial, psi)
+            assert len(solutions) == 2
+            assert angular_residual(solutions, so2.irrep(1), so2.trivial, psi) < 1e-12
 
     def test_reflections_count(self):
         a, b = (

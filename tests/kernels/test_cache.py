@@ -12,16 +12,16 @@ import pytest
 import torch
 
 from intertwine.groups import Dihedral, Symmetric
-from intertwine.kernels import _cache, solve
+from intertwine.kernels import _cache, clear_cache, solve
 from intertwine.spaces import HomogeneousSpace
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("INTERTWINE_CACHE", str(tmp_path / "cache"))
-    _cache.clear_cache()
+    clear_cache()
     yield tmp_path / "cache"
-    _cache.clear_cache()
+    clear_cache()
 
 
 def types(group=None):
@@ -38,7 +38,7 @@ def files(folder):
 def test_a_second_process_reads_what_the_first_solved(folder, monkeypatch):
     first = solve(*types()).on_cosets()
     assert len(files(folder)) == 1
-    _cache.clear_cache()
+    clear_cache()
     from intertwine.kernels import _orbits
 
     monkeypatch.setattr(_orbits, "solve_orbit", lambda *a: pytest.fail("solved again"))
@@ -59,14 +59,14 @@ def test_the_name_follows_the_content(folder):
 
 def test_a_new_solver_version_does_not_read_the_old(folder, monkeypatch):
     solve(*types())
-    _cache.clear_cache()
+    clear_cache()
     monkeypatch.setattr(_cache, "SOLVER_VERSION", _cache.SOLVER_VERSION + 1)
     solve(*types())
     assert len(files(folder)) == 2
 
 
 @pytest.mark.parametrize("damage", ["empty", "truncated", "garbage", "other shapes"])
-def test_damaged_files_are_solved_anew(folder, damage):
+def test_damaged_files_are_solved_again(folder, damage):
     expected = solve(*types()).on_cosets()
     path = files(folder)[0]
     whole = path.read_bytes()
@@ -75,9 +75,9 @@ def test_damaged_files_are_solved_anew(folder, damage):
 
         whole = save({"0": torch.zeros(1, 1, 1, dtype=torch.float64)})
     path.write_bytes({"empty": b"", "truncated": whole[:-9], "garbage": b"\xff" * 200, "other shapes": whole}[damage])
-    _cache.clear_cache()
+    clear_cache()
     assert torch.equal(solve(*types()).on_cosets(), expected)
-    _cache.clear_cache()
+    clear_cache()
     assert torch.equal(solve(*types()).on_cosets(), expected)
 
 
@@ -92,7 +92,7 @@ def test_forged_numbers_are_caught(folder):
     solve(space.field(h.irreps[2]), space.field(h.irreps[2]))
     path = files(folder)[0]
     path.write_bytes(save({k: torch.randn_like(v) for k, v in load(path.read_bytes()).items()}))
-    _cache.clear_cache()
+    clear_cache()
     with pytest.raises(NumericalError, match="the kernel cache holds bad data"):
         solve(space.field(h.irreps[2]), space.field(h.irreps[2]))
 
@@ -100,7 +100,7 @@ def test_forged_numbers_are_caught(folder):
 def test_off(monkeypatch, tmp_path):
     monkeypatch.setenv("INTERTWINE_CACHE", "off")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    _cache.clear_cache()
+    clear_cache()
     assert solve(*types()).dim > 0
     assert not list(tmp_path.rglob("*"))
 
@@ -108,7 +108,7 @@ def test_off(monkeypatch, tmp_path):
 def test_a_folder_that_cannot_be_made(monkeypatch, tmp_path):
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv("INTERTWINE_CACHE", str(tmp_path / "file" / "cache"))
-    _cache.clear_cache()
+    clear_cache()
     assert solve(*types()).dim > 0
 
 
@@ -153,9 +153,9 @@ def test_killed_processes_leave_whole_files_or_none(folder):
         worker.communicate()
     from safetensors.torch import load
 
-    found = files(folder)
-    assert found
-    for path in found:
+    paths = files(folder)
+    assert paths
+    for path in paths:
         load(path.read_bytes())
     worker = start(25)
     out, err = worker.communicate(timeout=120)

@@ -15,8 +15,7 @@ from intertwine.errors import (
     SizeLimitError,
     TypeMismatchError,
 )
-from intertwine.groups import SO2, SO3, Cyclic
-from intertwine.groups.lie._representation import LieRepresentation
+from intertwine.groups import SO2, SO3, Cyclic, LieRepresentation
 from intertwine.kernels import SphereKernelBasis, solve
 from intertwine.kernels import _sphere as sphere_kernels
 from intertwine.spaces import Grid2d, Sphere, SpinDecomposition, SpinTransform

@@ -236,7 +236,7 @@ def test_a_whole_audit():
         assert b.value == pytest.approx(a.value, abs=1e-9)
     with pytest.raises(SizeLimitError, match="audit: expected memory for one image"):
         quietly(lambda: audit(net(0), X))
-    with pytest.raises(InputError, match="images that the network takes"):
+    with pytest.raises(InputError, match="images that the network accepts"):
         audit(net(), X[:, :1])
 
 

@@ -113,14 +113,14 @@ class TestWhichGeneratorMoves:
         stated = {s: seeded(s) for s in (1, 5)}
         best = [max((1, 5), key=lambda s: float(stated[s].likelihood[k].detach().sum())) for k in range(3)]
         assert model.generators == (1, 5)
-        found = seeded(None)
-        assert found.moving.tolist() == best
+        inferred = seeded(None)
+        assert inferred.moving.tolist() == best
         for k, s in enumerate(best):
-            torch.testing.assert_close(found.t[k], stated[s].t[k], rtol=0, atol=1e-10)
-            torch.testing.assert_close(found.kl[k], stated[s].kl[k] + math.log(2) / 5)
+            torch.testing.assert_close(inferred.t[k], stated[s].t[k], rtol=0, atol=1e-10)
+            torch.testing.assert_close(inferred.kl[k], stated[s].kl[k] + math.log(2) / 5)
         bounds = [
             model.importance_bound(x, moving=m, samples=1, generator=torch.Generator().manual_seed(1))
-            for m in (found.moving, None)
+            for m in (inferred.moving, None)
         ]
         torch.testing.assert_close(bounds[0] - bounds[1], torch.full((3,), math.log(2) / 5, dtype=torch.float64))
 
@@ -247,7 +247,7 @@ class TestBadInput:
 
     def test_elements(self):
         model = TopographicVAE(IMAGE, capsules=2, group="C3 x C5", window=3)
-        for wrong, message in ((15, r"elements 0\.\.14"), (torch.tensor([1, 5]), "or 3, one for each sequence")):
+        for wrong, message in ((15, r"elements 0\.\.14"), (torch.tensor([1, 5]), "or 3 elements, one per sequence")):
             with pytest.raises(InputError, match=message):
                 model(X, moving=wrong)
         with pytest.raises(InputError, match=r"moving=.*1 = \(e, r\), 5 = \(r, e\)"):

@@ -29,7 +29,7 @@ def test_a_plain_one_and_a_smaller_group_do_change():
 
 
 def test_bad_widths_are_explained():
-    with pytest.raises(InputError, match=r"one positive width for each block; got \[\]"):
+    with pytest.raises(InputError, match=r"one positive width per block; got \[\]"):
         plain_cnn(1, 10, widths=[])
     with pytest.raises(InputError, match="one positive width"):
         GroupCNN(Cyclic(4), 1, 10, widths=(2, 0))

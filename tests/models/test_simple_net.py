@@ -59,7 +59,7 @@ def test_spatial_bias_everywhere_and_low_rank_everywhere():
 
 
 def test_the_recipe_for_small_machines():
-    """32 channels and strides of 2: the sizes of its own table."""
+    """32 channels and strides of 2 give these parameter counts."""
     small = {"width": 32, "strides": (2, 2, 1)}
     kinds = [("low-rank", 4, 47_516), ("wide", 4, 48_618), ("local", None, 241_802)]
     assert parameters(CIFAR, layer="conv", **small) == 19_818
@@ -133,12 +133,12 @@ def test_a_trained_net_as_locally_connected():
         ({"layer": "local"}, r"where=1, 2, 3 or 'all' .*; got where=None"),
         ({"layer": "local", "where": 4}, "got where=4"),
         ({"layer": "wide", "where": "all", "rank": 2}, "where=1, 2 or 3"),
-        ({"layer": "coord", "where": 2}, "no place for layer 'coord'"),
+        ({"layer": "coord", "where": 2}, "no where= for layer 'coord'"),
         ({"layer": "low-rank", "where": 1}, "a rank for layer 'low-rank'; got rank=None"),
         ({"layer": "conv", "rank": 2}, "no rank for layer 'conv'"),
         ({"layer": "low-rank", "where": 3, "rank": 10}, "rank of at most 9"),
         ({"strides": (1, 1)}, "three strides"),
-        ({"strides": (2, 2, 2)}, "leave something of; got 9 x 9"),
+        ({"strides": (2, 2, 2)}, "without padding; got 9 x 9"),
     ],
 )
 def test_bad_input(options, match):

@@ -139,7 +139,7 @@ def test_it_learns_which_way_is_up():
 def test_bad_options_are_explained():
     with pytest.raises(InputError, match="partial or soft layers; got both"):
         small(partial=True, rotation_softness=1.0)
-    with pytest.raises(InputError, match="own samples for partial layers"):
+    with pytest.raises(InputError, match="separate samples for partial layers"):
         small(partial=True, tied=True)
     with pytest.raises(InputError, match="several samples"):
         small(partial=True, samples=1)

@@ -60,7 +60,7 @@ def test_the_folder_is_there_only_while_the_network_is_built(folder, monkeypatch
 def test_which_of_two_modules_was_taken_is_said(folder, monkeypatch):
     monkeypatch.setattr(sys, "path", [place for place in sys.path if place not in ("", str(folder))])
     (folder / "textwrap.py").write_text("from torch import nn\ndef build(): return nn.Identity()\n")
-    with pytest.raises(InputError, match=r"not textwrap\.py in this folder: what is installed goes first"):
+    with pytest.raises(InputError, match=r"not textwrap\.py in this folder: installed packages come first"):
         load_network("textwrap:build")
     (folder / "torch").mkdir()
     (folder / "torch" / "__init__.py").write_text("")

@@ -56,11 +56,11 @@ def test_against_the_definition(d, border, kind, weight, reach):
     generator = torch.Generator().manual_seed(d)
     f = torch.randn(3, 4, 5, dtype=torch.float64, generator=generator)[(0,) * (3 - d)]
     index = 12 * torch.rand(*[3] * d, d, dtype=torch.float64, generator=generator) - 4
-    found = resample(f, index, border=border, interpolation=kind)
-    assert (found - by_loops(f, index, border, weight, reach)).abs().max() < 1e-12
+    values = resample(f, index, border=border, interpolation=kind)
+    assert (values - by_loops(f, index, border, weight, reach)).abs().max() < 1e-12
     batch = torch.stack([f, 2 * f])[:, None]
     own = resample(batch, torch.stack([index, index + 0.25]), border=border, interpolation=kind)
-    assert (own[0, 0] - found).abs().max() < 1e-12
+    assert (own[0, 0] - values).abs().max() < 1e-12
     assert (own[1, 0] - 2 * resample(f, index + 0.25, border=border, interpolation=kind)).abs().max() < 1e-12
 
 
@@ -88,8 +88,8 @@ def test_an_axis_with_one_sample():
 def test_polynomials_are_met_exactly(kind, degree):
     x = torch.arange(12, dtype=torch.float64)
     at = torch.tensor([[3.3], [5.75], [8.0]], dtype=torch.float64)
-    found = resample((x - 4) ** degree, at, border="zeros", interpolation=kind)
-    assert (found - (at[:, 0] - 4) ** degree).abs().max() < 1e-10
+    values = resample((x - 4) ** degree, at, border="zeros", interpolation=kind)
+    assert (values - (at[:, 0] - 4) ** degree).abs().max() < 1e-10
     assert (
         resample((x - 4) ** (degree + 1), at, interpolation=kind) - (at[:, 0] - 4) ** (degree + 1)
     ).abs().max() > 1e-3

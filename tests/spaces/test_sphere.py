@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from intertwine.errors import InputError, RepresentationError, SubgroupError
-from intertwine.groups import SO2, SO3, Cyclic, intertwiners, spherical_harmonics
-from intertwine.groups.lie._representation import LieRepresentation
+from intertwine.groups import SO2, SO3, Cyclic, LieRepresentation, intertwiners, spherical_harmonics
 from intertwine.spaces import FieldType, Sphere, SphereGrid, SpinTransform, spin_decomposition
 from intertwine.testing import cocycle_residual, distance, induced_residual, mackey_residual, section_residual
 
@@ -185,11 +184,11 @@ class TestGrids:
 
 class TestSpins:
     def test_spins_in_the_order_of_the_summands(self):
-        found = {name: spin_decomposition(rho).spins for name, rho in TYPES.items()}
-        assert found["mixed"] == (3, 0, 0, 1, 3)
-        assert found["product"] == (1, 3)
-        assert found["restricted"] == (0, 1, 2)
-        assert found["not orthogonal"] == (0, 1)
+        spins = {name: spin_decomposition(rho).spins for name, rho in TYPES.items()}
+        assert spins["mixed"] == (3, 0, 0, 1, 3)
+        assert spins["product"] == (1, 3)
+        assert spins["restricted"] == (0, 1, 2)
+        assert spins["not orthogonal"] == (0, 1)
         assert spin_decomposition(TYPES["mixed"]).starts == (0, 2, 3, 4, 6)
 
     @pytest.mark.parametrize("name", TYPES)
@@ -253,8 +252,8 @@ class TestTransform:
         transform = SpinTransform(SPHERE.grid(band_limit=3), H.irrep(2) + H.irrep(7))
         c = torch.randn(4, 16, dtype=torch.float64)
         assert distance(transform.synthesis(c), transform.synthesis(c * transform.exists)) == 0
-        found = transform.analysis(torch.randn(4, 4, 7, dtype=torch.float64))
-        assert (found[~transform.exists] == 0).all()
+        coefficients = transform.analysis(torch.randn(4, 4, 7, dtype=torch.float64))
+        assert (coefficients[~transform.exists] == 0).all()
         assert int(transform.exists.sum()) == 2 * (16 - 4)
 
     def test_scalars_are_spherical_harmonics(self):

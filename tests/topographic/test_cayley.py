@@ -134,7 +134,7 @@ def test_bad_input():
     group = parse_finite("D4")
     with pytest.raises(InputError, match=r"elements 0\.\.7"):
         CayleyTopology(group, 8, shifting_topology(3))
-    with pytest.raises(InputError, match=r"one element for each sequence, \(batch,\)"):
+    with pytest.raises(InputError, match=r"one element per sequence, \(batch,\)"):
         CayleyTopology(group, torch.zeros(2, 2, dtype=torch.int64), shifting_topology(3))
     with pytest.raises(InputError, match="one for each element of D4; got 7"):
         CayleyTopology(group, 1, shifting_topology(3)).sums(torch.rand(1, 4, 1, 7))

@@ -147,7 +147,7 @@ class TestTorus:
         assert torus.reach(2) == {0}
 
     def test_bad_sizes(self):
-        with pytest.raises(InputError, match="a square of 1 to 5"):
+        with pytest.raises(InputError, match="with side 1 to 5"):
             TorusTopology(5, 6, 7)
         with pytest.raises(InputError, match="5 x 6 = 30"):
             TorusTopology(5, 6, 3).sums(torch.ones(1, 1, 1, 31))
@@ -178,7 +178,7 @@ class TestAdjacency:
             (torch.ones(3, 4), "a square matrix"),
             (torch.ones(7, 7), "a multiple of the length"),
             (-torch.eye(5), "entries ≥ 0"),
-            (torch.zeros(5, 5), "a neighbor in every row"),
+            (torch.zeros(5, 5), "at least one neighbor in every row"),
         ],
     )
     def test_bad_matrices(self, matrix, message):
@@ -201,7 +201,7 @@ def test_several_axes_each_roll_by_themselves():
     torch.testing.assert_close(flat.sums(squares[..., :6]), one.square(), rtol=1e-12, atol=0)
     with pytest.raises(InputError, match="4 x 6"):
         both.sums(squares[..., :23])
-    with pytest.raises(InputError, match="a topology for each axis"):
+    with pytest.raises(InputError, match="one topology per axis"):
         ProductTopology((4,), parts)
 
 
@@ -218,7 +218,7 @@ class TestLatent:
             torch.autograd.gradcheck(lambda a, b, w=topology: student_t(a, b, w, shift=1.0), (z, u))
 
     def test_bad_input(self):
-        with pytest.raises(InputError, match="z and u of one shape"):
+        with pytest.raises(InputError, match="z and u of the same shape"):
             student_t(torch.zeros(1, 2, 3), torch.zeros(1, 2, 3), shifting_topology(1))
         with pytest.raises(InputError, match="at least 5 frames"):
             student_t(torch.zeros(1, 4, 1, 5), torch.zeros(1, 4, 1, 5), shifting_topology(5))

@@ -48,7 +48,7 @@ def profile_polynomial(
     rows = []
     for (order, other), weight in weights.items():
         product = torch.einsum("p,pm,pn->mnp", r**order, y, harmonics(other, taps))
-        if other == degree:  # a multiple of the identity is no aliasing
+        if other == degree:  # a multiple of the identity does not count as aliasing
             mean = product.diagonal(dim1=0, dim2=1).mean(-1)
             product = product - torch.eye(len(product), dtype=r.dtype)[..., None] * mean
         rows.append((weight / size) * product.flatten(0, 1))

@@ -1,4 +1,4 @@
-"""Whole networks, built from layers."""
+"""Complete networks, built from layers."""
 
 from ._classic import LeNet5 as LeNet5
 from ._classic import linear_classifier as linear_classifier

@@ -1,6 +1,6 @@
 """The networks of LeCun, Bottou, Bengio & Haffner, "Gradient-based learning applied to document recognition" (1998).
 
-They have no symmetry built in beyond the translations of a convolution, and serve as plain baselines.
+Their only built-in symmetry is the translations of a convolution. They serve as plain baselines.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ..errors import InputError
 
 @checked
 def linear_classifier(channels: Positive, size: Positive, classes: Positive) -> nn.Module:
-    """One linear map from pixels to classes.
+    """A linear map from pixels to classes.
 
     >>> sum(p.numel() for p in linear_classifier(1, 28, 10).parameters())
     7850
@@ -26,22 +26,26 @@ def linear_classifier(channels: Positive, size: Positive, classes: Positive) -> 
 def multilayer_perceptron(
     channels: Positive, size: Positive, classes: Positive, *, hidden: Positive = 300
 ) -> nn.Module:
-    """One hidden layer of tanh units; 300 of them in the paper."""
+    """A network with one hidden layer of tanh units, 300 in the paper.
+
+    >>> sum(p.numel() for p in multilayer_perceptron(1, 28, 10).parameters())
+    238510
+    """
     return nn.Sequential(nn.Flatten(), nn.Linear(channels * size * size, hidden), nn.Tanh(), nn.Linear(hidden, classes))
 
 
 class LeNet5(nn.Module):
     """Two convolutions with subsampling, then three linear maps (6, 16, 120, 84 features).
 
-    The paper pads 28 x 28 digits to 32 x 32; here images of any size from 8 on are padded to the next size that the two
-    subsamplings divide, at least 32 for sizes above 16. Differences from the paper: full connections between the maps
-    of the first and the second convolution, average pooling without trained coefficients, and a linear output trained
-    with cross-entropy instead of radial basis units.
+    The paper pads 28 x 28 digits to 32 x 32. Here, images of any size from 8 up are padded to the next size that the
+    two subsamplings divide, and to at least 32 for sizes above 16. Differences from the paper: all maps of the first
+    convolution connect to all maps of the second, average pooling has no trained coefficients, and the output is linear
+    and trained with cross-entropy instead of radial basis units.
 
     Args:
-        channels: channels of the image.
-        size: its height and width.
-        classes: number of classes.
+        channels: the channels of the image.
+        size: the height and width of the image.
+        classes: the number of classes.
 
     Shapes: ``(batch, channels, size, size)`` to ``(batch, classes)``.
 
@@ -53,7 +57,7 @@ class LeNet5(nn.Module):
     def __init__(self, channels: Positive, size: Positive, classes: Positive) -> None:
         super().__init__()
         if size < 8:
-            raise InputError("LeNet5", expected="images of at least 8 x 8", got=f"{size} x {size}", fix="Enlarge them.")
+            raise InputError("LeNet5", expected="images of at least 8 x 8", got=f"{size} x {size}")
         self.channels, self.size = channels, size
         kernel = 5 if size > 16 else 3
         padded = max(32, -(-size // 4) * 4) if size > 16 else -(-(size + 4) // 4) * 4 + 2
@@ -79,7 +83,7 @@ class LeNet5(nn.Module):
 
     @checked
     def forward(self, x: Floats) -> Tensor:
-        """Class scores of a batch of images."""
+        """The class scores of a batch of images."""
         if x.shape[1:] != (self.channels, self.size, self.size):
             raise InputError(
                 "LeNet5",

@@ -1,4 +1,4 @@
-"""A small classifier of images, plain or with a symmetry built in."""
+"""A small image classifier, plain or with a built-in symmetry."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from ..spaces import Grid2d
 
 @checked
 def plain_cnn(channels: Positive, classes: Positive, *, widths: Sequence[int] = (23, 34, 46)) -> nn.Module:
-    """Blocks of convolution, batch norm, ReLU and pooling, a mean over the plane, a linear map.
+    """Blocks of convolution, batch norm, ReLU and pooling, then a mean over the plane and a linear map.
 
-    The twin of :class:`GroupCNN` without symmetry; with these widths it has as many weights as that has for C8 with its
-    own.
+    The counterpart of :class:`GroupCNN` without symmetry. With default widths, it has as many weights as a
+    :class:`GroupCNN` for C8.
 
     Args:
-        channels: of the image.
-        classes: their number.
-        widths: channels after each block.
+        channels: the channels of the image.
+        classes: the number of classes.
+        widths: the number of channels after each block.
 
     Shapes: ``(batch, channels, height, width)``, even sizes, to ``(batch, classes)``.
 
@@ -41,17 +41,17 @@ def plain_cnn(channels: Positive, classes: Positive, *, widths: Sequence[int] = 
 
 
 class GroupCNN(nn.Module):
-    """A classifier whose answer does not change when the image is moved by the group.
+    """A classifier whose output does not change when the group moves the image.
 
     Blocks of equivariant convolution between regular fields, batch norm, ReLU and pooling; then the maximum over the
-    channels of each field, the mean over the plane, and a linear map. All layers commute with the group, the maximum
-    and the mean are invariant.
+    channels of each field, the mean over the plane, and a linear map. All layers commute with the group, and the
+    maximum and the mean are invariant.
 
     Args:
         group: C_n or D_n.
-        channels: of the image.
-        classes: their number.
-        widths: regular fields after each block; a field of C8 has 8 channels.
+        channels: the channels of the image.
+        classes: the number of classes.
+        widths: the number of regular fields after each block. A regular field of C8 has 8 channels.
 
     Shapes: ``(batch, channels, height, width)``, even sizes, to ``(batch, classes)``.
 
@@ -82,7 +82,7 @@ class GroupCNN(nn.Module):
 
     @checked
     def forward(self, x: Floats) -> Tensor:
-        """Scores of the classes."""
+        """The class scores of a batch of images."""
         return self.head(self.features(x))
 
 
@@ -90,7 +90,7 @@ def _require_widths(widths: Sequence[int]) -> Sequence[int]:
     if not widths or not all(isinstance(width, int) and width > 0 for width in widths):
         raise InputError(
             "GroupCNN and plain_cnn",
-            expected="one positive width for each block",
+            expected="one positive width per block",
             got=repr(widths),
             fix="For example widths=(8, 12, 16).",
         )

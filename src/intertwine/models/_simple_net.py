@@ -1,4 +1,4 @@
-"""The network of Elsayed, Ramachandran, Shlens & Kornblith (2020), in which one layer is exchanged at a time."""
+"""The network of Elsayed, Ramachandran, Shlens & Kornblith (2020), in which one layer at a time is replaced."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ KINDS: tuple[Kind, ...] = (
     "local",
     "wide",
 )
-_EVERYWHERE = ("conv", "conv-fc", "coord")  # there is no choice of a place
+_FIXED_PLACE = ("conv", "conv-fc", "coord")  # kinds without a choice of block
 _RANKED = ("low-rank", "input-low-rank", "wide")
 _KERNEL = 3
 _BLOCKS = 3
@@ -39,30 +39,30 @@ _BLOCKS = 3
 class SimpleNet(nn.Module):
     """Three blocks of a 3 x 3 layer without padding, batch norm and ReLU; a mean over the image; a linear map.
 
-    All layers are convolutions but for those at ``where``, which are of the kind studied:
+    All layers are convolutions, except those at ``where``, which are of the kind under study:
 
-    - ``conv``: none is another; ``conv-fc``: the linear map reads all places instead of their mean;
-    - ``coord``: the first layer is told the coordinates;
+    - ``conv``: none; ``conv-fc``: the linear map reads all positions instead of their mean;
+    - ``coord``: the first layer also gets the coordinates;
     - ``spatial-bias``: a convolution with a bias r(i) + c(j);
-    - ``low-rank``, ``input-low-rank``: filter banks mixed differently at every place, by fixed weights or by weights
-      read off the input;
-    - ``local``: a bank of its own at every place;
-    - ``wide``: a convolution with as many weights as a low-rank layer of this rank, by
+    - ``low-rank``, ``input-low-rank``: filter banks mixed differently at every position, by fixed weights or by weights
+      computed from the input;
+    - ``local``: a separate filter bank at every position;
+    - ``wide``: a convolution with as many weights as a low-rank layer of this rank, see
       :func:`intertwine.relaxed.wide_conv_width`.
 
     Args:
-        channels: of the image.
-        size: its height and width.
-        classes: their number.
-        layer: the kind studied.
-        where: which block has it: 1, 2, 3 or ``all``; only for kinds that can be anywhere.
-        rank: of low-rank layers, or the one that ``wide`` matches.
-        width: channels of a block.
-        strides: of the three layers.
-        normalize: of combining weights: ``softmax``, ``norm`` or ``none``.
-        sharing: of combining weights and spatial biases: ``factorized``, ``full``, ``rows`` or ``columns``.
-        init: of combining weights: ``structured`` or ``random``.
-        lc_init: of locally connected layers: ``keras``, as published, or ``per_position``.
+        channels: the channels of the image.
+        size: the height and width of the image.
+        classes: the number of classes.
+        layer: the kind under study.
+        where: the block that has it: 1, 2, 3 or ``all``; only for kinds with a choice.
+        rank: the rank of low-rank layers, or the rank that ``wide`` matches.
+        width: the channels of a block.
+        strides: the strides of the three layers.
+        normalize: how combining weights are normalized: ``softmax``, ``norm`` or ``none``.
+        sharing: how combining weights and spatial biases are shared: ``factorized``, ``full``, ``rows`` or ``columns``.
+        init: how combining weights are initialized: ``structured`` or ``random``.
+        lc_init: how locally connected layers are initialized: ``keras``, as published, or ``per_position``.
 
     Shapes: ``(batch, channels, size, size)`` to ``(batch, classes)``.
 
@@ -97,17 +97,17 @@ class SimpleNet(nn.Module):
         if len(strides) != _BLOCKS:
             raise InputError("SimpleNet", expected="three strides", got=repr(strides), fix="For example (2, 2, 1).")
 
-        def made(block: int, before: int, side: int, stride: int) -> nn.Module:
-            """The layer of a block, its channels being told by its weights."""
-            chosen = layer if block in studied else "conv"
-            if chosen == "coord":
+        def build(block: int, before: int, side: int, stride: int) -> nn.Module:
+            """The layer of a block."""
+            kind = layer if block in studied else "conv"
+            if kind == "coord":
                 return CoordConv2d(before, width, _KERNEL, stride=stride, bias=False)
-            if chosen == "spatial-bias":
+            if kind == "spatial-bias":
                 after = (side - _KERNEL) // stride + 1
                 return nn.Sequential(
                     _conv(before, width, stride), SpatialBias2d(width, input_size=after, sharing=sharing)
                 )
-            if chosen == "low-rank":
+            if kind == "low-rank":
                 return LowRankLocalConv2d(
                     *(before, width, _KERNEL),
                     rank=banks,
@@ -118,7 +118,7 @@ class SimpleNet(nn.Module):
                     bias=False,
                     init=init,
                 )
-            if chosen == "input-low-rank":
+            if kind == "input-low-rank":
                 return InputLowRankLocalConv2d(
                     *(before, width, _KERNEL),
                     rank=banks,
@@ -127,9 +127,9 @@ class SimpleNet(nn.Module):
                     normalize=normalize,
                     bias=False,
                 )
-            if chosen == "local":
+            if kind == "local":
                 return LocallyConnected2d(before, width, _KERNEL, input_size=side, stride=stride, lc_init=lc_init)
-            if chosen == "wide":
+            if kind == "wide":
                 return _conv(before, wide_conv_width(before, width, banks, last=block == _BLOCKS), stride)
             return _conv(before, width, stride)
 
@@ -140,11 +140,11 @@ class SimpleNet(nn.Module):
             if side < _KERNEL:
                 raise InputError(
                     "SimpleNet",
-                    expected="images that three layers without padding leave something of",
+                    expected="images large enough for three layers without padding",
                     got=f"{size} x {size} with strides {tuple(strides)}",
-                    fix="Enlarge the images or lower the strides.",
+                    fix="Use larger images or smaller strides.",
                 )
-            body = made(block, before, side, stride)
+            body = build(block, before, side, stride)
             is_wide = layer == "wide" and block in studied
             before = wide_conv_width(before, width, banks, last=block == _BLOCKS) if is_wide else width
             side = (side - _KERNEL) // stride + 1
@@ -157,7 +157,7 @@ class SimpleNet(nn.Module):
 
     @checked
     def forward(self, x: Floats) -> Tensor:
-        """Scores of the classes."""
+        """The class scores of a batch of images."""
         if x.dim() != 4 or tuple(x.shape[1:]) != (self.channels, self.size, self.size):
             raise InputError(
                 "SimpleNet",
@@ -177,24 +177,20 @@ def _conv(before: int, after: int, stride: int) -> nn.Conv2d:
 
 
 def _blocks_studied(layer: str, where: int | str | None) -> tuple[int, ...]:
-    if layer in _EVERYWHERE:
+    if layer in _FIXED_PLACE:
         if where is not None:
-            raise InputError(
-                "SimpleNet", expected=f"no place for layer {layer!r}", got=f"where={where!r}", fix="Leave it out."
-            )
+            raise InputError("SimpleNet", expected=f"no where= for layer {layer!r}", got=f"where={where!r}")
         return (1,) if layer == "coord" else ()
     if where == "all" and layer != "wide":
         return tuple(range(1, _BLOCKS + 1))
     if not isinstance(where, int) or not 1 <= where <= _BLOCKS:
         allowed = "1, 2 or 3" if layer == "wide" else "1, 2, 3 or 'all'"
-        raise InputError(
-            "SimpleNet", expected=f"where={allowed} for layer {layer!r}", got=f"where={where!r}", fix="Name a block."
-        )
+        raise InputError("SimpleNet", expected=f"where={allowed} for layer {layer!r}", got=f"where={where!r}")
     return (where,)
 
 
 def _checked_rank(layer: str, rank: int | None) -> int:
     if (layer in _RANKED) != (rank is not None):
-        wanted = "a rank" if layer in _RANKED else "no rank"
-        raise InputError("SimpleNet", expected=f"{wanted} for layer {layer!r}", got=f"rank={rank}", fix="Correct it.")
+        requirement = "a rank" if layer in _RANKED else "no rank"
+        raise InputError("SimpleNet", expected=f"{requirement} for layer {layer!r}", got=f"rank={rank}")
     return rank if rank is not None else 1

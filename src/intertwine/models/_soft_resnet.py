@@ -1,4 +1,4 @@
-"""The residual network of the experiments on soft and partial equivariance."""
+"""The residual network from the experiments on soft and partial equivariance."""
 
 from __future__ import annotations
 
@@ -24,37 +24,37 @@ SOFT_RESNETS: Mapping[str, Mapping[str, Any]] = {
     "E(2) strict": {"mirrored": True},
     "E(2) partial": {"mirrored": True, "partial": True},
 }
-"""Options of :class:`SoftResNet` for the networks that were compared."""
+"""The options of :class:`SoftResNet` for the networks in the published comparison."""
 
 
 class SoftResNet(nn.Module):
-    """Lifting convolution, two residual blocks, a last group convolution that sees all, a linear map.
+    """A lifting convolution, two residual blocks, a last group convolution and a linear map.
 
     Each layer is a convolution on sampled motions of the plane whose kernel is a small network, see
-    :class:`~intertwine.relaxed.SoftGroupConv2d`. After the last convolution the maximum over the group and the plane is
-    taken, which is invariant.
+    :class:`~intertwine.relaxed.SoftGroupConv2d`. After the last convolution, the network takes the maximum over the
+    group and the plane, which is invariant.
 
-    With ``samples=1`` this is a network on translations alone. ``SOFT_RESNETS`` holds the options of the networks that
-    were compared; their numbers of weights agree with the published ones.
+    With ``samples=1``, the network has only translations. ``SOFT_RESNETS`` holds the options of the networks in the
+    published comparison; their numbers of weights agree with the published ones.
 
     Args:
-        channels: of the image.
-        classes: their number.
-        samples: elements of the rotation group in each layer; 1 leaves the rotations out.
-        mirrored: rotations and reflections.
-        rotation_softness: ω' of rotations in all layers behind the lifting one; None is strict.
-        translation_softness: ω' of translations in all layers but the shortcuts; None is strict.
+        channels: the channels of the image.
+        classes: the number of classes.
+        samples: the number of rotations in each layer; 1 means no rotations.
+        mirrored: use rotations and reflections.
+        rotation_softness: ω' of rotations in all layers after the lifting one; None is strict.
+        translation_softness: ω' of translations in all layers except the shortcuts; None is strict.
         partial: learn which part of the rotations each layer keeps, instead of ω'.
-        learn: are the ω' parameters?
-        tied: do all layers share the samples drawn by the first? By default they do if the network is strict, on
-            rotations or translations. Otherwise each layer draws its own and the shortcuts map between them.
-        sampling: ``random`` draws at each call, also in evaluation, as published; ``train`` draws in training only;
-            ``grid`` never does.
-        width: channels of the first block.
-        growth: the second block has this many times as many.
-        pooled: after which of the lifting layer (0) and the blocks (1, 2) the plane is pooled by pairs.
-        kernel_size: of all convolutions but the shortcuts.
-        hidden: units of the kernel networks; shortcuts have half as many.
+        learn: make the ω' learnable parameters.
+        tied: let all layers share the samples drawn by the first; default: if the network is strict on rotations, or
+            has only translations. Otherwise, each layer draws its own samples and the shortcuts map between them.
+        sampling: ``random`` draws at each call, also in evaluation, as published; ``train`` draws only in training;
+            ``grid`` never draws.
+        width: the channels of the first block.
+        growth: the ratio of the channels of the second block to those of the first.
+        pooled: after which stages the plane is pooled 2 x 2: the lifting layer (0) and the blocks (1, 2).
+        kernel_size: the size of all convolutions except the shortcuts.
+        hidden: the hidden units of the kernel networks; shortcuts have half as many.
         net: ``joint`` or ``fourier``.
         activation: ``cos`` or ``sin``.
         domain: ``input`` or ``output``.
@@ -96,9 +96,7 @@ class SoftResNet(nn.Module):
     ) -> None:
         super().__init__()
         if partial and not (rotation_softness is None and translation_softness is None):
-            raise InputError(
-                "SoftResNet", expected="partial or soft layers", got="both", fix="Leave out partial or the softness."
-            )
+            raise InputError("SoftResNet", expected="either partial or soft layers", got="both")
         if partial and samples == 1:
             raise InputError(
                 "SoftResNet", expected="several samples for partial layers", got="1", fix="For example samples=8."
@@ -107,14 +105,12 @@ class SoftResNet(nn.Module):
             raise InputError(
                 "SoftResNet", expected="stages 0, 1, 2 to pool after", got=str(list(pooled)), fix="For example (1, 2)."
             )
-        own_draws = mirrored or partial or rotation_softness is not None
-        self.tied = not own_draws if tied is None else tied
+        separate_draws = mirrored or partial or rotation_softness is not None
+        self.tied = not separate_draws if tied is None else tied
         if self.tied and partial:
-            raise InputError(
-                "SoftResNet", expected="own samples for partial layers", got="tied=True", fix="Leave tied at None."
-            )
+            raise InputError("SoftResNet", expected="separate samples for partial layers", got="tied=True")
         common: dict[str, Any] = {"samples": samples, "mirrored": mirrored, "net": net, "activation": activation}
-        # A single sample stands for translations alone: it stays at the identity.
+        # A single sample means only translations: it stays at the identity.
         common |= {"sampling": "grid" if samples == 1 else sampling, "bias": False}
         soft: dict[str, Any] = {"learn": learn, "domain": domain}
         usual: dict[str, Any] = {"kernel_size": kernel_size, "hidden": hidden, **common}
@@ -147,7 +143,7 @@ class SoftResNet(nn.Module):
 
     @checked
     def forward(self, x: Floats) -> Tensor:
-        """Scores of the classes."""
+        """The class scores of a batch of images."""
         samples = self.lift.draw()
         y = _by_fields(self.lift, self.lift(x, out_samples=samples))
         y = torch.relu(self.first_pool(self.first_norm(y)))
@@ -159,7 +155,7 @@ class SoftResNet(nn.Module):
 
 
 def _by_fields(layer: GroupConv, y: Tensor) -> Tensor:
-    """Fields and their samples on two axes: norms and pools treat all samples of a field alike."""
+    """Split channels into fields and samples, because norms and pools treat all samples of a field the same way."""
     return y.unflatten(1, (layer.out_fields, -1))
 
 
@@ -168,20 +164,20 @@ def _between(layer: GroupConv, x: Tensor, before: Orientations, after: Orientati
     return _by_fields(layer, layer(x.flatten(1, 2), before, after))
 
 
-def _pool(wanted: bool) -> nn.Module:
-    """The maximum of two by two places, or nothing."""
-    return nn.MaxPool3d((1, 2, 2)) if wanted else nn.Identity()
+def _pool(enabled: bool) -> nn.Module:
+    """Max pooling over 2 x 2 pixels, or the identity."""
+    return nn.MaxPool3d((1, 2, 2)) if enabled else nn.Identity()
 
 
 class ResidualBlock(nn.Module):
-    """Two group convolutions beside a shortcut, then batch norm, pooling of the plane and ReLU.
+    """Two group convolutions with a shortcut, then batch norm, pooling of the plane and ReLU.
 
     Args:
         first: group convolution.
-        second: group convolution with as many channels on both sides.
+        second: group convolution with equal input and output channels.
         shortcut: pointwise group convolution between the samples of the block, or None for the identity.
-        tied: are all samples those of the input?
-        pooled: is the plane pooled by pairs at the end?
+        tied: use the samples of the input throughout.
+        pooled: pool the plane 2 x 2 at the end.
     """
 
     def __init__(
@@ -200,7 +196,7 @@ class ResidualBlock(nn.Module):
         self.pool = _pool(pooled)
 
     def forward(self, x: Tensor, before: Orientations) -> tuple[Tensor, Orientations]:
-        """Output and the samples at which it is given."""
+        """The output and its samples."""
         between = before if self.tied else self.first.draw()
         after = between if self.tied else self.second.draw()
         y = torch.relu(self.inner(_between(self.first, x, before, between)))

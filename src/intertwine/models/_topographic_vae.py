@@ -25,37 +25,37 @@ from ._vae import Draws, Likelihood, SequenceVAE, log_prior
 
 
 class NotCyclicWarning(UserWarning):
-    """Sequences whose end does not lead to their beginning meet a topology that joins the two."""
+    """A cyclic topology is used with sequences whose last frame does not lead back to the first."""
 
 
 class TopographicVAE(SequenceVAE):
-    """t = (z + shift) / √(W u² + ε): capsules that move with the transformation, found without supervision.
+    """t = (z + shift) / √(W u² + ε): capsules that move with the transformation, learned without supervision.
 
-    The places of a capsule are the elements of a finite group G, and t is a vector of type ``latent_type``, N copies of
-    the regular representation rho. W joins variables over time along the Cayley graph of an element s: place x now with
-    place s·x in the next frame. What the encoder must do to explain a sequence is then to let its capsules move,
-    t_{l+1} ≈ rho(s) t_l. In the published case G is cyclic and s = 1: capsules roll by one place.
+    The positions in a capsule are the elements of a finite group G, and t is a vector of type ``latent_type``, N copies
+    of the regular representation rho. W connects variables over time along the Cayley graph of an element s: position x
+    in one frame with position s·x in the next. To explain a sequence well, the encoder must let its capsules move,
+    t_{l+1} ≈ rho(s) t_l. In the published case, G is cyclic and s = 1: capsules roll by one position.
 
-    With several generators, sequences say by ``moving`` which element is their s. If they don't, it is found for each
-    sequence: the generator whose t describes the frames best, at the price of a pass of the decoder for each and of
-    log k nats a sequence, k the number of generators.
+    With several generators, ``moving`` says which element s moves each sequence. Without it, the model infers s for
+    each sequence: the generator whose t describes the frames best. This costs one decoder pass per generator and log k
+    nats per sequence, where k is the number of generators.
 
     Args:
         image: channels, height and width.
-        capsules: N.
-        length: C, of a capsule, for a cyclic group of C elements.
+        capsules: N, the number of capsules.
+        length: C, the length of a capsule, for a cyclic group of C elements.
         group: any finite group, or its name, instead of a length.
-        generators: the elements that may move a sequence; generators of the group unless given.
-        window: frames that share variables, or a :class:`Window`.
-        band: how far neighbors within a frame reach.
-        topology: any other topology instead of window and band. An :class:`OffsetTopology` counts in powers of s;
-            others do not depend on s.
-        shift: −μ at the start; it is learned.
-        eps: under the root.
-        network: ``mlp`` as published, or ``conv``.
-        likelihood: as for :class:`VAE`.
+        generators: the elements that may move a sequence; default: generators of the group.
+        window: the number of frames that share variables, or a :class:`Window`.
+        band: how far neighborhoods extend within a frame.
+        topology: any other topology, instead of window and band. An :class:`OffsetTopology` counts positions in powers
+            of s; others do not depend on s.
+        shift: the initial value of −μ, which is learned.
+        eps: ε, under the root.
+        network: ``mlp``, as published, or ``conv``.
+        likelihood: see :class:`VAE`.
 
-    Shapes: sequences ``(batch, time, *image)``; the window is at most as long as a sequence.
+    Shapes: sequences ``(batch, time, *image)``. The window must not be longer than a sequence.
 
     References: Keller, Welling, *Topographic VAEs learn equivariant capsules*, 2021.
 
@@ -64,7 +64,7 @@ class TopographicVAE(SequenceVAE):
     >>> out.t.shape, out.elbo.shape
     (torch.Size([2, 5, 3, 5]), torch.Size([]))
 
-    Turn and hue at once, each with a generator of its own:
+    Rotation and hue at once, each with its own generator:
 
     >>> both = TopographicVAE((3, 8, 8), capsules=2, group="C4 x C6", window=3)
     >>> both.generators, [both.group.label(s) for s in both.generators]
@@ -106,21 +106,21 @@ class TopographicVAE(SequenceVAE):
         self._first_shift = float(shift)
         self.shift = nn.Parameter(torch.tensor(float(shift)))
         self.eps = eps
-        self._looked = False
+        self._checked_ends = False
 
     def reset_parameters(self) -> None:
-        """The shift it was made with; the networks have methods of their own."""
+        """Reset the shift to its initial value. The networks have their own ``reset_parameters``."""
         nn.init.constant_(self.shift, self._first_shift)
 
     def _draw(self, x: Tensor, moving: int | Tensor | None, generator: torch.Generator | None) -> Draws:
-        self._look(x)
+        self._check_ends(x)
         q_z, q_u = self._posterior(self.encoder, x), self._posterior(self.variance_encoder, x)
         z, u = q_z.draw(generator), q_u.draw(generator)
         kl = q_z.kl() + q_u.kl()
         ratio = log_prior(z) - q_z.log_density(z) + log_prior(u) - q_u.log_density(u)
         if moving is None and len(self.generators) > 1 and isinstance(self.topology, OffsetTopology):
             t, moving = self._matching(x, z, u)
-            # A priori all generators are as likely: log p(s) = −log k of a sequence, spread over its frames.
+            # All generators are equally likely a priori: log p(s) = −log k per sequence, spread over its frames.
             price = math.log(len(self.generators)) / x.shape[1]
             return Draws(t, kl + price, ratio - price, moving)
         s = self.generators[0] if moving is None else moving
@@ -143,11 +143,11 @@ class TopographicVAE(SequenceVAE):
         return t, torch.tensor(self.generators, device=x.device)[best]
 
     @torch.no_grad()
-    def _look(self, x: Tensor) -> None:
-        """Once, at the first sequences: does the end lead to the beginning where the topology joins them?"""
-        if self._looked or x.is_meta or torch.compiler.is_compiling():
+    def _check_ends(self, x: Tensor) -> None:
+        """On the first sequences only: warn if a cyclic topology connects ends that don't match."""
+        if self._checked_ends or x.is_meta or torch.compiler.is_compiling():
             return
-        self._looked = True
+        self._checked_ends = True
         joined = isinstance(self.topology, OffsetTopology) and self.topology.padding == "cyclic"
         if not joined or x.shape[1] < 3 or len(self.topology.reach(x.shape[1])) < 2:
             return
@@ -156,29 +156,29 @@ class TopographicVAE(SequenceVAE):
         share = float((jump > 2 * steps.amax(1)).double().mean())
         if share > 0.5:
             warnings.warn(
-                f"in {share:.0%} of the first sequences the last frame is more than twice as far from the first as any "
-                "frame from the next: the cyclic topology will tie the two ends together. For sequences that are not "
-                "closed use a topology with padding='zero' or 'replicate'.",
+                f"in {share:.0%} of the first sequences, the last frame is more than twice as far from the first as "
+                "any frame is from the next, but the cyclic topology connects the two ends. For sequences that are not "
+                "closed, use a topology with padding='zero' or 'replicate'.",
                 NotCyclicWarning,
                 stacklevel=4,
             )
 
 
 class BubbleVAE(TopographicVAE):
-    """t = (z + shift) / √(W u² + ε) with neighborhoods that stay: the same places in all frames of the window.
+    """t = (z + shift) / √(W u² + ε) with stationary neighborhoods: the same positions in all frames of the window.
 
     Args:
         image: channels, height and width.
-        capsules: N.
-        length: C, of a capsule, for a cyclic group of C elements.
+        capsules: N, the number of capsules.
+        length: C, the length of a capsule, for a cyclic group of C elements.
         group: any finite group, or its name, instead of a length.
-        generators: the elements that may move a sequence; generators of the group unless given.
-        window: frames that share variables.
-        width: neighbors within a frame.
-        shift: −μ at the start; it is learned.
-        eps: under the root.
-        network: ``mlp`` as published, or ``conv``.
-        likelihood: as for :class:`VAE`.
+        generators: the elements that may move a sequence; default: generators of the group.
+        window: the number of frames that share variables.
+        width: the number of neighbors within a frame.
+        shift: the initial value of −μ, which is learned.
+        eps: ε, under the root.
+        network: ``mlp``, as published, or ``conv``.
+        likelihood: see :class:`VAE`.
 
     >>> BubbleVAE((1, 8, 8), capsules=3, length=5, window=3, width=3)(torch.rand(2, 5, 1, 8, 8)).t.shape
     torch.Size([2, 5, 3, 5])

@@ -1,4 +1,4 @@
-"""Variational autoencoders of sequences, their latents cut into capsules whose places are the elements of a group."""
+"""Variational autoencoders of sequences. Latents are split into capsules whose positions are group elements."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ Likelihood = Literal["bernoulli", "gaussian"]
 @checked
 @dataclass(frozen=True)
 class VAEOutput:
-    """What a pass over sequences gives; all but the images are for each frame, ``(batch, time)``.
+    """The result of a pass over sequences. ``likelihood`` and ``kl`` are per frame, ``(batch, time)``.
 
     Attributes:
         t: latents ``(batch, time, capsules, length)``.
-        decoded: what the decoder gives for them, ``(batch, time, *image)``: logits, or means.
+        decoded: the output of the decoder, ``(batch, time, *image)``: logits or means.
         likelihood: log p(x | t).
-        kl: KL(q(z|x) ‖ p(z)) + KL(q(u|x) ‖ p(u)), and a share of log k for an element found among k of them.
-        moving: the element of the group by which a step moves each sequence, ``(batch,)``; None where none was needed.
+        kl: KL(q(z|x) ‖ p(z)) + KL(q(u|x) ‖ p(u)), plus a share of log k for an element inferred among k.
+        moving: the group element by which one time step moves each sequence, ``(batch,)``; None if not needed.
     """
 
     t: Tensor
@@ -42,7 +42,7 @@ class VAEOutput:
 
     @property
     def elbo(self) -> Tensor:
-        """log p(x|t) − KL, the mean over all frames: train by maximizing it."""
+        """The mean of log p(x|t) − KL over all frames. Maximize it in training."""
         return (self.likelihood - self.kl).mean()
 
 
@@ -58,7 +58,7 @@ class Normal:
         return self.mean + noise * (0.5 * self.log_variance).exp()
 
     def kl(self) -> Tensor:
-        """To the standard normal distribution, summed over components."""
+        """The KL divergence to the standard normal distribution, summed over components."""
         return 0.5 * (self.mean.square() + self.log_variance.exp() - 1 - self.log_variance).sum(-1)
 
     def log_density(self, x: Tensor) -> Tensor:
@@ -67,10 +67,10 @@ class Normal:
 
 
 class SequenceVAE(nn.Module, ABC):
-    """What the autoencoders here share: encoder, decoder, likelihoods and bounds; they differ in how t is drawn.
+    """The base class of the autoencoders: encoder, decoder, likelihoods and bounds. Subclasses define how to draw t.
 
     Attributes:
-        group: its elements are the places of a capsule.
+        group: the group whose elements are the positions in a capsule.
         generators: the elements that may move a sequence.
         latent_type: the type of t as a vector: one copy of the regular representation per capsule, on a point.
     """
@@ -115,13 +115,13 @@ class SequenceVAE(nn.Module, ABC):
     def forward(
         self, sequences: Floats, *, moving: int | Tensor | None = None, generator: torch.Generator | None = None
     ) -> VAEOutput:
-        """Encode, draw and decode.
+        """Encode sequences, draw latents and decode them.
 
         Args:
             sequences: ``(batch, time, *image)``.
-            moving: the element of the group by which a step of time moves each sequence, one for all or ``(batch,)``;
-                see the class for what happens if it is left out.
-            generator: of the draws.
+            moving: the group element by which one time step moves each sequence, one for all or ``(batch,)``. See the
+                class for the default.
+            generator: the generator of the draws.
         """
         draws = self._drawn(sequences, moving, generator)
         decoded = self.decode(draws.t)
@@ -131,7 +131,7 @@ class SequenceVAE(nn.Module, ABC):
     def latent(
         self, sequences: Tensor, *, moving: int | Tensor | None = None, generator: torch.Generator | None = None
     ) -> Tensor:
-        """t, drawn once, ``(batch, time, capsules, length)``."""
+        """One draw of t, ``(batch, time, capsules, length)``."""
         return self._drawn(sequences, moving, generator).t
 
     def _drawn(self, sequences: Tensor, moving: int | Tensor | None, generator: torch.Generator | None) -> Draws:
@@ -141,35 +141,35 @@ class SequenceVAE(nn.Module, ABC):
         if isinstance(moving, Tensor) and moving.shape != sequences.shape[:1]:
             raise InputError(
                 type(self).__name__,
-                expected=f"moving= as one element, or {len(sequences)}, one for each sequence",
+                expected=f"moving= as one element, or {len(sequences)} elements, one per sequence",
                 got=f"shape {tuple(moving.shape)}",
             )
         return self._draw(sequences, moving, generator)
 
     def decode(self, t: Tensor) -> Tensor:
-        """What the decoder gives for latents ``(..., capsules, length)``: ``(..., *image)``, logits or means."""
+        """The output of the decoder for latents ``(..., capsules, length)``: ``(..., *image)``, logits or means."""
         out: Tensor = self.decoder(t.reshape(-1, self.capsules * self.length))
         return out.view(*t.shape[:-2], *self.image)
 
     def pictures(self, t: Tensor) -> Tensor:
-        """Expected images of latents: the sigmoid of logits, or the means."""
+        """The expected images for latents: the sigmoid of logits, or the means."""
         decoded = self.decode(t)
         return decoded.sigmoid() if self.likelihood == "bernoulli" else decoded
 
     @checked
     def moved(self, t: Tensor, g: int) -> Tensor:
-        """rho(g) t for latents ``(..., capsules, length)``: a roll by g places if the group is cyclic."""
+        """rho(g) t for latents ``(..., capsules, length)``: a roll by g positions if the group is cyclic."""
         moved: Tensor = self._capsule_type.transform(t, g)
         return moved
 
     @checked
     def traverse(self, t: Tensor, steps: int | None = None, *, moving: int | None = None) -> Tensor:
-        """Images of a latent frame moved by 1, s, s², …, all capsules together: ``(batch, steps, *image)``.
+        """Images of a latent frame with all capsules moved by 1, s, s², …: ``(batch, steps, *image)``.
 
         Args:
             t: ``(batch, capsules, length)``.
-            steps: how many; as many as s has powers unless given.
-            moving: the element s; the generator, if there is only one.
+            steps: the number of images; default: the order of s.
+            moving: the element s; default: the generator, if there is only one.
         """
         powers = self.group.cycles(self._only_generator() if moving is None else moving)[0].tolist()
         count = len(powers) if steps is None else steps
@@ -180,14 +180,14 @@ class SequenceVAE(nn.Module, ABC):
             options = ", ".join(f"{s} = {self.group.label(s)}" for s in self.generators)
             raise InputError(
                 f"{type(self).__name__}.traverse",
-                expected="moving=, an element of the group",
+                expected="moving=, a group element",
                 got="none",
                 fix=f"{self.group.name} has several generators: {options}.",
             )
         return self.generators[0]
 
     def log_likelihood(self, x: Tensor, decoded: Tensor) -> Tensor:
-        """log p(x | t) of each frame."""
+        """log p(x | t), per frame."""
         if self.likelihood == "bernoulli":
             return -binary_cross_entropy_with_logits(decoded, x, reduction="none").flatten(2).sum(2)
         squares = mse_loss(decoded, x, reduction="none").flatten(2).sum(2)
@@ -199,7 +199,7 @@ class SequenceVAE(nn.Module, ABC):
 
     @abstractmethod
     def _draw(self, x: Tensor, moving: int | Tensor | None, generator: torch.Generator | None) -> Draws:
-        """Draw t from the posterior of sequences."""
+        """Draw t from the posterior given sequences."""
 
     def _shaped(self, flat: Tensor) -> Tensor:
         return flat.unflatten(-1, (self.capsules, self.length))
@@ -214,21 +214,22 @@ class SequenceVAE(nn.Module, ABC):
         form: Literal["sequence", "published"] = "sequence",
         generator: torch.Generator | None = None,
     ) -> Tensor:
-        """An importance-sampled estimate of log p(x) for each frame, ``(batch,)`` or ``(batch, time)``.
+        """An importance-sampled estimate of log p(x) per frame, ``(batch,)`` or ``(batch, time)``.
 
-        ``sequence`` weights whole sequences, log (1/n) Σ_n Π_l w_{l,n} divided by the number of frames: a lower bound
-        of log p(x) in the mean. ``published`` weights frame by frame, and does not divide by n, as in the paper's code:
-        no bound, since frames share variables, and log n too high; only for comparison with its table.
+        The form ``sequence`` weights whole sequences: log (1/n) Σ_n Π_l w_{l,n}, divided by the number of frames. In
+        expectation, it is a lower bound of log p(x). The form ``published`` weights frame by frame and does not divide
+        by n, as in the paper's code. It is not a bound, since frames share variables, and it is too high by log n. Use
+        it only for comparison with the paper's table.
 
         Args:
             sequences: ``(batch, time, *image)``.
             moving: as in the forward pass.
-            samples: n.
-            form: which of the two.
-            generator: of the draws.
+            samples: n, the number of samples.
+            form: which of the two estimates.
+            generator: the generator of the draws.
         """
         if samples < 1:
-            raise InputError("importance_bound", expected="at least one sample", got=str(samples), fix="10 is usual.")
+            raise InputError("importance_bound", expected="at least one sample", got=str(samples))
         weights = []
         for _ in range(samples):
             draws = self._drawn(sequences, moving, generator)
@@ -246,12 +247,10 @@ class SequenceVAE(nn.Module, ABC):
                 got=f"shape {tuple(x.shape)}",
                 fix="Single images are sequences of one frame: x[:, None].",
             )
-        if x.is_meta:  # no numbers to look at
+        if x.is_meta:  # no values to check
             return
         if not bool(torch.isfinite(x).all()):
-            raise InputError(
-                type(self).__name__, expected="finite images", got="NaN or infinity", fix="Look at the data."
-            )
+            raise InputError(type(self).__name__, expected="finite images", got="NaN or infinity")
         if self.likelihood == "bernoulli" and (float(x.amin()) < 0 or float(x.amax()) > 1):
             raise InputError(
                 type(self).__name__,
@@ -263,7 +262,7 @@ class SequenceVAE(nn.Module, ABC):
 
 @dataclass(frozen=True)
 class Draws:
-    """One draw: t, the divergence of the posteriors, and log p − log q of what was drawn."""
+    """One draw: t, the KL divergence of the posteriors, and log p − log q of the draw."""
 
     t: Tensor
     kl: Tensor
@@ -279,16 +278,15 @@ def log_prior(x: Tensor) -> Tensor:
 class VAE(SequenceVAE):
     """A variational autoencoder of the frames of sequences, t = z: the baseline without a topography.
 
-    The latent is cut into capsules all the same, so that measures can be compared. What moves a sequence makes no
-    difference.
+    The latent is still split into capsules, which makes measurements comparable. ``moving`` has no effect.
 
     Args:
         image: channels, height and width.
-        capsules: N.
-        length: C, of a capsule, for a cyclic group of C elements; the latent has N · C variables.
+        capsules: N, the number of capsules.
+        length: C, the length of a capsule, for a cyclic group of C elements. The latent has N · C variables.
         group: any finite group, or its name, instead of a length.
-        generators: the elements that may move a sequence; generators of the group unless given.
-        network: ``mlp`` as published, or ``conv``.
+        generators: the elements that may move a sequence; default: generators of the group.
+        network: ``mlp``, as published, or ``conv``.
         likelihood: ``bernoulli``, with pixels in [0, 1] as probabilities, or ``gaussian`` with unit variance.
 
     Shapes: sequences ``(batch, time, *image)``.
@@ -306,7 +304,7 @@ class VAE(SequenceVAE):
 
 @checked
 def topographic_pool(t: Tensor) -> Tensor:
-    """The norm of each capsule, ``(..., capsules)``: no element of the group changes it, no roll for a start.
+    """The norm of each capsule, ``(..., capsules)``. It is invariant under all group elements, such as rolls.
 
     >>> t = torch.rand(2, 3, 5)
     >>> torch.allclose(topographic_pool(t), topographic_pool(t.roll(2, -1)))
@@ -322,14 +320,14 @@ def _capsule_group(caller: str, length: int | None, group: FiniteGroup | str | N
         if length is None:
             raise InputError(caller, expected="group=, or length= for a cyclic group", got="neither")
         return Cyclic(int(length))
-    found = parse_finite(group) if isinstance(group, str) else group
-    if length not in (None, found.order):
+    group = parse_finite(group) if isinstance(group, str) else group
+    if length not in (None, group.order):
         raise InputError(
             caller,
-            expected=f"length={found.order}, the order of {found.name}, or no length",
+            expected=f"length={group.order}, the order of {group.name}, or no length",
             got=str(length),
         )
-    return found
+    return group
 
 
 def _moving_elements(caller: str, group: FiniteGroup, generators: Sequence[int] | None) -> tuple[int, ...]:

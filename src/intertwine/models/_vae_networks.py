@@ -11,7 +11,7 @@ from ..errors import InputError
 
 
 def mlp_encoder(image: tuple[int, int, int], latent: int) -> nn.Module:
-    """D → 3s → 2s → 2s with ReLU between; the first s outputs are means, the last s logarithms of variances."""
+    """D → 3s → 2s → 2s with ReLU in between. The first s outputs are means, the last s log variances."""
     pixels = math.prod(image)
     return nn.Sequential(
         nn.Flatten(),
@@ -24,9 +24,10 @@ def mlp_encoder(image: tuple[int, int, int], latent: int) -> nn.Module:
 
 
 class MlpDecoder(nn.Module):
-    """s → 2s → 3s → D with ReLU between; the last layer has one bias for each channel, not for each pixel.
+    """s → 2s → 3s → D with ReLU in between. The last layer has one bias per channel, not per pixel.
 
-    Its weights begin as those of transposed convolutions do, uniform within 1/√(outputs), as in the published code.
+    Weights are initialized like those of transposed convolutions, uniform within 1/√(outputs), as in the published
+    code.
     """
 
     def __init__(self, image: tuple[int, int, int], latent: int) -> None:
@@ -90,6 +91,6 @@ def _halved_twice(image: tuple[int, int, int]) -> tuple[int, int, int]:
             "convolutional network",
             expected="images whose height and width are multiples of 4",
             got=f"{height} x {width}",
-            fix="Resize the images, or use network='mlp'.",
+            fix="Resize them, or use network='mlp'.",
         )
     return channels, height // 4, width // 4

@@ -1,4 +1,4 @@
-"""VGG11 for small images, plain and with the mirror built in: the networks of Bökman & Kahl (2023).
+"""VGG11 for small images, plain and with built-in mirror symmetry: the networks of Bökman & Kahl (2023).
 
 "Investigating how ReLU-networks encode symmetries", NeurIPS 2023.
 """
@@ -19,24 +19,24 @@ from ..spaces import FieldType, Grid2d
 
 WIDTHS = (64, 128, 256, 256, 512, 512, 512, 512)
 POOLED = (0, 1, 3, 5, 7)
-"""The layers that are followed by a maximum over 2 x 2 pixels."""
+"""The indices of the layers followed by max pooling over 2 x 2 pixels."""
 
 MIRROR = Dihedral(1)
 PLANE = Grid2d(MIRROR)
 
 
 class VGG11(nn.Module):
-    """Eight 3 x 3 convolutions with ReLU, five maxima over 2 x 2 pixels, a maximum over what is left, a linear map.
+    """Eight 3 x 3 convolutions with ReLU, five max poolings over 2 x 2 pixels, a global max pooling and a linear map.
 
-    There is no norm. Images of 32 x 32 end at one pixel, so that the last maximum changes nothing.
+    There is no normalization. Images of 32 x 32 end at one pixel, where global pooling changes nothing.
 
     Args:
-        channels: of the image.
-        classes: their number.
+        channels: the channels of the image.
+        classes: the number of classes.
         width: a factor for all widths; 1 gives 64, 128, 256, 256, 512, 512, 512, 512.
 
-    Shapes: ``(batch, channels, height, width)`` to ``(batch, classes)``. The maxima commute with mirrors for sizes that
-    are multiples of 32; the filters are not symmetric.
+    Shapes: ``(batch, channels, height, width)`` to ``(batch, classes)``. The poolings commute with mirrors if sizes are
+    multiples of 32; the filters are not symmetric.
 
     >>> sum(p.numel() for p in VGG11().parameters())
     9225610
@@ -50,25 +50,26 @@ class VGG11(nn.Module):
 
     @checked
     def forward(self, x: Floats) -> Tensor:
-        """Scores of the classes."""
+        """The class scores of a batch of images."""
         return self.classifier(_features(self.features, x))
 
 
 class GVGG11(nn.Module):
-    """VGG11 with the mirror built into its first layers: into all of them (GCNN) or the first two (PGCNN).
+    """VGG11 with mirror symmetry built into its first layers: all of them (GCNN) or the first two (PGCNN).
 
-    These layers are :mod:`intertwine.nn` layers between regular fields of D1, the group of the left-right mirror: their
-    channels come in mirrored pairs, and the weights of a pair are tied.
+    These layers are :mod:`intertwine.nn` layers between regular fields of D1, the group of the left-right mirror. Their
+    channels come in mirrored pairs with tied weights.
 
     Args:
-        channels: of the image.
-        classes: their number.
+        channels: the channels of the image.
+        classes: the number of classes.
         width: a factor for all widths, as for :class:`VGG11`.
-        mirrored: how many of the eight convolutions commute with the mirror; 8 also ties the classifier, and then the
-            output is exactly invariant.
+        mirrored: how many of the eight convolutions commute with the mirror. 8 also ties the classifier, which makes
+        the
+            output exactly invariant.
 
-    Shapes: ``(batch, channels, height, width)`` to ``(batch, classes)``. Sizes are at least 32, and the width is such
-    that the pools among the mirrored layers fit: a multiple of 32 for ``mirrored=8``.
+    Shapes: ``(batch, channels, height, width)`` to ``(batch, classes)``. Sizes are at least 32, and the poolings among
+    the mirrored layers must divide the width: it is a multiple of 32 for ``mirrored=8``.
 
     >>> [sum(p.numel() for p in GVGG11(mirrored=k).parameters()) for k in (8, 2)]
     [4612810, 9187786]
@@ -80,18 +81,18 @@ class GVGG11(nn.Module):
     ) -> None:
         super().__init__()
         if not 1 <= mirrored <= len(WIDTHS):
-            raise InputError("GVGG11", expected="1 to 8 mirrored layers", got=str(mirrored), fix="8 is the full GCNN.")
+            raise InputError("GVGG11", expected="1 to 8 mirrored layers", got=str(mirrored))
         self.channels, self.classes, self.width = channels, classes, width
         self.features = nn.Sequential(*_layers(channels, width, mirrored))
         last = _widths(width)[-1]
         scores = PLANE.field(classes * MIRROR.trivial)
-        whole = mirrored == len(WIDTHS)
-        self.classifier: nn.Module = Linear(_pairs(last), scores) if whole else nn.Linear(last, classes)
+        all_mirrored = mirrored == len(WIDTHS)
+        self.classifier: nn.Module = Linear(_pairs(last), scores) if all_mirrored else nn.Linear(last, classes)
         self.reset_parameters()
         self.register_load_state_dict_pre_hook(_refuse_old_names)  # type: ignore[no-untyped-call]
 
     def reset_parameters(self) -> None:
-        """Every layer as a plain one with the same fan-in begins; so did the networks of the paper."""
+        """Initialize every layer like a plain one with the same fan-in, as in the paper."""
         for layer in [*self.features, self.classifier]:
             if isinstance(layer, Conv2d | Linear):
                 _reset_as_plain(layer)
@@ -100,7 +101,7 @@ class GVGG11(nn.Module):
 
     @checked
     def forward(self, x: Floats) -> Tensor:
-        """Scores of the classes."""
+        """The class scores of a batch of images."""
         return self.classifier(_features(self.features, x))
 
     def to_plain(self) -> VGG11:
@@ -125,7 +126,7 @@ class GVGG11(nn.Module):
         return plain.to(example.device, example.dtype).train(self.training)
 
     def partners(self) -> list[Tensor]:
-        """For each mirrored convolution, the channel that the mirror exchanges each output channel with."""
+        """For each mirrored convolution, the mirror partner of each output channel."""
         sizes = [layer.out_type.dim for layer in self.features if isinstance(layer, Conv2d)]
         return [torch.arange(n).view(-1, 2).flip(1).flatten() for n in sizes]
 
@@ -156,9 +157,9 @@ def _layers(channels: Positive, width: float, mirrored: int) -> list[nn.Module]:
 
 
 def _reset_as_plain(layer: Conv2d | Linear) -> None:
-    """Weights and biases uniform within 1/√fan-in, as in the plain modules of torch.
+    """Draw weights and biases uniformly within 1/√fan-in, like torch's plain modules.
 
-    The weights of a layer between permutation fields are entries of its filter, so that each entry is drawn so.
+    The weights of a layer between permutation fields are entries of its filter, so each entry gets this distribution.
     """
     taps = math.prod(layer.expansion.kernel_size)
     bound = (layer.in_type.dim * taps) ** -0.5
@@ -171,8 +172,8 @@ def _refuse_old_names(module: nn.Module, state: Mapping[str, Tensor], prefix: st
         raise InputError(
             "GVGG11",
             expected="a checkpoint with weights of intertwine.nn layers (features.0.weights.0)",
-            got="one of version 0.1 or of a plain VGG11 (features.0.weight)",
-            fix="Load it into a VGG11 if it is plain; train a GVGG11 of version 0.1 again.",
+            got="a checkpoint of version 0.1 or of a plain VGG11 (features.0.weight)",
+            fix="Load a plain checkpoint into a VGG11. A GVGG11 of version 0.1 must be trained again.",
         )
 
 

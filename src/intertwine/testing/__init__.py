@@ -1,4 +1,4 @@
-"""Checks for users to hold their own groups, spaces and layers to."""
+"""Checks for groups, spaces and layers, including your own: equivariance, conformance, laws and timing."""
 
 from ._conformance import CHECKS as CHECKS
 from ._conformance import assert_conforms as assert_conforms

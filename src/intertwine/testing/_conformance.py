@@ -1,4 +1,4 @@
-"""The conformance suite: what every layer is held to, registered or your own."""
+"""The conformance suite: checks that every layer must pass, registered or your own."""
 
 from __future__ import annotations
 
@@ -24,17 +24,18 @@ _DIALS = ("_softness", "extent", "keep")
 
 @checked
 def assert_conforms(layer: Layer, *, checks: Sequence[str] | None = None, seed: int = 0) -> tuple[str, ...]:
-    """Hold a layer to its claim and to the habits of torch modules; an ``AssertionError`` says what fails.
+    """Check that a layer satisfies its claim and behaves like a torch module. An ``AssertionError`` says what fails.
 
-    The claim must hold, and the checker must notice a layer that breaks it; gradients must be right; keys of the state
-    must be the same in training and evaluation, and hold nothing that is derived; copies and pickles, the plain twin,
-    ``torch.compile(fullgraph=True)``, ``torch.export``, single precision and bfloat16 autocast must give the same
-    numbers; wrong input must be explained; all of it must follow the input to another device. The layer is not changed.
+    The claim must hold, and a broken version of the layer must fail it. Gradients must be correct. State keys must be
+    the same in training and evaluation, and contain nothing derived. Copies, pickles, the plain version,
+    ``torch.compile(fullgraph=True)``, ``torch.export``, float32 and bfloat16 autocast must give the same numbers. Wrong
+    input must raise an InputError. All tensors must follow the input to another device. The layer itself is not
+    changed.
 
     Args:
         layer: any :class:`~intertwine.nn.Layer`.
-        checks: names of the checks to run, those of :data:`CHECKS` unless given.
-        seed: of weights and inputs.
+        checks: the names of the checks to run; default: all of :data:`CHECKS`.
+        seed: the seed of weights and inputs.
 
     Returns:
         The names of the checks that ran.
@@ -46,26 +47,25 @@ def assert_conforms(layer: Layer, *, checks: Sequence[str] | None = None, seed: 
     >>> assert_conforms(Conv2d(field, field, 3), checks=["claim", "state"])
     ('claim', 'state')
     """
-    wanted = tuple(CHECKS if checks is None else checks)
-    unknown = [name for name in wanted if name not in CHECKS]
+    names = tuple(CHECKS if checks is None else checks)
+    unknown = [name for name in names if name not in CHECKS]
     if unknown:
         raise InputError(
             "assert_conforms",
             expected=f"names of checks among {', '.join(CHECKS)}",
             got=", ".join(unknown),
-            fix="Leave checks out to run them all.",
         )
-    for name in wanted:
+    for name in names:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             CHECKS[name](scrambled(layer))
-    return wanted
+    return names
 
 
 def scrambled(layer: Layer) -> Layer:
-    """A copy with arbitrary weights and statistics, so that no value hides a mistake by being 0 or 1.
+    """A copy with random weights and statistics. Values of 0 or 1 could hide a mistake.
 
-    Relaxed layers are moved away from their equivariant point in their own way: a dial is no weight.
+    Relaxed layers leave their equivariant point through ``perturb_``, because a dial is not a weight.
     """
     layer = copy.deepcopy(layer)
     relaxed = [module for _, module in relaxed_layers(layer)]
@@ -85,12 +85,12 @@ def _is_dial(name: str) -> bool:
     return name.endswith(_DIALS)
 
 
-def example_input(layer: Layer, dtype: torch.dtype = torch.float32, *, least: int = 7) -> Tensor:
+def example_input(layer: Layer, dtype: torch.dtype = torch.float32, *, min_size: int = 7) -> Tensor:
     """A small random input that the layer accepts."""
-    return torch.randn(2, layer.in_type.dim, *_sizes(layer, least), dtype=dtype)
+    return torch.randn(2, layer.in_type.dim, *_sizes(layer, min_size), dtype=dtype)
 
 
-def _sizes(layer: Layer, least: int) -> tuple[int, ...]:
+def _sizes(layer: Layer, min_size: int) -> tuple[int, ...]:
     space = layer.in_type.space
     if layer.fixed_sizes is not None:
         return layer.fixed_sizes
@@ -99,7 +99,7 @@ def _sizes(layer: Layer, least: int) -> tuple[int, ...]:
     if not isinstance(space, Grid):
         grid: SphereGrid = getattr(layer, "in_grid", SphereGrid("gauss-legendre", 4))
         return grid.shape
-    for n in range(least - 2 * (space.dimension == 3), 40):
+    for n in range(min_size - 2 * (space.dimension == 3), 40):
         try:
             layer.output_sizes((n,) * space.dimension)
         except InputError:
@@ -119,7 +119,7 @@ def _claim(layer: Layer) -> None:
 
 
 class _Lopsided(Layer):
-    """Any layer, with an input that fades along every axis of space."""
+    """A layer whose input is multiplied by a ramp along every spatial axis, which breaks equivariance."""
 
     def __init__(self, layer: Layer) -> None:
         super().__init__(layer.in_type, layer.out_type, layer.claim)
@@ -150,7 +150,7 @@ class _Lopsided(Layer):
 
 
 def _breaks(layer: Layer) -> None:
-    """The other direction: a layer that cannot commute must be caught, and a share must be felt."""
+    """Negative control: a layer that cannot be equivariant must fail, and a relaxed share must show."""
     claim = layer.claim
     if isinstance(claim, Relaxed):
         _require_felt(layer, claim)
@@ -158,11 +158,11 @@ def _breaks(layer: Layer) -> None:
         assert_equivariant(_Lopsided(layer))
     except AssertionError:
         return
-    raise AssertionError(f"{_name(layer)} behind an input that fades along space still counts as equivariant")
+    raise AssertionError(f"{_name(layer)} still counts as equivariant after its input is multiplied by a ramp")
 
 
 def _require_felt(layer: Layer, claim: Relaxed) -> None:
-    """A relaxed subgroup breaks the symmetry measurably: by a thousandth of its share at least."""
+    """Raise an error unless a relaxed subgroup breaks the symmetry by at least a thousandth of its share."""
     errors = equivariance_errors(layer)
     for name, share in claim.shares.items():
         if share > 1e-3 and name in errors and not errors[name] > 1e-3 * share:
@@ -178,13 +178,13 @@ def _float32(layer: Layer) -> None:
     twin, x = copy.deepcopy(layer).double(), example_input(layer, torch.float64)
     with torch.no_grad():
         exact, single = twin(x), layer(x.float())
-    _require(single.dtype == torch.float32, layer, "single precision in, single precision out")
-    _require_close(single, exact, 1e-5 if _is_relaxed(layer) else 2e-6, layer, "single precision")
+    _require(single.dtype == torch.float32, layer, "float32 output for float32 input")
+    _require_close(single, exact, 1e-5 if _is_relaxed(layer) else 2e-6, layer, "float32")
 
 
 def _gradients(layer: Layer) -> None:
     layer = layer.double()
-    x = example_input(layer, torch.float64, least=4)[:1].requires_grad_()
+    x = example_input(layer, torch.float64, min_size=4)[:1].requires_grad_()
     layer.train(not any("running" in key for key in layer.state_dict()))
     estimated = {name for _, part in relaxed_layers(layer) for name in part.surrogate_gradients}
     weights = [p for name, p in layer.named_parameters() if name.rpartition(".")[2] not in estimated]
@@ -194,7 +194,7 @@ def _gradients(layer: Layer) -> None:
 
 
 def _repeatable(layer: Layer, x: Tensor) -> Tensor:
-    """The output; statistics that a call leaves behind are put back, and random numbers are the same each time."""
+    """The output, with the same random numbers each time. Restores the running statistics afterward."""
     torch.manual_seed(0)
     state = {key: value.clone() for key, value in layer.named_buffers() if "running" in key}
     out: Tensor = layer(x)
@@ -213,16 +213,16 @@ def _state(layer: Layer) -> None:
         _require(set(layer.state_dict()) == fresh, layer, "the same keys in training and evaluation")
     learned = {key for key, _ in layer.named_parameters() if not _is_setting(key)}
     kept = {key for key in fresh if "running" not in key and not _is_setting(key)}
-    _require(kept == learned, layer, f"a state of weights and statistics alone, not {sorted(kept - learned)}")
+    _require(kept == learned, layer, f"only weights and statistics in the state, not {sorted(kept - learned)}")
     other = scrambled(layer).eval()
     with torch.no_grad():
-        other(x)  # so that a filter is kept, which loading must drop
+        other(x)  # caches a filter, which loading must drop
         other.load_state_dict(layer.state_dict())
         _require(torch.equal(other(x), layer.eval()(x)), layer, "the same output after loading the state")
 
 
 def _is_setting(key: str) -> bool:
-    """Is it a number that was chosen or drawn once, rather than derived from weights?"""
+    """Whether a state entry was chosen or drawn once, rather than derived from weights."""
     return key.endswith((*_DIALS, "filter_waves", "domain_waves"))
 
 
@@ -231,7 +231,7 @@ def _copies(layer: Layer) -> None:
     x = example_input(layer)
     for copied in (copy.deepcopy, _pickled):
         with torch.no_grad():
-            before = layer(x)  # with a kept filter, where there is one
+            before = layer(x)  # caches a filter, if the layer has one
             twin = copied(layer)
             _require(torch.equal(twin(x), before), layer, "a copy with the same output")
             same = (twin.in_type, twin.claim) == (layer.in_type, layer.claim)
@@ -251,18 +251,18 @@ def _plain(layer: Layer) -> None:
         ours = copy.deepcopy(layer).to(dtype).eval()
         plain, x = to_plain(ours), example_input(ours, dtype)
         free = not plain.training and not any(isinstance(module, Layer) for module in plain.modules())
-        _require(free, layer, "a plain twin in evaluation mode and without layers of this package")
+        _require(free, layer, "a plain version in evaluation mode and without layers of this package")
         with torch.no_grad():
-            _require_close(plain(x), ours(x), tolerance, layer, "the plain twin")
+            _require_close(plain(x), ours(x), tolerance, layer, "the plain version")
 
 
 def _traced_tolerance(layer: Layer) -> float:
-    """Relaxed layers have a way of their own for tracers, with other rounding."""
+    """Relaxed layers take another path under tracing, which rounds differently."""
     return 1e-5 if _is_relaxed(layer) else 1e-6
 
 
 def _is_relaxed(layer: Layer) -> bool:
-    """Kernels that come out of a network of waves round more than those that are sums."""
+    """Whether a layer is relaxed. Kernels computed by a network have larger rounding errors than sums."""
     return isinstance(layer.claim, Relaxed)
 
 
@@ -287,7 +287,7 @@ def _export(layer: Layer) -> None:
     layer.eval()
     x = example_input(layer)
     with torch.no_grad(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the exporter's own
+        warnings.simplefilter("ignore")  # from the exporter itself
         for model in (to_plain(layer),) if _shape_from_weights(layer) else (layer, to_plain(layer)):
             exported = torch.export.export(model, (x,))
             _require_close(exported.module()(x), layer(x), _traced_tolerance(layer), layer, "torch.export")
@@ -297,36 +297,36 @@ def _autocast(layer: Layer) -> None:
     x = example_input(layer).requires_grad_()
     expected = _repeatable(layer, x)
     with torch.autocast("cpu", torch.bfloat16):
-        found = _repeatable(layer, x)
-    _require_close(found, expected, 0.2 if _is_relaxed(layer) else 0.1, layer, "bfloat16 autocast")
-    found.float().sum().backward()
+        rounded = _repeatable(layer, x)
+    _require_close(rounded, expected, 0.2 if _is_relaxed(layer) else 0.1, layer, "bfloat16 autocast")
+    rounded.float().sum().backward()
     _require(x.grad is not None and bool(torch.isfinite(x.grad).all()), layer, "finite gradients under autocast")
 
 
 def _device(layer: Layer) -> None:
-    if _shape_from_weights(layer):  # on the device without numbers nobody knows it
+    if _shape_from_weights(layer):  # tensors on meta have no values that could determine a shape
         to_equivariant_(layer)
     assert_follows_device(layer, example_input(layer))
 
 
 def _wrong_input(layer: Layer) -> None:
     x = example_input(layer)
-    for wrong, what in ((torch.cat([x, x], 1), "twice the channels"), (x[None], "one axis more")):
+    for wrong, mistake in ((torch.cat([x, x], 1), "twice the channels"), (x[None], "an extra axis")):
         try:
             layer(wrong)
         except InputError:
             continue
-        raise AssertionError(f"{_name(layer)} takes an input with {what} without an InputError")
+        raise AssertionError(f"{_name(layer)} accepts an input with {mistake} without an InputError")
 
 
-def _require(holds: bool, layer: Layer, what: str) -> None:
+def _require(holds: bool, layer: Layer, expectation: str) -> None:
     if not holds:
-        raise AssertionError(f"{_name(layer)}: expected {what}")
+        raise AssertionError(f"{_name(layer)}: expected {expectation}")
 
 
-def _require_close(found: Tensor, expected: Tensor, tolerance: float, layer: Layer, what: str) -> None:
-    error = float(((found - expected).abs().max() / expected.abs().max().clamp_min(1e-30)).detach())
-    _require(error <= tolerance, layer, f"the same numbers by {what} to {tolerance:g}; they differ by {error:.2g}")
+def _require_close(actual: Tensor, expected: Tensor, tolerance: float, layer: Layer, way: str) -> None:
+    error = float(((actual - expected).abs().max() / expected.abs().max().clamp_min(1e-30)).detach())
+    _require(error <= tolerance, layer, f"the same numbers from {way} to {tolerance:g}; they differ by {error:.2g}")
 
 
 def _name(layer: Layer) -> str:

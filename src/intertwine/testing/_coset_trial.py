@@ -8,15 +8,15 @@ from ..nn import Layer
 from ..spaces import HomogeneousSpace
 from ._trial import Move, Trial
 
-_MOST = 120
-"""Groups up to this order are tried in full, larger ones on their generators and on random elements."""
+_MAX_ORDER = 120
+"""Groups up to this order are tested on all elements, larger ones on generators and random elements."""
 
 
 def coset_trial(layer: Layer, space: HomogeneousSpace, noise: torch.Generator) -> Trial:
-    """Elements of G, which acts on the input, fields on G/H1, and on the output, fields on G/H2."""
+    """Moves the input, fields on G/H1, and the output, fields on G/H2, by elements of G."""
     group = space.group
     elements = list(range(group.order))
-    if group.order > _MOST:
+    if group.order > _MAX_ORDER:
         drawn = torch.randint(group.order, (20,), generator=noise).tolist()
         elements = sorted({*map(int, group.generators), *drawn})
 

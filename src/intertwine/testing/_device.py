@@ -1,7 +1,7 @@
-"""Does a module follow its input to another device? The ``meta`` device stands in for those that are not here.
+"""Checks that a module follows its input to another device, with ``meta`` in place of a real one.
 
-Tensors on ``meta`` have a shape and a type but no numbers, and torch refuses to mix them with tensors on the CPU. So a
-constant that stays behind when a module moves, or a result that depends on reading a number, shows at once.
+Tensors on ``meta`` have a shape and a dtype but no values, and torch refuses to mix them with CPU tensors. So a
+constant that stays behind when a module moves, or a result that depends on reading a value, fails right away.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ META = torch.device("meta")
 
 @checked
 def assert_follows_device(module: nn.Module, *inputs: Tensor) -> None:
-    """Hold a module to the device of its input; an ``AssertionError`` says what stays behind.
+    """Check that a module follows its input to another device. An ``AssertionError`` says what stays behind.
 
-    In training and evaluation, on ``meta``: outputs have the shapes and types that they have on the CPU, gradients
-    reach the input and the weights, and neither pass makes a tensor on the CPU. After ``to_empty`` and loading, the
-    module gives the same numbers as before. The module is not changed.
+    In training and evaluation on ``meta``, outputs must have the same shapes and dtypes as on the CPU, gradients must
+    reach the input and the weights, and neither pass may create a tensor on the CPU. After ``to_empty`` and loading,
+    the module must give the same numbers as before. The module itself is not changed.
 
     Args:
         module: any module.
-        inputs: what to call it with, on the CPU.
+        inputs: its inputs, on the CPU.
 
     >>> assert_follows_device(nn.Linear(3, 2), torch.zeros(1, 3))
     """
@@ -47,19 +47,20 @@ def assert_follows_device(module: nn.Module, *inputs: Tensor) -> None:
         got = [(t.shape, t.dtype) for t in outputs]
         if got != expected:
             raise AssertionError(f"{type(module).__name__} on meta: expected {expected}, got {got}")
-    _require_whole(copy.deepcopy(module).to(META), module, inputs)
+    _require_complete(copy.deepcopy(module).to(META), module, inputs)
 
 
 @checked
 def assert_deferred(make: Callable[[], nn.Module], *inputs: Tensor) -> None:
-    """Hold a constructor to deferred initialization; an ``AssertionError`` says what fails.
+    """Check that a constructor supports deferred initialization. An ``AssertionError`` says what fails.
 
-    Under ``torch.device("meta")`` it makes a module without memory. After ``to_empty`` that module is whole: with the
-    state of another one it gives the same numbers, and ``reset_parameters`` fills what a constructor fills.
+    Under ``torch.device("meta")``, it must create a module without memory. After ``to_empty``, that module must be
+    complete: with the state of another module it gives the same numbers, and ``reset_parameters`` fills all values that
+    the constructor fills.
 
     Args:
-        make: makes the module, the same one at each call but for random weights.
-        inputs: what to call it with, on the CPU.
+        make: creates the module, the same each time except for random weights.
+        inputs: its inputs, on the CPU.
 
     >>> assert_deferred(lambda: nn.Linear(3, 2), torch.zeros(1, 3))
     """
@@ -68,21 +69,21 @@ def assert_deferred(make: Callable[[], nn.Module], *inputs: Tensor) -> None:
     with META:
         module = make()
     _require_no_memory(module)
-    _require_whole(copy.deepcopy(module), twin, inputs)
+    _require_complete(copy.deepcopy(module), twin, inputs)
     module = _with_memory(module)
-    module.apply(_reset)  # parts first: the whole has the last word
+    module.apply(_reset)  # resets submodules before the module that contains them
     for name, value in module.state_dict().items():
         if not bool(torch.isfinite(value).all()):
-            raise AssertionError(f"{type(module).__name__}: reset_parameters leaves {name} without numbers")
+            raise AssertionError(f"{type(module).__name__}: reset_parameters leaves {name} uninitialized")
 
 
 def _with_memory(module: nn.Module) -> nn.Module:
-    """The module after ``to_empty``, with NaN wherever torch left what happened to be in memory."""
+    """The module after ``to_empty``, with NaN in uninitialized memory."""
     before, warn_only = (
         torch.are_deterministic_algorithms_enabled(),
         torch.is_deterministic_algorithms_warn_only_enabled(),
     )
-    torch.use_deterministic_algorithms(True, warn_only=True)  # torch then fills what is empty
+    torch.use_deterministic_algorithms(True, warn_only=True)  # makes torch fill empty tensors with NaN
     try:
         return module.to_empty(device="cpu")
     finally:
@@ -98,9 +99,9 @@ def _reset(part: nn.Module) -> None:
 def _require_inputs(module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
     try:
         _call(copy.deepcopy(module), inputs)
-    except Exception as error:  # whatever somebody's module raises
+    except Exception as error:  # a user's module may raise anything
         raise InputError(
-            type(module).__name__, expected="inputs that the module takes", got=f"{type(error).__name__}: {error}"
+            type(module).__name__, expected="inputs that the module accepts", got=f"{type(error).__name__}: {error}"
         ) from error
 
 
@@ -115,7 +116,7 @@ def _on_meta(inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
 
 
 def _tensors(output: Any) -> list[Tensor]:
-    """All tensors of an output, in an order that depends on its structure only."""
+    """All tensors in an output, in an order that depends only on its structure."""
     return list(_walk(output))
 
 
@@ -137,11 +138,13 @@ def _backward(outputs: list[Tensor]) -> None:
 def _require_no_memory(module: nn.Module) -> None:
     for name, value in (*module.named_parameters(), *module.named_buffers()):
         if value.device != META:
-            raise AssertionError(f"{type(module).__name__}: {name} stays on {value.device} when the rest is on meta")
+            raise AssertionError(
+                f"{type(module).__name__}: {name} stays on {value.device} when the module moves to meta"
+            )
 
 
-def _require_whole(empty: nn.Module, twin: nn.Module, inputs: tuple[Tensor, ...]) -> None:
-    """Once it has memory and the state of ``twin``, a module without memory is equal to it."""
+def _require_complete(empty: nn.Module, twin: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+    """Raise an error unless an empty module computes the same as ``twin``, given memory and the state of ``twin``."""
     module = _with_memory(empty)
     module.load_state_dict(twin.state_dict())
     with torch.no_grad():
@@ -153,7 +156,7 @@ def _require_whole(empty: nn.Module, twin: nn.Module, inputs: tuple[Tensor, ...]
 
 
 class _NoCPU(TorchDispatchMode):
-    """Complains of every operation that makes a tensor on the CPU."""
+    """Raises an error for every operation that creates a tensor on the CPU."""
 
     def __init__(self, caller: str) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -162,5 +165,5 @@ class _NoCPU(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = func(*args, **(kwargs or {}))
         if any(isinstance(t, Tensor) and t.device.type == "cpu" for t in tree_leaves(out)):
-            raise AssertionError(f"{self.caller} makes a tensor on the CPU by {func} although its input is on meta")
+            raise AssertionError(f"{self.caller} creates a CPU tensor with {func} although its input is on meta")
         return out

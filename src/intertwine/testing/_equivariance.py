@@ -1,4 +1,4 @@
-"""Does a layer commute with its group, as it claims?"""
+"""Checks that a layer commutes with its group, as it claims."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ._grid_trial import grid_trial
 from ._sphere_trial import sphere_trial
 from ._trial import Move, Trial
 
-_NOTHING = 1e-9  # a share below this is none
+_ZERO_SHARE = 1e-9  # shares up to this count as zero
 
 
 @checked
@@ -30,27 +30,27 @@ def assert_equivariant(
     training: bool = False,
     seed: int = 0,
 ) -> float:
-    """Hold a layer to its claim: Φ(π1(g) f) = π2(g) Φ(f) for random fields f, in float64.
+    """Check a layer's claim: Φ(π1(g) f) = π2(g) Φ(f) for random fields f, in float64.
 
-    The layer knows its types, so nothing else need be given. On a grid the elements of H that keep the lattice must
-    commute to ``tolerance``, and so must translations where the layer is periodic; on a finite G/H all elements of G;
-    on the sphere random rotations. The other elements, for a layer that claims to be
-    :class:`~intertwine.nn.Approximate`, must commute on smooth fields within the bound of the claim. A layer or network
-    that claims to be :class:`~intertwine.nn.Relaxed` is held to this at its equivariant point, in a copy; where it
-    stands, it must commute with the subgroups of share 0. The layer is not changed.
+    The layer's types determine the rest. On a grid, the elements of H that map the lattice to itself must commute to
+    ``tolerance``, and so must translations if the layer is periodic. On a finite G/H, all elements of G must commute,
+    on the sphere random rotations. For a layer that claims to be :class:`~intertwine.nn.Approximate`, the other
+    elements must commute on smooth fields, within the bound of the claim. A layer or network that claims to be
+    :class:`~intertwine.nn.Relaxed` must pass at its equivariant point, which is tested on a copy. In its current state,
+    it must commute with the subgroups of share 0. The layer itself is not changed.
 
     Args:
         layer: any :class:`~intertwine.nn.Layer`, registered or your own.
-        tolerance: largest error, relative to the largest output; 1e-10 unless given.
-        size: of the fields along every axis of a grid; by default one that the layer accepts.
-        training: whether to try it in training mode.
-        seed: of the random fields.
+        tolerance: the maximum error, relative to the largest output; default: 1e-10.
+        size: the size of the fields along every axis of a grid; default: one that the layer accepts.
+        training: test the layer in training mode.
+        seed: the seed of the random fields.
 
     Returns:
-        The largest relative error of the elements that must commute exactly.
+        The largest relative error over the elements that must commute exactly.
 
     Raises:
-        AssertionError: naming the layer, the element and the error.
+        AssertionError: with the layer, the element and the error.
 
     >>> from intertwine.groups import Cyclic
     >>> from intertwine.nn import Conv2d
@@ -66,18 +66,18 @@ def assert_equivariant(
     layer = deepcopy(layer).double().train(training)
     claim = layer.claim
     if not isinstance(claim, Relaxed):
-        return _hold(layer, claim, trial, tolerance, broken=())
-    broken = tuple(name for name, share in claim.shares.items() if share > _NOTHING)
-    here = _hold(layer, claim.strict, trial, tolerance, broken=broken)
-    return max(here, _hold(_at_equivariant_point(layer), claim.strict, trial, tolerance, broken=()))
+        return _check_claim(layer, claim, trial, tolerance, broken=())
+    broken = tuple(name for name, share in claim.shares.items() if share > _ZERO_SHARE)
+    here = _check_claim(layer, claim.strict, trial, tolerance, broken=broken)
+    return max(here, _check_claim(_at_equivariant_point(layer), claim.strict, trial, tolerance, broken=()))
 
 
 @checked
 def equivariance_errors(layer: Layer, *, size: Positive | None = None, seed: int = 0) -> dict[str, float]:
-    """The largest error of each subgroup, |Φ(π1(g) f) − π2(g) Φ(f)| relative to the output, as the layer stands.
+    """The largest error per subgroup, |Φ(π1(g) f) − π2(g) Φ(f)| relative to the output, in the layer's current state.
 
-    What a relaxed layer does, beside what its claim says about its kernel. Only elements that map the samples to
-    themselves are tried; ``translation`` is there if the layer says where it must hold.
+    For a relaxed layer, this measures its effect, while its claim describes its kernel. Only elements that map the
+    samples to themselves are tested. ``translation`` is included if the layer says where it must hold.
 
     >>> from intertwine.relaxed import SoftConv2d
     >>> layer = SoftConv2d(1, 2, 3, softness=0.5)
@@ -94,8 +94,8 @@ def equivariance_errors(layer: Layer, *, size: Positive | None = None, seed: int
     return worst
 
 
-def _hold(layer: Layer, claim: Strict, trial: Trial, tolerance: float, *, broken: Sequence[str]) -> float:
-    """The largest error of the elements that must commute exactly; those of ``broken`` subgroups are left out."""
+def _check_claim(layer: Layer, claim: Strict, trial: Trial, tolerance: float, *, broken: Sequence[str]) -> float:
+    """The largest error over the elements that must commute exactly, without those of ``broken`` subgroups."""
     worst = 0.0
     for move in trial.exact:
         if move.subgroup in broken:
@@ -132,21 +132,21 @@ def _trial(layer: Layer, size: int | None, noise: torch.Generator) -> Trial:
 
 
 def _run(layer: Layer, f: Tensor) -> Tensor:
-    # The same random numbers for both sides: a layer that draws some is held to its claim for each draw.
+    # Both sides use the same random numbers: a layer with random draws must satisfy its claim for each draw.
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        out = deepcopy(layer)(f)  # a copy: running statistics are part of the map
+        out = deepcopy(layer)(f)  # a copy, because a call may change running statistics
     return _as_field(out, layer.out_type.space)
 
 
 def _as_field(out: Tensor, space: Space) -> Tensor:
-    """Values without space as a field of one sample, at the origin of a grid."""
+    """Outputs without spatial axes as a field of one sample, at the origin of a grid."""
     return out[(..., *[None] * space.dimension)] if isinstance(space, Grid) and out.ndim == 2 else out
 
 
 def _error(layer: Layer, f: Tensor, move: Move) -> float:
     left, right = _run(layer, move.on_input(f)), _run(layer, f)
-    if right.shape[1] != layer.out_type.dim and move.subgroup != TRANSLATION:  # part of its output is lost
+    if right.shape[1] != layer.out_type.dim and move.subgroup != TRANSLATION:  # it lost some of its channels
         return float("inf")
     left, right = move.where(left), move.where(move.on_output(right))
     error = float((left - right).abs().max() / right.abs().max().clamp_min(1e-300)) if right.numel() else 0.0
@@ -154,11 +154,11 @@ def _error(layer: Layer, f: Tensor, move: Move) -> float:
 
 
 def _mean_error(layer: Layer, trial: Trial, move: Move) -> float:
-    """Relative error in the mean square, where the trial says that it counts."""
+    """The relative root mean square error, on the part of the output that the trial selects."""
     f = trial.smooth
     left, right = _run(layer, move.on_input(f)), move.on_output(_run(layer, f))  # type: ignore[arg-type]
-    difference, whole = (trial.where(part).square().sum() for part in (left - right, right))
-    return float((difference / whole.clamp_min(1e-300)).sqrt())
+    difference, total = (trial.where(part).square().sum() for part in (left - right, right))
+    return float((difference / total.clamp_min(1e-300)).sqrt())
 
 
 def _require(error: float, tolerance: float, layer: Layer, move: Move, trial: Trial) -> None:

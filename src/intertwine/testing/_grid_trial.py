@@ -1,4 +1,4 @@
-"""Trials of layers on the plane and in 3-space."""
+"""Trials of layers on the line, the plane and 3-space."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ _SIZES = {
     2: (33, 32, 31, 34, 35, 36, 37, 29, 28, 40, 41, 48, 49, 64, 65),
     3: (9, 8, 10, 11, 12, 13, 16, 17, 18, 19, 20, 24, 25),
 }
-_RANDOM = 3  # random elements of each component of a Lie group
-_SMOOTH_LEAST = {2: 28, 3: 16}  # an array that leaves room for a smooth field inside a ball
+_RANDOM = 3  # number of random elements per component of a Lie group
+_MIN_SMOOTH_SIZE = {2: 28, 3: 16}  # leaves room for a smooth field inside a ball
 
 
 def grid_trial(layer: Layer, space: Grid, size: int | None, noise: torch.Generator) -> Trial:
-    """Elements that keep the lattice and one translation; and elements that do not keep it, of every component."""
+    """Elements that map the lattice to itself, one translation, and other elements from every component."""
     sizes = _sizes(layer, space.dimension, size)
     f = torch.randn(2, layer.in_type.dim, *sizes, dtype=torch.float64, generator=noise)
     candidates = _pairs(layer, _random_elements(_group(layer), noise))
     others = [pair for pair in candidates if not space.preserves_lattice(pair[1])]
-    others = others[:1] if isinstance(_group(layer), FiniteGroup) else others  # one is like the other
+    others = others[:1] if isinstance(_group(layer), FiniteGroup) else others  # one of a finite group is enough
     n = sizes[0]
     if others and size is None and layer.fixed_sizes is None:
-        n = _size_that_fits(layer, space.dimension, least=_SMOOTH_LEAST[space.dimension])
+        n = _size_that_fits(layer, space.dimension, min_size=_MIN_SMOOTH_SIZE[space.dimension])
     smooth = _smooth_field(layer.in_type, n, space.dimension, noise) if others else None
     inexact = [_turn(layer, *pair, padding="zeros") for pair in others]
     return Trial(sizes, f, list(_exact_moves(layer, space, sizes)), smooth, inexact, _inside_the_ball(space.dimension))
@@ -55,7 +55,7 @@ def _exact_moves(layer: Layer, space: Grid, sizes: tuple[int, ...]) -> Iterator[
 
 
 def _shift(layer: Layer, space: Grid, step: int, by: Sequence[float], *, margin: int = 0) -> Move:
-    """A translation of the input by ``by`` steps and of the output by ``by`` samples, compared away from a margin."""
+    """A translation of the input by ``by`` steps and of the output by ``by`` samples, compared outside a margin."""
     there = torch.tensor(by[: space.dimension], dtype=torch.float64)
     on_input = space.motion(step * there, space.stabilizer.identity)
     after = layer.out_type.space
@@ -70,7 +70,7 @@ def _shift(layer: Layer, space: Grid, step: int, by: Sequence[float], *, margin:
         f"the translation by {tuple(int(step * t) for t in there)}",
         TRANSLATION,
         lambda f: layer.in_type.transform(f, on_input),
-        # Channel by channel, however many there are: a partial layer may have lost some.
+        # Count the channels of f, because a partial layer may have lost some.
         lambda f: after.field(f"{f.shape[1]}*trivial").transform(f, on_output),
         inside if margin else everywhere,
     )
@@ -79,7 +79,7 @@ def _shift(layer: Layer, space: Grid, step: int, by: Sequence[float], *, margin:
 def _sizes(layer: Layer, dimension: int, size: int | None) -> tuple[int, ...]:
     if size is not None:
         return (size,) * dimension
-    return layer.fixed_sizes or (_size_that_fits(layer, dimension, least=0),) * dimension
+    return layer.fixed_sizes or (_size_that_fits(layer, dimension, min_size=0),) * dimension
 
 
 def _turn(layer: Layer, name: str, h_in: Element, h_out: Element, *, padding: str) -> Move:
@@ -97,17 +97,17 @@ def _motion(field: FieldType, translation: Tensor | None, h: Element) -> Motion:
     if not isinstance(space, Grid):
         raise InputError(
             "assert_equivariant",
-            expected="a layer that takes fields on a grid to fields on a grid",
+            expected="a layer from fields on a grid to fields on a grid",
             got=str(field),
-            fix="Split it where it leaves the grid.",
+            fix="Test the parts before and after it leaves the grid separately.",
         )
     return space.motion(torch.zeros(space.dimension) if translation is None else translation, h)
 
 
 def _pairs(layer: Layer, elements: Sequence[Named]) -> list[tuple[str, Element, Element]]:
-    """Elements of the group of the output, as elements of the groups of input and output.
+    """Elements of the output's group, as elements of the groups of the input and the output.
 
-    The two groups are one, except for a layer that restricts fields to a subgroup.
+    The two groups are equal, except for a layer that restricts fields to a subgroup.
     """
     before, after = layer.in_type.space.stabilizer, _group(layer)
     return [(name, h if before == after else before.embed(after, h), h) for name, h in elements]
@@ -118,14 +118,14 @@ def _group(layer: Layer) -> Group:
 
 
 def _name(h: Element, number: int) -> str:
-    """Elements of a finite group by their own number, those of a Lie group by their place in the list."""
+    """A name: the number of an element of a finite group, or the list index of an element of a Lie group."""
     return f"element {h}" if isinstance(h, int) else f"turn {number} of the lattice, an element"
 
 
 def _random_elements(group: Group, noise: torch.Generator) -> list[Named]:
-    """The elements of a finite group in random order; a few random elements of each component of a Lie group.
+    """The elements of a finite group in random order, or a few random elements per component of a Lie group.
 
-    One would not do: it may lie close to an element that maps the lattice to itself.
+    A single element is not enough, because it may be close to one that maps the lattice to itself.
     """
     if not isinstance(group, LieGroup):
         order = group.order if isinstance(group, FiniteGroup) else 0
@@ -142,8 +142,8 @@ def _with_components(group: LieGroup, turns: Sequence[tuple[str, Tensor]]) -> li
     ]
 
 
-def _size_that_fits(layer: Layer, dimension: int, *, least: int) -> int:
-    candidates = [n for n in _SIZES[dimension] if n >= least]
+def _size_that_fits(layer: Layer, dimension: int, *, min_size: int) -> int:
+    candidates = [n for n in _SIZES[dimension] if n >= min_size]
     for n in candidates:
         try:
             layer.output_sizes((n,) * dimension)
@@ -154,13 +154,13 @@ def _size_that_fits(layer: Layer, dimension: int, *, least: int) -> int:
         "assert_equivariant",
         expected=f"a layer that accepts equal sizes of {min(candidates)} to {max(candidates)} samples along every axis",
         got=f"{type(layer).__name__}, which accepts none of {', '.join(map(str, sorted(candidates)))}",
-        fix="Give one that it accepts: assert_equivariant(layer, size=...).",
+        fix="Pass a size that it accepts: assert_equivariant(layer, size=...).",
     )
 
 
 def _inside_the_ball(dimension: int) -> Callable[[Tensor], Tensor]:
     def inside(f: Tensor) -> Tensor:
-        """The values inside the ball that stays in the array under all turns."""
+        """The values inside the ball that stays in the array under all rotations."""
         n = f.shape[-1]
         return f[..., _radius(n, dimension) < 0.8] if n > 1 else f
 
@@ -168,14 +168,14 @@ def _inside_the_ball(dimension: int) -> Callable[[Tensor], Tensor]:
 
 
 def _radius(n: int, dimension: int) -> Tensor:
-    """Distance from the center, 1 at the middle of the faces."""
+    """The distance from the center, scaled to 1 at the middle of the faces."""
     axis = (torch.arange(n, dtype=torch.float64) - (n - 1) / 2) / (n / 2)
     mesh = torch.meshgrid(*[axis] * dimension, indexing="ij")
     return torch.stack(mesh).square().sum(0).sqrt()
 
 
 def _smooth_field(field: FieldType, n: int, dimension: int, noise: torch.Generator) -> Tensor:
-    """Noise that a Gaussian of 2 samples has smoothed, tapered to nothing at the border."""
+    """Noise smoothed by a Gaussian with a width of 2 samples, tapered to zero at the border."""
     f = torch.randn(2, field.dim, *[n] * dimension, dtype=torch.float64, generator=noise)
     axis = torch.arange(-6, 7, dtype=torch.float64)
     bell = torch.exp(-axis.square() / 8)

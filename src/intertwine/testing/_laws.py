@@ -1,7 +1,7 @@
-"""The laws of groups, representations, spaces and fields as residuals: 0 where the law holds.
+"""The laws of groups, representations, spaces and fields as residuals, which are 0 if the law holds.
 
-They work on anything that offers the interfaces of :mod:`intertwine.groups` and :mod:`intertwine.spaces`, so that a
-user can hold a group or a space of their own to the same laws.
+They work for anything with the interfaces of :mod:`intertwine.groups` and :mod:`intertwine.spaces`, including groups
+and spaces of your own.
 """
 
 from __future__ import annotations
@@ -20,19 +20,28 @@ from ..spaces import FieldType, Space
 
 @checked
 def distance(a: Any, b: Any) -> float:
-    """The largest difference between two elements, points or values; for integers 0 or at least 1."""
+    """The largest difference between two elements, points or values. For integers, it is 0 or at least 1.
+
+    >>> distance(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 2.5]))
+    0.5
+    """
     if isinstance(a, tuple):
         return max(distance(x, y) for x, y in zip(a, b, strict=True))
     try:
         difference = torch.as_tensor(a) - torch.as_tensor(b)
     except (TypeError, RuntimeError) as error:
-        raise InputError("distance", expected="two tensors or numbers of one shape", got=str(error)) from None
+        raise InputError("distance", expected="two tensors or numbers of the same shape", got=str(error)) from None
     return float(difference.abs().max()) if difference.numel() else 0.0
 
 
 @checked
 def group_residual(group: Group, a: Any, b: Any, c: Any) -> float:
-    """Associativity, identity and inverses for three elements."""
+    """The largest violation of associativity, identity and inverses for three elements.
+
+    >>> from intertwine.groups import Cyclic
+    >>> group_residual(Cyclic(4), 1, 2, 3)
+    0.0
+    """
     mul, inv, e = group.compose, group.inverse, group.identity
     return max(
         distance(mul(mul(a, b), c), mul(a, mul(b, c))),
@@ -45,19 +54,29 @@ def group_residual(group: Group, a: Any, b: Any, c: Any) -> float:
 
 @checked
 def homomorphism_residual(rho: Representation, a: Any, b: Any) -> float:
-    """rho(ab) = rho(a) rho(b)."""
+    """The largest violation of rho(ab) = rho(a) rho(b).
+
+    >>> from intertwine.groups import Cyclic
+    >>> homomorphism_residual(Cyclic(4).regular, 1, 2)
+    0.0
+    """
     return distance(rho(rho.group.compose(a, b)), rho(a) @ rho(b))
 
 
 @checked
 def section_residual(space: Space, x: Any) -> float:
-    """p(s(x)) = x."""
+    """The largest violation of p(s(x)) = x.
+
+    >>> from intertwine.spaces import Grid2d
+    >>> section_residual(Grid2d("C4"), torch.tensor([1.0, 2.0]))
+    0.0
+    """
     return distance(space.project(space.section(x)), x)
 
 
 @checked
 def cocycle_residual(space: Space, x: Any, g1: Any, g2: Any) -> float:
-    """g s(x) = s(gx) h(x, g), and h(x, g1 g2) = h(g2 x, g1) h(x, g2)."""
+    """The largest violation of g s(x) = s(gx) h(x, g) and of h(x, g1 g2) = h(g2 x, g1) h(x, g2)."""
     defined = space.compose(space.section(space.act(g1, x)), space.from_stabilizer(space.cocycle(x, g1)))
     both = space.cocycle(x, space.compose(g1, g2))
     steps = space.stabilizer.compose(space.cocycle(space.act(g2, x), g1), space.cocycle(x, g2))
@@ -66,7 +85,7 @@ def cocycle_residual(space: Space, x: Any, g1: Any, g2: Any) -> float:
 
 @checked
 def mackey_residual(field: FieldType, f: Callable[[Any], Tensor], g: Any, h: Any) -> float:
-    """F(gh) = rho(h)⁻¹ F(g) for a function on the group."""
+    """The largest violation of F(gh) = rho(h)⁻¹ F(g), for a function on the group."""
     space = field.space
     moved = f(space.compose(g, space.from_stabilizer(h)))
     return distance(moved, (field.rho(space.stabilizer.inverse(h)) @ f(g)[..., None])[..., 0])
@@ -74,7 +93,10 @@ def mackey_residual(field: FieldType, f: Callable[[Any], Tensor], g: Any, h: Any
 
 @checked
 def induced_residual(field: FieldType, f: Callable[[Any], Tensor], a: Any, b: Any, x: Any) -> float:
-    """π(ab) f = π(a) π(b) f at the point x, on local sections and on Mackey functions; the lift intertwines them."""
+    """The largest violation of π(ab) f = π(a) π(b) f at the point x.
+
+    Tested on local sections and on Mackey functions, together with the law that the lift intertwines the two.
+    """
     space = field.space
     both = space.compose(a, b)
     g = space.compose(a, space.section(x))

@@ -14,13 +14,13 @@ _BAND_LIMIT = 12
 
 
 def sphere_trial(layer: Layer, noise: torch.Generator) -> Trial:
-    """Random rotations of fields that the grid resolves; of smoother ones for a layer that leaves the band."""
+    """Random rotations of fields that the grid resolves; of smoother fields for a layer that is not exact."""
     before = getattr(layer, "in_grid", None) or SphereGrid("gauss-legendre", _BAND_LIMIT)
     after = getattr(layer, "out_grid", None) or before
     if not isinstance(before, SphereGrid) or not isinstance(after, SphereGrid):
         raise InputError(
             "assert_equivariant",
-            expected="grids as attributes in_grid and out_grid of a layer on the sphere",
+            expected="a layer on the sphere with grids as attributes in_grid and out_grid",
             got=f"{before!r} and {after!r}",
             fix="Use Sphere().grid(kind, band_limit=L).",
         )
@@ -36,8 +36,8 @@ def sphere_trial(layer: Layer, noise: torch.Generator) -> Trial:
     fields = _fields(layer.in_type, before, before.band_limit, noise)
     if isinstance(layer.claim, Exact):
         return Trial(before.shape, fields, moves)
-    least = max(SpinTransform(before, layer.in_type.rho).spins.spins)
-    smooth = _fields(layer.in_type, before, max(least, before.band_limit // 4), noise)
+    max_spin = max(SpinTransform(before, layer.in_type.rho).spins.spins)
+    smooth = _fields(layer.in_type, before, max(max_spin, before.band_limit // 4), noise)
     return Trial(before.shape, fields, [], smooth, moves)
 
 

@@ -1,4 +1,4 @@
-"""Timing on shared cores: CPU seconds, the two sides interleaved, the median of the ratios of pairs."""
+"""Timing on shared cores: CPU seconds, with both sides interleaved, and the median ratio over pairs of runs."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from .._checked import Positive, checked
 from ..nn import Layer, to_plain
 from ._conformance import example_input
 
-_SHORTEST = 2e-3  # CPU seconds: what is shorter is run several times, or the clock would be measured
+_MIN_SECONDS = 2e-3  # shorter runs are repeated within one measurement, since the clock is too coarse for them
 
 
 @checked
 @dataclass(frozen=True)
 class Comparison:
-    """Seconds of both sides and the ratio second / first, each a median over pairs of runs.
+    """CPU seconds of two sides and their ratio, each a median over pairs of runs.
 
     Attributes:
-        first: CPU seconds.
-        second: CPU seconds.
+        first: CPU seconds of the first side.
+        second: CPU seconds of the second side.
         ratio: second / first.
-        spread: quartiles of the ratio.
+        spread: the quartiles of the ratio.
     """
 
     first: float
@@ -39,7 +39,11 @@ class Comparison:
 
 @checked
 def cpu_seconds(run: Callable[[], object]) -> float:
-    """CPU seconds of one run, of all threads together."""
+    """The CPU seconds of one run, over all threads.
+
+    >>> cpu_seconds(lambda: sum(range(10))) >= 0
+    True
+    """
     start = time.process_time()
     run()
     return time.process_time() - start
@@ -47,7 +51,12 @@ def cpu_seconds(run: Callable[[], object]) -> float:
 
 @checked
 def compare(first: Callable[[], object], second: Callable[[], object], *, repeats: Positive) -> Comparison:
-    """Run both in turn; the first pair warms up and does not count. The spread is the quartiles of the ratio."""
+    """Run both alternately and compare them. The first pair is a warmup and does not count.
+
+    >>> result = compare(lambda: sum(range(10**4)), lambda: sum(range(10**4)), repeats=3)
+    >>> result.ratio > 0
+    True
+    """
     pairs = [(cpu_seconds(first), cpu_seconds(second)) for _ in range(repeats + 1)][1:]
     ratios = sorted(b / a for a, b in pairs)
     quartiles = (ratios[len(ratios) // 4], ratios[-1 - len(ratios) // 4])
@@ -57,7 +66,7 @@ def compare(first: Callable[[], object], second: Callable[[], object], *, repeat
 
 @checked
 def training_step(layer: torch_nn.Module, x: Tensor, g: Tensor) -> Callable[[], None]:
-    """One call of the layer and its gradients, for the output's gradient g."""
+    """A function that calls the layer and computes gradients, for the gradient g of the output."""
 
     def run() -> None:
         layer.zero_grad(set_to_none=True)
@@ -69,7 +78,7 @@ def training_step(layer: torch_nn.Module, x: Tensor, g: Tensor) -> Callable[[], 
 
 @checked
 def evaluation(layer: torch_nn.Module, x: Tensor) -> Callable[[], None]:
-    """One call of the layer in evaluation mode, without gradients."""
+    """A function that calls the layer in evaluation mode, without gradients."""
     layer.eval()
 
     def run() -> None:
@@ -83,22 +92,23 @@ def evaluation(layer: torch_nn.Module, x: Tensor) -> Callable[[], None]:
 def compare_with_plain(
     layer: Layer, *, training: bool = False, repeats: Positive = 15, batch: Positive = 8, size: Positive = 24
 ) -> Comparison:
-    """What a layer costs over the plain torch modules that :func:`intertwine.nn.to_plain` makes of it.
+    """The cost of a layer relative to the plain torch modules from :func:`intertwine.nn.to_plain`.
 
     Args:
         layer: any layer.
-        training: a call and its gradients, both sides in training mode; otherwise a call in evaluation mode.
-        repeats: pairs of runs.
-        batch: fields at a time.
-        size: sides of an image, or the next that the layer accepts; half of it in 3-space. Other spaces have their own.
+        training: time a call with gradients in training mode; otherwise a call in evaluation mode.
+        repeats: the number of pairs of runs.
+        batch: the batch size.
+        size: the height and width of images, or the next size that the layer accepts; about half of it in 3-space.
+            Other spaces have fixed sizes.
 
     >>> from intertwine.nn import ReLU
-    >>> found = compare_with_plain(next(ReLU.examples()), repeats=3, size=9)
-    >>> found.first > 0 and found.spread[0] <= found.ratio <= found.spread[1]
+    >>> result = compare_with_plain(next(ReLU.examples()), repeats=3, size=9)
+    >>> result.first > 0 and result.spread[0] <= result.ratio <= result.spread[1]
     True
     """
     dimension = getattr(layer.in_type.space, "dimension", 2)
-    x = example_input(layer, least=size if dimension == 2 else size // 2 + 2)[:1]
+    x = example_input(layer, min_size=size if dimension == 2 else size // 2 + 2)[:1]
     x = torch.randn(batch, *x.shape[1:])
     plain = to_plain(layer)
     if training:
@@ -111,7 +121,7 @@ def compare_with_plain(
         sides = evaluation(plain, x), evaluation(layer, x)
     for side in sides:
         side()
-    calls = max(1, ceil(_SHORTEST / max(cpu_seconds(sides[0]), 1e-7)))
+    calls = max(1, ceil(_MIN_SECONDS / max(cpu_seconds(sides[0]), 1e-7)))
 
     def several(run: Callable[[], object]) -> Callable[[], None]:
         def runs() -> None:
@@ -120,5 +130,5 @@ def compare_with_plain(
 
         return runs
 
-    found = compare(several(sides[0]), several(sides[1]), repeats=repeats)
-    return Comparison(found.first / calls, found.second / calls, found.ratio, found.spread)
+    result = compare(several(sides[0]), several(sides[1]), repeats=repeats)
+    return Comparison(result.first / calls, result.second / calls, result.ratio, result.spread)

@@ -1,4 +1,4 @@
-"""What a layer is tried with: random fields, and the elements of the group that must commute with it."""
+"""The data for testing a layer: random fields, and the group elements that must commute with it."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ def everywhere(f: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Move:
-    """One element of the group, as it acts on the input of a layer and on its output.
+    """A group element, as it acts on the input and on the output of a layer.
 
     Attributes:
-        subgroup: ``translation``, or the name of the group it is from.
-        where: the part of an output where the two must agree.
+        subgroup: ``translation``, or the name of its group.
+        where: selects the part of the output where both sides must agree.
     """
 
     name: str
@@ -33,12 +33,12 @@ class Trial:
     """Fields and moves for one layer.
 
     Attributes:
-        sizes: of the inputs in space.
+        sizes: the spatial sizes of the inputs.
         inputs: a random field.
-        exact: the elements that must commute to rounding.
-        smooth: a field for the others, on which the layer's own bound holds.
-        inexact: the others.
-        where: the part of an output that counts for the others.
+        exact: the elements that must commute up to rounding.
+        smooth: a field for the inexact elements, on which the bound of the layer's claim holds.
+        inexact: the other elements.
+        where: selects the part of the output that counts for the inexact elements.
     """
 
     sizes: tuple[int, ...]

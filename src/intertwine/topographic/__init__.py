@@ -1,4 +1,4 @@
-"""Latent variables with a topography: which of them share their variance, within a capsule and over time."""
+"""Topographic latent variables, which share their variance within a capsule and over time."""
 
 from ._cayley import CayleyTopology as CayleyTopology
 from ._latent import sample_topographic as sample_topographic

@@ -1,4 +1,4 @@
-"""Neighborhoods along the Cayley graph of a finite group, by the element that moves a sequence."""
+"""Neighborhoods along the Cayley graph of a finite group, for the element that moves a sequence."""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ from ._topology import OffsetTopology
 @checked
 @dataclass(frozen=True, eq=False)
 class CayleyTopology:
-    """V[l, c, x] = Σ_{(d, e) ∈ Ω} u²[l + d, c, sᵉ x] for capsules whose places x are the elements of a group.
+    """V[l, c, x] = Σ_{(d, e) ∈ Ω} u²[l + d, c, sᵉ x] for capsules whose positions x are the elements of a group.
 
-    One step of time multiplies places by s: what is at x now shares its variance with s·x in the next frame. So acts
-    the regular representation, t_{l+1} ≈ rho(s) t_l. For a cyclic group and s = 1 it is the roll by one place.
+    One time step multiplies positions by s: the variable at x shares its variance with the one at s·x in the next
+    frame. This is how the regular representation acts, t_{l+1} ≈ rho(s) t_l. For a cyclic group and s = 1, it is the
+    roll by one position.
 
-    Each capsule falls into the cycles x, s·x, s²·x, …, and along a cycle Ω means what it does in a capsule of a cyclic
+    Each capsule splits into cycles x, s·x, s²·x, … Along a cycle, Ω has the same meaning as in a capsule of a cyclic
     group.
 
     Args:
         group: any finite group.
-        moving: s, one element for all sequences or one for each, ``(batch,)``.
-        neighbors: Ω, in time and in powers of s, as :func:`shifting_topology` and :func:`stationary_topology` make it.
+        moving: s, one element for all sequences or one per sequence, ``(batch,)``.
+        neighbors: Ω, in time and in powers of s, from :func:`shifting_topology` or :func:`stationary_topology`.
 
     >>> from intertwine.groups import parse_finite
     >>> from intertwine.topographic import shifting_topology
@@ -46,12 +47,12 @@ class CayleyTopology:
         if isinstance(self.moving, Tensor) and self.moving.ndim != 1:
             raise InputError(
                 "CayleyTopology",
-                expected="one element for each sequence, (batch,)",
+                expected="one element per sequence, (batch,)",
                 got=f"shape {tuple(self.moving.shape)}",
             )
 
     def reach(self, time: int) -> frozenset[int]:
-        """Which frames have a share in frame 0."""
+        """The frames that contribute to frame 0."""
         return self.neighbors.reach(time)
 
     def sums(self, squares: Tensor) -> Tensor:
@@ -62,11 +63,11 @@ class CayleyTopology:
         if len(self.moving) != len(squares):
             raise InputError(
                 "CayleyTopology",
-                expected=f"{len(squares)} elements in moving, one for each sequence",
+                expected=f"{len(squares)} elements in moving, one per sequence",
                 got=str(len(self.moving)),
             )
         rows = [(self.moving == s).nonzero().flatten() for s in self.moving.unique()]
-        parts = [self._along(squares[own], int(self.moving[own[0]])) for own in rows]
+        parts = [self._along(squares[same], int(self.moving[same[0]])) for same in rows]
         return torch.cat(parts)[torch.cat(rows).argsort()]
 
     def _along(self, squares: Tensor, s: int) -> Tensor:
@@ -79,10 +80,10 @@ class CayleyTopology:
         return sums.reshape(squares.shape)[..., back]
 
     def matrix(self, time: int, length: int) -> Tensor:
-        """W of one capsule, put together from the matrices of its cycles; for one element that moves all sequences."""
+        """W of one capsule, assembled from the matrices of its cycles. Needs a single element for all sequences."""
         self._require(length)
         if isinstance(self.moving, Tensor):
-            raise InputError("CayleyTopology.matrix", expected="one element for all sequences", got="one for each")
+            raise InputError("CayleyTopology.matrix", expected="one element for all sequences", got="one per sequence")
         cycles = self.group.cycles(self.moving)
         k = cycles.shape[1]
         along = self.neighbors.matrix(time, k).reshape(time, k, time, k)
@@ -95,14 +96,14 @@ class CayleyTopology:
         if length != self.group.order:
             raise InputError(
                 "CayleyTopology",
-                expected=f"capsules of {self.group.order} variables, one for each element of {self.group.name}",
+                expected=f"capsules of {self.group.order} variables, one per element of {self.group.name}",
                 got=str(length),
             )
 
 
 @dataclass(frozen=True)
 class _Path:
-    """The places of a capsule in the order of cycles, and back."""
+    """Permutations of the positions in a capsule to the order of its cycles, and back."""
 
     there: Tensor
     back: Tensor
@@ -111,7 +112,7 @@ class _Path:
 
 @lru_cache(256)
 def _path(group: FiniteGroup, s: int) -> _Path | None:
-    """None if the places lie in one cycle, in its order: a capsule that rolls."""
+    """The path along the cycles of s; None if the positions already are one cycle, i.e. the capsule rolls."""
     cycles = group.cycles(s)
     there = cycles.flatten()
     if len(cycles) == 1 and bool((there.diff() == 1).all()):

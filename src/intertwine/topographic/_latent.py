@@ -1,4 +1,4 @@
-r"""Topographic Student-t variables, t = (z − μ) / √(W u² + ε), and exact samples of them."""
+r"""Topographic Student-t variables, t = (z − μ) / √(W u² + ε), and exact samples from their prior."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from ._topology import Topology
 
 @checked
 def student_t(z: Tensor, u: Tensor, topology: Topology, *, shift: Tensor | float = 0.0, eps: float = 1e-6) -> Tensor:
-    """t = (z + shift) / √(W u² + ε), all ``(batch, time, capsules, length)``.
+    """t = (z + shift) / √(W u² + ε) for tensors ``(batch, time, capsules, length)``.
 
-    ``shift`` is −μ of the paper: a large positive shift makes t positive, its direction within a capsule then being
-    that of (W u²)^(−½). Small u make large t.
+    ``shift`` is −μ in the paper. A large positive shift makes t positive; its direction within a capsule is then that
+    of (W u²)^(−½). Small u give large t.
 
     >>> from intertwine.topographic import stationary_topology
     >>> z, u = torch.zeros(1, 1, 1, 3), torch.ones(1, 1, 1, 3)
@@ -25,9 +25,8 @@ def student_t(z: Tensor, u: Tensor, topology: Topology, *, shift: Tensor | float
     if z.shape != u.shape or z.ndim != 4:
         raise InputError(
             "student_t",
-            expected="z and u of one shape (batch, time, capsules, length)",
+            expected="z and u of the same shape (batch, time, capsules, length)",
             got=f"{tuple(z.shape)} and {tuple(u.shape)}",
-            fix="See the frames of a sequence along the second axis.",
         )
     return (z + shift) / (topology.sums(u.square()) + eps).sqrt()
 
@@ -46,10 +45,10 @@ def sample_topographic(
     generator: torch.Generator | None = None,
     dtype: torch.dtype | None = None,
 ) -> Tensor:
-    """Samples from the prior: z and u standard normal, t as :func:`student_t` makes it.
+    """Samples from the prior: z and u are standard normal, and t follows from :func:`student_t`.
 
-    With ``standard`` each variable is scaled by √ν, ν the size of its neighborhood, so that with ``shift=0`` every one
-    of them has a Student-t distribution with ν degrees of freedom, exactly; those that share neighbors depend on each
+    With ``standard``, each variable is scaled by √ν, where ν is the size of its neighborhood. For ``shift=0``, it then
+    has exactly a Student-t distribution with ν degrees of freedom. Variables with common neighbors depend on each
     other.
 
     >>> from intertwine.topographic import shifting_topology

@@ -1,11 +1,11 @@
-r"""Which latent variables share their variance: neighborhoods in time and within capsules.
+r"""Topologies: which latent variables share their variance, in time and within capsules.
 
-A topology takes squares u² of shape ``(batch, time, capsules, length)`` to the sums over neighborhoods
+A topology maps squares u² of shape ``(batch, time, capsules, length)`` to sums over neighborhoods,
 
 V[l, c, i] = Σ_{(d, e) ∈ Ω} u²[l + d, c, i + e],
 
-with positions i in a capsule taken modulo its length, and times l as ``padding`` says. Capsules never mix. Sums are
-made by the cheapest exact form; :meth:`Topology.matrix` is the same as a dense matrix.
+with positions i taken modulo the capsule's length, and times l as ``padding`` says. Capsules never mix. The sums use
+the cheapest exact method; :meth:`Topology.matrix` gives the same map as a dense matrix.
 """
 
 from __future__ import annotations
@@ -29,24 +29,27 @@ class Topology(Protocol):
     """A neighborhood system."""
 
     def sums(self, squares: Tensor) -> Tensor:
-        """V from u², both ``(batch, time, capsules, length)``."""
+        """V from u², both ``(batch, time, capsules, length)``; see above."""
 
     def matrix(self, time: int, length: int) -> Tensor:
-        """W as a matrix ``(time · length, time · length)`` of one capsule, float64; row (l, i) is the neighborhood."""
+        """W of one capsule as a float64 matrix ``(time · length, time · length)``. Row (l, i) is a neighborhood."""
 
     def reach(self, time: int) -> frozenset[int]:
-        """Which frames have a share in frame 0."""
+        """The frames that contribute to frame 0."""
 
 
 @checked
 @dataclass(frozen=True)
 class OffsetTopology:
-    """Neighborhoods that look alike at every place: a set Ω of offsets (d, e) in time and along the capsule.
+    """Neighborhoods of the same form at every position: a set Ω of offsets (d, e) in time and along the capsule.
 
     Args:
         offsets: Ω.
-        padding: what lies before the first and after the last frame: ``cyclic`` the other end, ``zero`` nothing,
-            ``replicate`` the border frame again.
+        padding: what lies before the first and after the last frame: the other end (``cyclic``), nothing (``zero``) or
+            copies of the border frame (``replicate``).
+
+    >>> OffsetTopology(((0, 0), (1, 1))).sums(torch.ones(1, 3, 1, 4))[0, 0, 0]
+    tensor([2., 2., 2., 2.])
     """
 
     offsets: tuple[tuple[int, int], ...]
@@ -54,18 +57,16 @@ class OffsetTopology:
 
     def __post_init__(self) -> None:
         if not self.offsets or len(set(self.offsets)) != len(self.offsets):
-            raise InputError(
-                "topology", expected="offsets, each once", got=str(self.offsets[:6]), fix="Leave out repetitions."
-            )
+            raise InputError("topology", expected="at least one offset, without repetitions", got=str(self.offsets[:6]))
 
     @cached_property
     def times(self) -> Window:
-        """The smallest window of frames that holds Ω."""
+        """The smallest window of frames that contains Ω."""
         ds = [d for d, _ in self.offsets]
         return Window(min(0, *ds), max(0, *ds))
 
     def reach(self, time: int) -> frozenset[int]:
-        """Which frames have a share in frame 0."""
+        """The frames that contribute to frame 0."""
         return frozenset(self._frame(d, time) for d, _ in self.offsets if self._frame(d, time) is not None)  # type: ignore[misc]
 
     def _frame(self, frame: int, time: int) -> int | None:
@@ -76,11 +77,11 @@ class OffsetTopology:
         return min(max(frame, 0), time - 1)
 
     def check(self, time: int, length: int) -> None:
-        """A cyclic window may not come round and count a frame twice."""
+        """Raise an error if a cyclic window would wrap around and count a frame or a position twice."""
         if self.padding == "cyclic" and self.times.size > time:
             raise InputError(
                 "topology",
-                expected=f"at least {self.times.size} frames, the window of this topology",
+                expected=f"at least {self.times.size} frames, the size of the topology's window",
                 got=f"sequences of {time}",
                 fix="Use a shorter window or longer sequences.",
             )
@@ -99,14 +100,14 @@ class OffsetTopology:
         self.check(time, length)
         if self.padding != "cyclic":
             return self._padded(squares)
-        if len(self.offsets) * ROLL >= time * length <= DENSE:  # many neighbors: one product instead of many shifts
-            flat = squares.transpose(1, 2).flatten(2)  # one capsule's frames after each other
+        if len(self.offsets) * _ROLL >= time * length <= _DENSE:  # one matrix product is cheaper than many shifts
+            flat = squares.transpose(1, 2).flatten(2)  # frames and positions of one capsule on one axis
             matrix = _matrix(self, time, length).to(dtype=squares.dtype, device=squares.device)
             return (flat @ matrix.T).unflatten(2, (time, length)).transpose(1, 2)
         return self.rolled(squares)
 
     def rolled(self, squares: Tensor) -> Tensor:
-        """The same by one shift for each offset, for cyclic time."""
+        """The sums for cyclic time, with one shift per offset."""
         return _added([squares.roll((-d, -e), (1, 3)) for d, e in self.offsets])
 
     def _padded(self, squares: Tensor) -> Tensor:
@@ -121,7 +122,7 @@ class OffsetTopology:
         return _added(parts)
 
     def matrix(self, time: int, length: int) -> Tensor:
-        """W of one capsule, entry by entry."""
+        """W of one capsule, filled entry by entry."""
         self.check(time, length)
         w = torch.zeros(time, length, time, length, dtype=torch.float64)
         for frame in range(time):
@@ -133,12 +134,12 @@ class OffsetTopology:
         return w.reshape(time * length, time * length)
 
 
-ROLL = 45
-"""How many entries of a row of a dense product cost as much as one shifted copy, measured on one core at 144 to 1024
-entries; below that the two differ little."""
+_ROLL = 45
+"""One shifted copy costs as much as this many entries in a row of a dense product. Measured on one core at 144 to 1024
+entries; below that, the two differ little."""
 
-DENSE = 2048
-"""The largest number of frames and positions for which a dense matrix is made."""
+_DENSE = 2048
+"""The maximum of time · length for which a dense matrix is built."""
 
 
 @lru_cache(64)
@@ -155,15 +156,15 @@ def _added(parts: Sequence[Tensor]) -> Tensor:
 
 @checked
 def shifting_topology(window: int | Window, *, band: int = 0, padding: Padding = "cyclic") -> OffsetTopology:
-    """A topology that moves: variable i now shares its variance with i + 1 in the next frame, and so on.
+    """A topology that moves: variable i shares its variance with variable i + 1 in the next frame, and so on.
 
-    Ω = {(d, e): d, e in the window, |d − e| ≤ band}; 2 band + 1 is the width of the neighborhood within a frame. One
-    position along the capsule then goes with one step of time.
+    Ω = {(d, e): d, e in the window, |d − e| ≤ band}. The neighborhood within a frame has width 2 band + 1. One time
+    step corresponds to one position along the capsule.
 
     Args:
-        window: frames, or a :class:`Window`; ``Window.causal(k)`` looks at no later frame.
-        band: how far neighbors within a frame reach to each side.
-        padding: at the ends of the sequence.
+        window: the number of frames, or a :class:`Window`. ``Window.causal(k)`` excludes later frames.
+        band: how far neighborhoods extend to each side within a frame.
+        padding: what lies beyond the ends of the sequence, see :class:`OffsetTopology`.
 
     >>> len(shifting_topology(18, band=1).offsets), len(shifting_topology(5).offsets)
     (52, 5)
@@ -181,9 +182,14 @@ def shifting_topology(window: int | Window, *, band: int = 0, padding: Padding =
 def stationary_topology(
     window: int | Window, width: int | Window = 1, *, padding: Padding = "cyclic"
 ) -> OffsetTopology:
-    """A topology that stays ("bubble"): the same positions in all frames of the window.
+    """A topology that stays in place ("bubble"): the same positions in all frames of the window.
 
-    Ω = window × width. A window of one frame is a topology without time.
+    Ω = window × width. A window of one frame shares nothing over time.
+
+    Args:
+        window: the number of frames, or a :class:`Window`.
+        width: the number of neighbors within a frame, or a :class:`Window`.
+        padding: what lies beyond the ends of the sequence, see :class:`OffsetTopology`.
 
     >>> len(stationary_topology(5, 3).offsets)
     15
@@ -196,12 +202,12 @@ def stationary_topology(
 @checked
 @dataclass(frozen=True)
 class TorusTopology:
-    """One capsule laid out as a torus: neighbors within a square, no sharing over time.
+    """Each capsule as a torus. Neighbors lie within a square; nothing is shared over time.
 
     Args:
-        height: of the grid; ``height · width`` is the capsule's length.
-        width: of the grid.
-        size: of the square of neighbors, odd.
+        height: the height of the grid; ``height · width`` is the capsule's length.
+        width: the width of the grid.
+        size: the side of the square of neighbors, odd.
 
     >>> TorusTopology(18, 18, 5).sums(torch.ones(1, 1, 1, 324))[0, 0, 0, 0]
     tensor(25.)
@@ -215,17 +221,16 @@ class TorusTopology:
         if self.size < 1 or self.size > min(self.height, self.width):
             raise InputError(
                 "TorusTopology",
-                expected=f"neighbors within a square of 1 to {min(self.height, self.width)}",
+                expected=f"a square of neighbors with side 1 to {min(self.height, self.width)}",
                 got=str(self.size),
-                fix="Use a larger grid or a smaller square.",
             )
 
     def reach(self, time: int) -> frozenset[int]:
-        """Frames do not meet."""
+        """Only frame 0 itself contributes."""
         return frozenset({0})
 
     def sums(self, squares: Tensor) -> Tensor:
-        """V from u², ``(batch, time, capsules, height · width)``: along columns, then along rows."""
+        """V from u², ``(batch, time, capsules, height · width)``. Sums along columns, then along rows."""
         self._require(squares.shape[-1])
         grid = squares.unflatten(-1, (self.height, self.width))
         for axis in (-2, -1):
@@ -249,17 +254,16 @@ class TorusTopology:
                 "TorusTopology",
                 expected=f"capsules of {self.height} x {self.width} = {self.height * self.width} variables",
                 got=str(length),
-                fix="Make the capsule as long as the grid is large.",
             )
 
 
 class AdjacencyTopology(torch.nn.Module):
-    """Any neighborhoods: a matrix W ≥ 0 over the frames and positions of a capsule, fixed or learned.
+    """Arbitrary neighborhoods: a matrix W ≥ 0 over the frames and positions of a capsule, fixed or learned.
 
     Args:
         matrix: ``(time · length, time · length)``, or ``(length, length)`` for no sharing over time.
-        length: of a capsule.
-        learn: whether W is learned, kept positive as softplus of a free matrix.
+        length: the length of a capsule.
+        learn: learn W, as the softplus of a free matrix, which keeps it positive.
 
     >>> ring = torch.eye(4) + torch.eye(4).roll(1, 0) + torch.eye(4).roll(-1, 0)
     >>> AdjacencyTopology(ring, length=4).sums(torch.ones(1, 1, 2, 4))[0, 0, 0]
@@ -274,32 +278,32 @@ class AdjacencyTopology(torch.nn.Module):
                 "AdjacencyTopology",
                 expected=f"a square matrix whose size is a multiple of the length {length}",
                 got=f"shape {tuple(matrix.shape)}",
-                fix="Give a row and a column for each frame and position.",
+                fix="It needs one row and one column per frame and position.",
             )
         if bool((matrix < 0).any()) or bool((matrix.sum(1) <= 0).any()) or not bool(torch.isfinite(matrix).all()):
             raise InputError(
                 "AdjacencyTopology",
-                expected="entries ≥ 0, and a neighbor in every row",
-                got="negative or missing ones",
+                expected="finite entries ≥ 0, and at least one neighbor in every row",
+                got="negative or infinite entries, or an empty row",
                 fix="A variable is usually its own neighbor.",
             )
         self.length, self.learn = length, learn
         start = matrix.to(torch.get_default_dtype())
         if learn:
-            # softplus⁻¹; zeros begin as nearly zero
+            # the inverse of softplus; zeros start as small positive values
             self.free = torch.nn.Parameter(torch.log(torch.expm1(start.clamp_min(1e-4))))
         else:
             self.register_buffer("fixed", start)
 
     def weights(self) -> Tensor:
-        """W as it is now."""
+        """The current W."""
         if self.learn:
             return torch.nn.functional.softplus(self.free)
-        found: Tensor = self.get_buffer("fixed")
-        return found
+        fixed: Tensor = self.get_buffer("fixed")
+        return fixed
 
     def reach(self, time: int) -> frozenset[int]:
-        """Which frames have a share in frame 0."""
+        """The frames that contribute to frame 0."""
         rows = self.matrix(time, self.length)[: self.length].reshape(self.length, time, self.length)
         return frozenset(int(frame) for frame in (rows > 1e-3).any(2).any(0).nonzero())
 
@@ -311,7 +315,6 @@ class AdjacencyTopology(torch.nn.Module):
                 "AdjacencyTopology",
                 expected=f"{len(w) // self.length} frames and capsules of {self.length}",
                 got=f"{time} frames and capsules of {squares.shape[-1]}",
-                fix="Give a matrix for these sizes.",
             )
         if len(w) == self.length:
             return squares @ w.T

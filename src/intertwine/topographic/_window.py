@@ -1,4 +1,4 @@
-"""Windows of neighbors along one axis."""
+"""Windows of neighbor offsets along one axis."""
 
 from __future__ import annotations
 
@@ -22,30 +22,28 @@ class Window:
 
     def __post_init__(self) -> None:
         if self.low > self.high or not self.low <= 0 <= self.high:
-            raise InputError(
-                "Window", expected="low ≤ 0 ≤ high", got=f"{self.low} to {self.high}", fix="It must hold 0 itself."
-            )
+            raise InputError("Window", expected="low ≤ 0 ≤ high", got=f"{self.low} to {self.high}")
 
     @staticmethod
     def of(size: int) -> Window:
-        """So many neighbors about 0; an even number has one more after than before."""
+        """A window of this size around 0. An even size has one more offset after 0 than before."""
         if size < 1:
-            raise InputError("Window", expected="a size of at least 1", got=str(size), fix="1 is no neighbors at all.")
+            raise InputError("Window", expected="a size of at least 1", got=str(size))
         return Window(-((size - 1) // 2), size // 2)
 
     @staticmethod
     def causal(size: int) -> Window:
-        """So many neighbors, none of them after 0."""
+        """A window of this size that ends at 0."""
         if size < 1:
-            raise InputError("Window", expected="a size of at least 1", got=str(size), fix="1 is no neighbors at all.")
+            raise InputError("Window", expected="a size of at least 1", got=str(size))
         return Window(1 - size, 0)
 
     @property
     def size(self) -> int:
-        """How many there are."""
+        """The number of offsets."""
         return self.high - self.low + 1
 
     @property
     def offsets(self) -> range:
-        """All of them."""
+        """All offsets."""
         return range(self.low, self.high + 1)

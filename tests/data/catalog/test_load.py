@@ -69,7 +69,7 @@ def test_a_dataset_is_added_by_registering_its_reader() -> None:
     assert len(load("toy").train) == 3
     assert load("toy", n=5, size=4).train.shape == (1, 4, 4)
     assert describe("toy").options == ("n",)
-    with pytest.raises(InputError, match="expected a name that is free; got 'toy', which is taken"):
+    with pytest.raises(InputError, match="expected a name that is not taken; got 'toy', which is taken"):
         register_dataset("toy", about="", files="")(lambda folder, *, download: load("digits"))
 
 

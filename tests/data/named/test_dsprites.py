@@ -222,7 +222,7 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     for place in (start + 200, start + 1500):
         content[place] ^= 0xFF
     (tmp_path / FILE).write_bytes(content)
-    with pytest.raises(InputError, match="expected a whole file"):
+    with pytest.raises(InputError, match="expected a complete file"):
         load("dsprites", folder=tmp_path)
 
 

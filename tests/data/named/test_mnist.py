@@ -54,7 +54,7 @@ def test_the_files_of_the_other_dataset_are_noticed(tmp_path: Path, monkeypatch:
     arrays = write_mnist(tmp_path)
     digest = sha256(arrays["t10k-labels-idx1-ubyte"].tobytes()).hexdigest()
     monkeypatch.setattr(_mnist, "FASHION_MNIST", replace(_mnist.FASHION_MNIST, test_labels=digest))
-    with pytest.raises(InputError, match=r"expected the files of mnist; got those of fashion-mnist"):
+    with pytest.raises(InputError, match=r"expected the files of mnist; got the files of fashion-mnist"):
         load("mnist", folder=tmp_path)
 
 
@@ -66,7 +66,7 @@ def test_a_wrong_folder_says_what_was_looked_for_and_what_is_there(tmp_path: Pat
     text = str(caught.value)
     assert "train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte" in text
     assert "FOLDER/mnist, FOLDER/MNIST/raw" in text
-    assert "which holds notes.txt, pictures/" in text
+    assert "which contains notes.txt, pictures/" in text
     assert f"put the files into {tmp_path / 'mnist'}" in text
     assert "train-images-idx3-ubyte.gz" in text
     with pytest.raises(InputError, match="missing, which does not exist"):
@@ -89,9 +89,12 @@ def damage(folder: Path, name: str, content: bytes, *, compress: bool = False) -
         (idx_bytes(np.zeros((30, 28, 28)))[:10], "IDX header of 3 lengths; got a file that ends after 10 bytes"),
         (idx_bytes(np.zeros((30, 28, 28)))[:-5], r"23520 bytes for 30 x 28 x 28; got 23515 \(truncated\)"),
         (idx_bytes(np.zeros((30, 28, 28))) + b"x", "23520 bytes for 30 x 28 x 28; got more"),
-        (gzip.compress(idx_bytes(np.zeros((30, 28, 28))), mtime=0)[:-20], "expected a whole gzip file"),
-        (gzip.compress(idx_bytes(np.zeros((30, 28, 28))), mtime=0)[:30] + b"garbage" * 9, "expected a whole gzip file"),
-        (idx_bytes(np.zeros((29, 28, 28))), "one label for each of 29 images; got 30 labels"),
+        (gzip.compress(idx_bytes(np.zeros((30, 28, 28))), mtime=0)[:-20], "expected a complete gzip file"),
+        (
+            gzip.compress(idx_bytes(np.zeros((30, 28, 28))), mtime=0)[:30] + b"garbage" * 9,
+            "expected a complete gzip file",
+        ),
+        (idx_bytes(np.zeros((29, 28, 28))), "29 labels, one per image; got 30 labels"),
     ],
     # named, because bytes in an identifier differ between processes as soon as they hold a time stamp
     ids=[

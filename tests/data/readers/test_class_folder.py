@@ -209,7 +209,7 @@ def test_a_truncated_file_in_a_lazy_set_is_named_when_it_is_read(folders: Folder
     (root / "train/cat/0.png").write_bytes(whole[:-30])
     data = load(root, lazy=True)
     data.train[1]
-    with pytest.raises(InputError, match=r"train/cat/0.png: expected a whole image; got .*lazy=False"):
+    with pytest.raises(InputError, match=r"train/cat/0.png: expected a complete image; got .*lazy=False"):
         data.train[0]
 
 
@@ -236,7 +236,7 @@ def test_an_empty_class_folder(folders: Folders) -> None:
 
 def test_other_layouts_say_what_is_there(tmp_path: Path, folders: Folders) -> None:
     root = folders("train")
-    with pytest.raises(InputError, match=r"ROOT/train/CLASS/\*.png .* got .* with train/ only. Give .*train itself"):
+    with pytest.raises(InputError, match=r"ROOT/train/CLASS/\*.png .* got .* with train/ only. Load .*train itself"):
         load(root)
     assert len(load(root / "train").train) == 8
     (root / "train").rename(root / "val")
@@ -244,7 +244,7 @@ def test_other_layouts_say_what_is_there(tmp_path: Path, folders: Folders) -> No
         load(root)
     flat = tmp_path / "flat"
     picture(flat / "x.png")
-    with pytest.raises(InputError, match=r"flat, which holds x.png. .*load\(NAME, folder=\)"):
+    with pytest.raises(InputError, match=r"flat, which contains x.png. .*load\(NAME, folder="):
         load(flat)
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="empty, which is empty"):

@@ -104,7 +104,7 @@ def test_a_path_outside_of_the_target_is_refused(tmp_path: Path, suffix: str, na
     inner.mkdir()
     path = pack(inner / f"pets{suffix}", {**good(), name: png(0)})
     with pytest.raises(
-        InputError, match=r"expected an archive of plain files.*a path outside of the target.*refused"
+        InputError, match=r"expected an archive of plain files.*a path outside the target.*a source you trust"
     ) as e:
         load(path)
     assert repr(name) in str(e.value)
@@ -114,7 +114,7 @@ def test_a_path_outside_of_the_target_is_refused(tmp_path: Path, suffix: str, na
 @pytest.mark.parametrize("suffix", [".zip", ".tar.gz"])
 def test_also_when_the_bad_member_is_no_image(tmp_path: Path, suffix: str) -> None:
     path = pack(tmp_path / f"pets{suffix}", {**good(), "../../.bashrc": b"x"})
-    with pytest.raises(InputError, match="a path outside of the target"):
+    with pytest.raises(InputError, match="a path outside the target"):
         load(path)
 
 
@@ -141,7 +141,7 @@ def test_ordinary_permissions_in_a_zip_are_fine(tmp_path: Path) -> None:
 
 def test_cifar_archives_are_checked_as_well(tmp_path: Path) -> None:
     pack(tmp_path / "cifar-10-binary.tar.gz", {"../data_batch_1.bin": b"x"})
-    with pytest.raises(InputError, match="a path outside of the target"):
+    with pytest.raises(InputError, match="a path outside the target"):
         load("cifar10", folder=tmp_path)
 
 
@@ -150,10 +150,10 @@ def test_damaged_archives_are_named(tmp_path: Path, suffix: str) -> None:
     path = pack(tmp_path / f"pets{suffix}", good())
     content = path.read_bytes()
     path.write_bytes(content[: len(content) // 2])
-    with pytest.raises(InputError, match="expected a whole zip or tar archive"):
+    with pytest.raises(InputError, match="expected a complete zip or tar archive"):
         load(path)
     path.write_bytes(b"nothing of the kind" * 100)
-    with pytest.raises(InputError, match="expected a whole zip or tar archive"):
+    with pytest.raises(InputError, match="expected a complete zip or tar archive"):
         load(path)
 
 
@@ -173,13 +173,13 @@ def test_a_password_is_said_to_be_the_trouble(tmp_path: Path) -> None:
     content[6] |= 1  # the flag of encryption, in the local header and in the directory
     content[content.index(b"PK\x01\x02") + 8] |= 1
     path.write_bytes(content)
-    with pytest.raises(InputError, match="an archive without password"):
+    with pytest.raises(InputError, match="an archive without a password"):
         load(path)
 
 
 def test_an_archive_with_one_part_only(tmp_path: Path) -> None:
     files = {name: content for name, content in good().items() if name.startswith("train/")}
-    with pytest.raises(InputError, match=r"with train/ only. Pack its class folders alone"):
+    with pytest.raises(InputError, match=r"with train/ only. Archive only its class folders"):
         load(pack(tmp_path / "pets.zip", files))
 
 

@@ -191,8 +191,8 @@ class TestSubgroups:
         ids=str,
     )
     def test_numbers_known_from_the_literature(self, group, classes, subgroups):
-        found = group.subgroup_classes()
-        assert (len(found), sum(c.size for c in found)) == (classes, subgroups)
+        listed = group.subgroup_classes()
+        assert (len(listed), sum(c.size for c in listed)) == (classes, subgroups)
 
     def test_classes_against_all_two_generated_subgroups(self):
         group = Dihedral(6)
@@ -226,9 +226,9 @@ class TestSubgroups:
     @settings(max_examples=40)
     def test_double_cosets(self, case):
         group, h2, h1 = case
-        found = group.double_cosets(h2, h1)
-        assert sorted(torch.cat(found).tolist()) == list(range(group.order))
-        for coset in found:
+        cosets = group.double_cosets(h2, h1)
+        assert sorted(torch.cat(cosets).tolist()) == list(range(group.order))
+        for coset in cosets:
             g = int(coset[0])
             around = h1.conjugate(g)
             shared = int(h2.contains(around.embedding).sum())
@@ -237,7 +237,7 @@ class TestSubgroups:
             int((h2.parent.quotient(h1).permutation_table[h2.embedding][k] == torch.arange(h1.index)).sum())
             for k in range(h2.order)
         ]
-        assert sum(fixed) == len(found) * h2.order  # Burnside: orbits of H2 on G/H1
+        assert sum(fixed) == len(cosets) * h2.order  # Burnside: orbits of H2 on G/H1
 
     def test_normal_and_quotient(self):
         s4 = Symmetric(4)

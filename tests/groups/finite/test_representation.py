@@ -50,11 +50,13 @@ def test_homomorphism_checker_sees_a_wrong_matrix():
 @settings(max_examples=60)
 def test_decomposition(case):
     _, rho = case
-    found = rho.decompose()
-    blocks = torch.linalg.inv(found.basis) @ rho.matrices @ found.basis
-    assert (blocks - direct_sum(found.irreps).matrices).abs().max() < 1e-10
+    decomposition = rho.decompose()
+    blocks = torch.linalg.inv(decomposition.basis) @ rho.matrices @ decomposition.basis
+    assert (blocks - direct_sum(decomposition.irreps).matrices).abs().max() < 1e-10
     if rho.is_orthogonal:
-        assert (found.basis.T @ found.basis - torch.eye(rho.dim, dtype=torch.float64)).abs().max() < 1e-10
+        assert (
+            decomposition.basis.T @ decomposition.basis - torch.eye(rho.dim, dtype=torch.float64)
+        ).abs().max() < 1e-10
 
 
 @pytest.mark.parametrize("group", small_groups() + large_groups(), ids=str)

@@ -127,13 +127,13 @@ def test_the_standard_representation(G: LieGroup) -> None:
 @each_motion
 def test_decomposition(G: SE2 | SE3) -> None:
     rho = G.irrep(1) @ G.irrep(2) + 2 * G.trivial
-    found = rho.decompose()
-    assert str(found) == {"SE(2)": "2 trivial + irrep(1) + irrep(3)"}.get(
+    decomposition = rho.decompose()
+    assert str(decomposition) == {"SE(2)": "2 trivial + irrep(1) + irrep(3)"}.get(
         G.name, "2 trivial + irrep(1) + irrep(2) + irrep(3)"
     )
     for g in G.sample(4):
-        block = torch.block_diag(*(psi(g) for psi in found.irreps))
-        assert gap(found.basis.T @ rho(g) @ found.basis, block) < 1e-12
+        block = torch.block_diag(*(psi(g) for psi in decomposition.irreps))
+        assert gap(decomposition.basis.T @ rho(g) @ decomposition.basis, block) < 1e-12
     with pytest.raises(RepresentationError, match="translations act trivially; got standard, in which they do not"):
         G.standard.decompose()
 
@@ -158,12 +158,12 @@ def test_waves() -> None:
     assert G.intertwining_number(rho, sigma) == 0
     assert G.intertwining_number(rho, G.irrep([-1.0, -2.0])) == 2
     product = 2 * (rho @ sigma) + G.trivial + rho @ rho
-    found = product.decompose()
-    assert str(found) == "3 trivial + 2 irrep(1.5, 1.0) + 2 irrep(0.5, 3.0) + irrep(2.0, 4.0)"
+    decomposition = product.decompose()
+    assert str(decomposition) == "3 trivial + 2 irrep(1.5, 1.0) + 2 irrep(0.5, 3.0) + irrep(2.0, 4.0)"
     for g in a[:4]:
-        block = torch.block_diag(*(psi(g) for psi in found.irreps))
-        assert gap(found.basis.T @ product(g) @ found.basis, block) < 1e-11
-    assert gap(found.basis.T @ found.basis, torch.eye(product.dim)) < 1e-12
+        block = torch.block_diag(*(psi(g) for psi in decomposition.irreps))
+        assert gap(decomposition.basis.T @ product(g) @ decomposition.basis, block) < 1e-11
+    assert gap(decomposition.basis.T @ decomposition.basis, torch.eye(product.dim)) < 1e-12
 
 
 def test_translations_that_shear_do_not_decompose() -> None:

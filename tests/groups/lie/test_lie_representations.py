@@ -104,10 +104,10 @@ def test_differentials_satisfy_the_commutation_relations() -> None:
 def block_error(rho: Representation) -> float:
     G = rho.group
     assert isinstance(G, CompactLieGroup)
-    found = rho.decompose()
+    decomposition = rho.decompose()
     g = G.sample(6, torch.Generator().manual_seed(3))
-    blocks = torch.stack([torch.block_diag(*(psi(x) for psi in found.irreps)) for x in g])
-    return gap(torch.linalg.solve(found.basis, rho(g) @ found.basis), blocks)
+    blocks = torch.stack([torch.block_diag(*(psi(x) for psi in decomposition.irreps)) for x in g])
+    return gap(torch.linalg.solve(decomposition.basis, rho(g) @ decomposition.basis), blocks)
 
 
 def cases() -> list[Representation]:
@@ -137,13 +137,13 @@ def cases() -> list[Representation]:
 
 @pytest.mark.parametrize("rho", cases(), ids=repr)
 def test_decompositions_are_block_diagonal_with_an_orthogonal_basis(rho: Representation) -> None:
-    found = rho.decompose()
+    decomposition = rho.decompose()
     assert block_error(rho) < 1e-12
-    assert gap(found.basis.T @ found.basis, torch.eye(rho.dim)) < 1e-12
-    for psi in set(found.irreps):
+    assert gap(decomposition.basis.T @ decomposition.basis, torch.eye(rho.dim)) < 1e-12
+    for psi in set(decomposition.irreps):
         G = rho.group
-        assert found.irreps.count(psi) * psi.endomorphism_dim == G.intertwining_number(psi, rho)
-    assert torch.equal(found.basis, rho.decompose().basis)
+        assert decomposition.irreps.count(psi) * psi.endomorphism_dim == G.intertwining_number(psi, rho)
+    assert torch.equal(decomposition.basis, rho.decompose().basis)
 
 
 @pytest.mark.parametrize(
@@ -165,9 +165,9 @@ def test_known_decompositions(rho: Representation, text: str) -> None:
 
 
 def test_an_irreducible_is_its_own_decomposition() -> None:
-    found = (SO3().irrep(2) + SO3().irrep(0)).decompose()
-    assert found.irreps == (SO3().trivial, SO3().irrep(2))
-    assert gap(found.basis.abs().sum(0), torch.ones(6)) == 0
+    decomposition = (SO3().irrep(2) + SO3().irrep(0)).decompose()
+    assert decomposition.irreps == (SO3().trivial, SO3().irrep(2))
+    assert gap(decomposition.basis.abs().sum(0), torch.ones(6)) == 0
 
 
 @each_group

@@ -161,7 +161,7 @@ class TestFiles:
 
     def test_what_cannot_be_read(self, tmp_path):
         for text, message in (
-            (None, "none there"),
+            (None, "no such file"),
             ("{", "expected JSON"),
             ('{"schema": 99}', "schema 99"),
             ("[]", "none"),
@@ -180,7 +180,7 @@ class TestFiles:
 def test_bad_input(net):
     with pytest.raises(InputError, match="finite images"):
         audit(net, X / 0)
-    with pytest.raises(InputError, match=r"1 x 9 x 9, at which it said: .*channels"):
+    with pytest.raises(InputError, match=r"1 x 9 x 9, which fails with: .*channels"):
         audit(net, X[:, :1])
     assert audit(net, X[:1]).images == 1, "one image is enough"
     assert len(STEPS) >= 6

@@ -66,7 +66,7 @@ class TestWeights:
 
     def test_a_malicious_pickle_is_refused_and_does_not_run(self, tmp_path):
         torch.save({"state_dict": Evil(tmp_path / "ran")}, tmp_path / "weights.pt")
-        with pytest.raises(UnsafeFileError, match="Nothing of it was run"):
+        with pytest.raises(UnsafeFileError, match="Nothing in it was run"):
             load_weights_into(network(), tmp_path / "weights.pt")
         assert not (tmp_path / "ran").exists()
         pickle.loads(pickle.dumps(Evil(tmp_path / "ran")))
@@ -135,7 +135,7 @@ class TestExported:
         found = load_network(str(path)).model.eval()
         torch.testing.assert_close(found(X), model(X))
         assert found(X.repeat(4, 1, 1, 1)).shape == (8, 5)
-        with pytest.raises(InputError, match="has its weights"):
+        with pytest.raises(InputError, match="has its own weights"):
             load_network(str(path), weights=path)
 
     def test_no_archive(self, tmp_path):

@@ -54,5 +54,5 @@ def test_bad_input(exported, tmp_path):
     (tmp_path / "net.onnx").write_bytes(b"nothing")
     with pytest.raises(InputError, match=r"net\.onnx"):
         load_network(str(tmp_path / "net.onnx"))
-    with pytest.raises(InputError, match="the file has its weights"):
+    with pytest.raises(InputError, match="the file has its own weights"):
         load_network(str(exported[1]), weights=exported[1])

@@ -334,11 +334,11 @@ def test_other_methods_and_bad_input():
     assert torch.equal(p[p], torch.arange(16))
     free = match(model, x, "c4", constrained=False)
     assert not free.constrained
-    with pytest.raises(InputError, match="Activation matching needs data"):
+    with pytest.raises(InputError, match="images, for activation matching"):
         match(model, None, "hflip", input_shape=(3, 8, 8))
     with pytest.raises(InputError, match="hidden channels that can be permuted"):
         match(nn.Sequential(nn.Flatten(), nn.Linear(192, 2)), x, "hflip")
-    with pytest.raises(InputError, match=r"two networks with the same parameters; got a difference at 0\.weight"):
+    with pytest.raises(InputError, match=r"two networks of the same architecture; got a difference at 0\.weight"):
         match_networks(nets.vgg(4), nets.vgg(8), x)
 
 

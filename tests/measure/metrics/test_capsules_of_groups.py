@@ -170,7 +170,7 @@ def test_bad_input():
         capsule_correlation(t, torch.zeros(3, 4), group="D4", moving=1)
     with pytest.raises(InputError, match=r"elements 0\.\.14"):
         capsule_equivariance_error(t, group="C3 x C5", moving=15)
-    with pytest.raises(InputError, match="or 3, one for each sequence"):
+    with pytest.raises(InputError, match="or 3, one per sequence"):
         capsule_equivariance_error(t, moving=torch.tensor([1, 2]))
     with pytest.raises(InputError, match="group"):
         observed_roll(t, t, group=5)

@@ -74,7 +74,7 @@ def test_bad_input():
     found = symmetrize(nets.vgg(), X, "hflip")
     for data, options, message in (
         (X, {}, "images only"),
-        ((X, LABELS + 1), {}, "labels from 0 to 4, as many as the network has outputs; got labels from 1 to 5"),
+        ((X, LABELS + 1), {}, "labels from 0 to 4, one per output of the network; got labels from 1 to 5"),
         ((X, LABELS), {"epochs": 0}, "at least one epoch"),
         ((X, LABELS), {"lr": -1.0}, "lr > 0"),
     ):

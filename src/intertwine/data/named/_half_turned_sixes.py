@@ -21,7 +21,7 @@ _SIX = 6
 @register_dataset(
     "mnist6-180",
     about="The 6876 sixes of MNIST, each upright and turned by 180°, labeled by which it is.",
-    files="those of mnist, in FOLDER, FOLDER/mnist or FOLDER/MNIST/raw",
+    files="the files of mnist, in FOLDER, FOLDER/mnist or FOLDER/MNIST/raw",
 )
 def mnist6_180(folder: Path | None, *, download: bool) -> ImageData:
     """11836 images for training and 1916 for testing. Each image is followed by its half turn."""

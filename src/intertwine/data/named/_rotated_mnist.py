@@ -16,7 +16,7 @@ TRAIN = 12_000
 @register_dataset(
     "rotated-mnist",
     about="22000 digits of MNIST, each turned by a random angle.",
-    files="those of mnist, in FOLDER, FOLDER/mnist or FOLDER/MNIST/raw",
+    files="the files of mnist, in FOLDER, FOLDER/mnist or FOLDER/MNIST/raw",
 )
 def rotated_mnist(folder: Path | None, *, download: bool) -> ImageData:
     """12000 training images and the 10000 test images, rotated by fixed random angles.

@@ -23,7 +23,7 @@ Fit = Literal["crop", "stretch"]
 
 
 def is_image(name: str) -> bool:
-    """Whether a file name is that of an image."""
+    """Whether a file name names an image."""
     return name.lower().endswith(SUFFIXES)
 
 

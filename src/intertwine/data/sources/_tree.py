@@ -94,7 +94,7 @@ class ArchiveTree(FileTree):
 
 
 def is_archive(path: Path) -> bool:
-    """Whether a file name is that of a zip or tar archive."""
+    """Whether a file name names a zip or tar archive."""
     return path.name.lower().endswith(ARCHIVES)
 
 

@@ -22,7 +22,7 @@ Quadrature = tuple[Tensor, Tensor]
 """Elements ``(n, matrix_dim, matrix_dim)`` and weights ``(n,)`` that sum to 1."""
 
 _PROBE = (0.7, -1.1, 0.4)  # Lie algebra coordinates of a generic element
-_ASK = "Is it a homomorphism, and its degree at least that of all its irreps?"
+_ASK = "Is it a homomorphism, and is its degree at least the degree of each of its irreps?"
 
 
 class CompactLieGroup(LieGroup):

@@ -1,4 +1,4 @@
-"""The audit: all steps on one network, kept step by step, so that what was interrupted goes on."""
+"""The audit: run all steps on one network, and store each finished step, so that an interrupted audit can continue."""
 
 from __future__ import annotations
 
@@ -142,18 +142,18 @@ def audit(
     """Measure a network from every side: as a whole, by class, at each layer, under shifts and small motions.
 
     Args:
-        model: any network from images to scores of classes, or to images.
+        model: any network from images to class scores, or to images.
         data: images, or images and labels, in any of the forms of :func:`invariance_error`.
         symmetry: one or several names, spaces with their groups, field types or symmetries.
-        output: the type of the output where it moves otherwise than as scalars, as for :func:`equivariance_error`.
+        output: the type of the output if it does not move as scalars, as for :func:`equivariance_error`.
         max_images: the maximum number of images to use.
-        batch_size: images at a time; it halves itself when memory runs out.
-        budget: seconds. One batch is timed, and fewer images are taken where the time would not do; what does not fit
-            even then is left out, the least telling first, and named.
-        name: what to call the network.
-        data_name: what to call the data.
-        folder: where finished steps are kept. The same audit into the same folder goes on where it was interrupted.
-        progress: called with the step, how many are done and how many there are.
+        batch_size: images per batch; halved when memory runs out.
+        budget: the time limit in seconds. One batch is timed, and fewer images are used if necessary. Steps that still
+            do not fit are left out, the least informative first, and named in ``left_out``.
+        name: the name of the network.
+        data_name: the name of the data.
+        folder: where finished steps are stored. The same audit with the same folder continues where it was interrupted.
+        progress: called with the name of the step, the number of finished steps and the number of all steps.
 
     >>> net = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten())
     >>> result = audit(net, torch.rand(8, 1, 9, 9), "hflip")
@@ -195,11 +195,11 @@ def audit(
 
 
 def _common_rank(symmetries: Sequence[Symmetry]) -> int:
-    """The number of axes of the batches that all of them move."""
+    """The number of axes of the batches that all symmetries move."""
     ranks = {symmetry.rank for symmetry in symmetries}
     if len(ranks) != 1:
         names = ", ".join(repr(symmetry) for symmetry in symmetries) or "none"
-        raise InputError("audit", expected="symmetries of one kind of input", got=names)
+        raise InputError("audit", expected="symmetries of the same kind of input", got=names)
     return ranks.pop()
 
 
@@ -208,7 +208,7 @@ def _subject(model: nn.Module, data: Images, max_images: int, batch_size: int, r
     labels = torch.cat([part[1] for part in parts]) if all(len(part) > 1 for part in parts) else None
     images = torch.cat([part[0] for part in parts])
     if not bool(torch.isfinite(images).all()):
-        raise InputError("audit", expected="finite images", got="NaN or infinity", fix="Look at the data.")
+        raise InputError("audit", expected="finite images", got="NaN or infinity", fix="Check the data.")
     return Subject.of(model, images, labels, batch_size=batch_size)
 
 
@@ -223,7 +223,7 @@ def _plan(subject: Subject, groups: Sequence[Symmetry]) -> list[tuple[Step, Symm
 def _within(
     budget: float, subject: Subject, plan: list[tuple[Step, Symmetry | None]]
 ) -> tuple[Subject, list[tuple[Step, Symmetry | None]], list[str]]:
-    """Fewer images, then fewer steps, so that the passes through the network take about the budget."""
+    """Use fewer images, then fewer steps, until the passes through the network take about the budget."""
     batch = subject.images[: subject.batch_size]
     with measuring(subject.model) as device:
         begun = time.monotonic()
@@ -244,16 +244,16 @@ def _within(
 
 
 def _done(step: Step, group: Symmetry | None, subject: Subject, folder: Path | None, weights: str) -> Findings:
-    """The findings of a step, from the folder if this very step was finished there."""
+    """The findings of a step; read from the folder if the same step was finished there."""
     if folder is None:
         return step.measure(subject, group)
-    asked = [step.name, group.digest if group else "", weights, _digest([subject.images]), subject.batch_size]
+    identity = [step.name, group.digest if group else "", weights, _digest([subject.images]), subject.batch_size]
     if subject.labels is not None:
-        asked.append(_digest([subject.labels]))
-    key = hashlib.blake2b(json.dumps(asked).encode(), digest_size=12).hexdigest()
-    kept = read_part(folder, key)
-    if kept is not None:
-        return kept
+        identity.append(_digest([subject.labels]))
+    key = hashlib.blake2b(json.dumps(identity).encode(), digest_size=12).hexdigest()
+    stored = read_part(folder, key)
+    if stored is not None:
+        return stored
     findings = step.measure(subject, group)
     write_part(folder, key, findings)
     return findings
@@ -271,8 +271,8 @@ def digest(model: nn.Module) -> str:
 
 
 def _digest(tensors: Iterable[Tensor]) -> str:
-    whole = hashlib.blake2b(digest_size=12)
+    hasher = hashlib.blake2b(digest_size=12)
     for tensor in tensors:
-        whole.update(str((tensor.dtype, tuple(tensor.shape))).encode())
-        whole.update(tensor.detach().cpu().reshape(-1).view(torch.uint8).numpy().data if tensor.numel() else b"")
-    return whole.hexdigest()
+        hasher.update(str((tensor.dtype, tuple(tensor.shape))).encode())
+        hasher.update(tensor.detach().cpu().reshape(-1).view(torch.uint8).numpy().data if tensor.numel() else b"")
+    return hasher.hexdigest()

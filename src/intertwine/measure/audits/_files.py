@@ -1,4 +1,4 @@
-"""The files of an audit: finished steps, and at the end JSON, CSV and a test report that build servers read."""
+"""The files of an audit: finished steps, and the results as JSON, CSV and JUnit XML."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 PARTS = "parts"
 
 
-def write_whole(path: Path, data: bytes) -> Path:
-    """Write a file, and its folder if need be; it is there whole or not at all."""
+def write_atomically(path: Path, data: bytes) -> Path:
+    """Write a file atomically, and create its folder if needed."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         replace_file(path, data)
@@ -36,31 +36,31 @@ def write_whole(path: Path, data: bytes) -> Path:
             "audit",
             expected="a folder that can be written to",
             got=f"{path.parent} ({error.strerror or error})",
-            fix="Choose another place, or free space on the disk.",
+            fix="Choose another folder, or free some disk space.",
         ) from error
     return path
 
 
 def require_writable(folder: Path) -> None:
-    """Before the work begins: can the folder be written to?"""
-    write_whole(folder / ".probe", b"")
+    """Raise an error if the folder cannot be written to, before the work begins."""
+    write_atomically(folder / ".probe", b"")
     (folder / ".probe").unlink(missing_ok=True)
 
 
 def write_part(folder: Path, key: str, findings: Findings) -> None:
-    """Keep what a step found; the pictures first, so that a part that is there is whole."""
-    if findings.arrays:
+    """Store the findings of a step."""
+    if findings.arrays:  # before the JSON file, which marks the part as complete
         write_arrays(folder / PARTS / f"{key}.safetensors", findings.arrays)
     content = {
         "readings": [reading.to_dict() for reading in findings.readings],
         "notes": [asdict(note) for note in findings.notes],
         "arrays": bool(findings.arrays),
     }
-    write_whole(folder / PARTS / f"{key}.json", json.dumps(content).encode())
+    write_atomically(folder / PARTS / f"{key}.json", json.dumps(content).encode())
 
 
 def read_part(folder: Path, key: str) -> Findings | None:
-    """What a finished step found; None if there is none, or it cannot be read."""
+    """The findings of a finished step; None if there are none, or they cannot be read."""
     try:
         content = read_json(folder / PARTS / f"{key}.json")
         readings = [Reading(**{"symmetry": "", **reading}) for reading in content["readings"]]
@@ -72,19 +72,19 @@ def read_part(folder: Path, key: str) -> Findings | None:
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Tensor]) -> Path:
-    """Named arrays as safetensors."""
+    """Write named arrays as safetensors."""
     from safetensors.torch import save
 
-    return write_whole(path, save({name: value.detach().cpu().contiguous() for name, value in arrays.items()}))
+    return write_atomically(path, save({name: value.detach().cpu().contiguous() for name, value in arrays.items()}))
 
 
 def read_arrays(path: Path) -> dict[str, Tensor]:
-    """What :func:`write_arrays` wrote."""
+    """Read what :func:`write_arrays` wrote."""
     return read_tensors(path)
 
 
 def csv_of(readings: Iterable[Reading]) -> str:
-    """One line for each reading, all columns."""
+    """One line per reading, with all columns."""
     out = io.StringIO()
     writer = csv.DictWriter(out, [field.name for field in fields(Reading)], lineterminator="\n")
     writer.writeheader()
@@ -94,7 +94,7 @@ def csv_of(readings: Iterable[Reading]) -> str:
 
 
 def junit_of(network: str, judged: Sequence[tuple[Gate, Reading, bool]], *, seconds: float) -> str:
-    """Every gate as a test case, in the form that build servers read."""
+    """Every gate as a test case, in the JUnit format that build servers read."""
     failures = sum(not kept for _, _, kept in judged)
     suite = ElementTree.Element(
         "testsuite", name=f"audit of {network}", tests=str(len(judged)), failures=str(failures), time=f"{seconds:.3f}"
@@ -113,7 +113,7 @@ def junit_of(network: str, judged: Sequence[tuple[Gate, Reading, bool]], *, seco
 
 @checked
 def save_audit(folder: Path, audit: Audit, judged: Sequence[tuple[Gate, Reading, bool]] = ()) -> None:
-    """``audit.json``, ``audit.csv``, ``audit.xml`` and, if there are pictures, ``audit.safetensors``."""
+    """Write ``audit.json``, ``audit.csv``, ``audit.xml`` and, if there are arrays, ``audit.safetensors``."""
     if audit.arrays:
         write_arrays(folder / "audit.safetensors", audit.arrays)
     gates = [
@@ -121,20 +121,28 @@ def save_audit(folder: Path, audit: Audit, judged: Sequence[tuple[Gate, Reading,
         for gate, r, kept in judged
     ]
     text = json.dumps({**audit.to_dict(), "gates": gates}, indent=2, ensure_ascii=False) + "\n"
-    write_whole(folder / "audit.json", text.encode())
-    write_whole(folder / "audit.csv", csv_of(audit.readings).encode())
-    write_whole(folder / "audit.xml", junit_of(audit.network, judged, seconds=audit.seconds).encode())
+    write_atomically(folder / "audit.json", text.encode())
+    write_atomically(folder / "audit.csv", csv_of(audit.readings).encode())
+    write_atomically(folder / "audit.xml", junit_of(audit.network, judged, seconds=audit.seconds).encode())
 
 
 @checked
 def read_audit(folder: Path) -> dict[str, Any]:
-    """The content of ``audit.json`` in a folder, or an error that says what is wrong with it."""
+    """The content of ``audit.json`` in a folder that :meth:`Audit.save` wrote.
+
+    >>> import tempfile, torch
+    >>> from intertwine.measure import audit
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> audit(torch.nn.Flatten(), torch.rand(4, 1, 6, 6), "hflip", name="pixels").save(folder)
+    >>> read_audit(folder)["network"]
+    'pixels'
+    """
     path = folder / "audit.json" if folder.is_dir() else folder
     try:
         content = read_json(path)
     except FileNotFoundError:
         raise InputError(
-            str(folder), expected="a folder with audit.json", got="none there", fix="Run an audit with --out."
+            str(folder), expected="a folder with audit.json", got="no such file", fix="Run an audit with --out."
         ) from None
     if not isinstance(content, dict) or content.get("schema") != 1:
         raise InputError(

@@ -1,4 +1,4 @@
-"""What an audit finds: rows of numbers, and notes."""
+"""The results of an audit: readings, notes and gates."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ class Reading:
     """One number of an audit.
 
     Attributes:
-        metric: a name in ``METRICS``.
-        symmetry: what was transformed; may be empty.
-        layer: which layer; empty for the whole network.
+        metric: the name of a metric in ``METRICS``.
+        symmetry: the name of the symmetry; may be empty.
         value: the number.
-        low: lower end of its interval, where there is one.
-        high: upper end.
-        floor: what interpolation alone gives, where something is resampled.
-        n: how many samples.
-        kind: what the layer is.
-        shape: of the layer's output, as text.
+        layer: the name of the layer; empty for the whole network.
+        low: the lower end of the 95 % interval, if there is one.
+        high: its upper end.
+        floor: what interpolation alone contributes, if something is resampled.
+        n: the number of samples.
+        kind: the kind of layer.
+        shape: the shape of the layer's output, as text.
     """
 
     metric: str
@@ -46,26 +46,26 @@ class Reading:
     def of(
         estimate: Estimate, *, layer: str = "", kind: str = "", shape: str = "", symmetry: str | None = None
     ) -> Reading:
-        """From an estimate."""
-        low, high = estimate.interval if estimate.n > 1 else (None, None)  # one image says nothing about others
+        """Make a reading from an estimate."""
+        low, high = estimate.interval if estimate.n > 1 else (None, None)  # a single image has no interval
         floor = None if estimate.floor is None else estimate.floor.mean
         name = estimate.of if symmetry is None else symmetry
         return Reading(estimate.metric, name, estimate.mean, layer, low, high, floor, estimate.n, kind, shape)
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON; what is not there is left out."""
+        """The fields that are set, for JSON."""
         return {key: value for key, value in asdict(self).items() if value not in (None, "")}
 
 
 @checked
 @dataclass(frozen=True)
 class Note:
-    """Something to know about the network or about the measurement.
+    """A remark about the network or about the measurement.
 
     Attributes:
-        about: layer or step.
+        about: the layer or step.
         text: a sentence.
-        level: ``warning`` for what the reader should act on.
+        level: ``warning`` if the reader should act on it, else ``info``.
     """
 
     about: str
@@ -87,35 +87,32 @@ class Gate:
 
     @staticmethod
     def parse(text: str) -> Gate:
-        """``METRIC=BOUND``; the beginning of a metric's name will do if it is only one's."""
+        """Parse ``METRIC=BOUND``; a unique prefix of the metric's name is enough."""
         name, _, bound = text.partition("=")
         try:
             number = float(bound)
         except ValueError:
             number = math.nan
         if math.isnan(number):
-            raise InputError(
-                "gate", expected="METRIC=BOUND, such as invariance=0.1", got=repr(text), fix="Give a number."
-            )
+            raise InputError("gate", expected="METRIC=BOUND, such as invariance=0.1", got=repr(text))
         return Gate(metric_named(name.strip()), number)
 
     def judge(self, readings: Iterable[Reading]) -> list[tuple[Reading, bool]]:
-        """The readings of the whole network that it is about, and whether each keeps the bound."""
+        """The readings of the whole network that the gate applies to, and whether each keeps the bound."""
         lower = METRICS[self.metric].better == "lower"
         matching = [reading for reading in readings if reading.metric == self.metric and not reading.layer]
         return [(r, r.value <= self.bound if lower else r.value >= self.bound) for r in matching]
 
 
 def metric_named(name: str) -> str:
-    """The metric of this name, or the only one that begins so."""
+    """The metric with this name, or the only one that starts with it."""
     if name in set(METRICS):
         return name
     fitting = [metric for metric in METRICS if metric.startswith(name)] if name else []
     if len(fitting) != 1:
         raise InputError(
             "metric",
-            expected=f"one of {', '.join(METRICS)}, or the beginning of one",
+            expected=f"one of {', '.join(METRICS)}, or a unique prefix",
             got=repr(name) + (f", which fits {', '.join(fitting)}" if fitting else ""),
-            fix="Write more of it.",
         )
     return fitting[0]

@@ -1,4 +1,4 @@
-"""The steps of an audit: each measures one thing on one network, and says what it costs."""
+"""The steps of an audit: each measures one thing, and states its cost."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ define(
     "1 if argmax Φ(x) is the label, else 0",
     "",
     "higher",
-    "share of images that are classified correctly, as they are",
+    "share of images that are classified correctly, without transformation",
 )
 define(
     "transformed_accuracy",
@@ -42,14 +42,14 @@ define(
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """What is audited.
+    """The network and the data of an audit.
 
     Attributes:
         model: any network from images to scores, or to images.
-        images: ``(n, c, h, w)``, as the network wants them.
+        images: ``(n, c, h, w)``, normalized for the network.
         labels: ``(n,)``, if there are any.
         dense: whether the output is images.
-        batch_size: images at a time.
+        batch_size: images per batch.
     """
 
     model: nn.Module
@@ -60,7 +60,7 @@ class Subject:
 
     @staticmethod
     def of(model: nn.Module, images: Tensor, labels: Tensor | None = None, *, batch_size: Positive = 64) -> Subject:
-        """Look at one image to see what kind of output the network has."""
+        """Run one image to find out what kind of output the network has."""
         with measuring(model) as device:
             try:
                 out = Fitting("audit", device)(lambda x: as_tensor(model(x), caller="audit"), images[:1])[0]
@@ -69,9 +69,9 @@ class Subject:
                     raise
                 raise InputError(
                     "audit",
-                    expected="images that the network takes",
-                    got=f"{' x '.join(map(str, images.shape[1:]))}, at which it said: {str(error).splitlines()[0]}",
-                    fix="Check channels and size of the images, and the arguments of the network.",
+                    expected="images that the network accepts",
+                    got=f"{' x '.join(map(str, images.shape[1:]))}, which fails with: {str(error).splitlines()[0]}",
+                    fix="Check the channels and size of the images, and the arguments of the network.",
                 ) from error
         dense = out.ndim == images.ndim > 2 and max(out.shape[2:]) > 1
         return Subject(model, images, labels, dense, batch_size)
@@ -83,18 +83,18 @@ class Subject:
 
     @property
     def classifies(self) -> bool:
-        """Whether there are scores and labels to hold against them."""
+        """Whether there are class scores, and labels to compare them with."""
         return self.labels is not None and not self.dense
 
 
 @dataclass
 class Findings:
-    """What a step found.
+    """The results of a step.
 
     Attributes:
         readings: numbers.
-        notes: sentences.
-        arrays: pictures and the like, by name.
+        notes: remarks.
+        arrays: tensors for pictures, by name.
     """
 
     readings: list[Reading] = field(default_factory=list)
@@ -110,11 +110,11 @@ class Step:
     """A step of an audit.
 
     Attributes:
-        name: what the progress bar says.
-        measure: does it.
-        per_symmetry: whether it is done for each symmetry, or once.
-        passes: how many times every image goes through the network, about, for a group of this order.
-        applies: whether it can be done on this subject.
+        name: the text of the progress bar.
+        measure: the function that measures.
+        per_symmetry: whether the step runs once per symmetry, or once.
+        passes: about how many times every image goes through the network, for a group of this order.
+        applies: whether the step applies to this subject.
     """
 
     name: str
@@ -125,7 +125,7 @@ class Step:
 
 
 STEPS = Registry[Step]("audit step")
-"""All steps in the order in which they are done: the most telling first."""
+"""All steps in the order in which they run, the most informative first."""
 
 
 def step(
@@ -135,13 +135,13 @@ def step(
     passes: Callable[[int], float] = float,
     applies: Callable[[Subject], bool] = lambda subject: True,
 ) -> Callable[[Measure], Measure]:
-    """Enter a function in the list of steps."""
+    """Register a function as a step."""
 
-    def enter(measure: Measure) -> Measure:
+    def register(measure: Measure) -> Measure:
         STEPS.add(name, Step(name, measure, per_symmetry, passes, applies))
         return measure
 
-    return enter
+    return register
 
 
 @step("whole network")
@@ -154,7 +154,7 @@ def _whole(subject: Subject, symmetry: Symmetry | None) -> Findings:
 @step("classes", applies=lambda subject: not subject.dense)
 def _classes(subject: Subject, symmetry: Symmetry | None) -> Findings:
     group = _required(symmetry)
-    if group.judges_output:  # the output is no scores
+    if group.judges_output:  # the output is not class scores
         return Findings()
     return Findings([Reading.of(agreement(subject.model, subject.images, group, batch_size=subject.batch_size))])
 
@@ -168,7 +168,7 @@ def _accuracy(subject: Subject, symmetry: Symmetry | None) -> Findings:
 
 
 def _hits(subject: Subject, maps: Sequence[Callable[[Tensor], Tensor]]) -> Tensor:
-    """For each image the share of maps after which it is classified correctly."""
+    """For each image, the share of maps after which it is classified correctly."""
     hits: list[Tensor] = []
     with measuring(subject.model) as device:
 
@@ -207,17 +207,17 @@ def _shifts(subject: Subject, symmetry: Symmetry | None) -> Findings:
 @step("small motions", per_symmetry=False, passes=lambda _: 15.0, applies=lambda subject: subject.is_plane)
 def _motions(subject: Subject, symmetry: Symmetry | None) -> Findings:
     images = subject.images[:128]
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         readings = [
             Reading.of(lie_derivative(subject.model, images, flow, batch_size=subject.batch_size))
             for flow in ("translation_x", "translation_y", "rotation", "scale")
         ]
-    own = dict.fromkeys(str(w.message) for w in told if str(w.message).startswith("lie_derivative"))
-    return Findings(readings, [Note("small motions", text) for text in own])
+    texts = dict.fromkeys(str(w.message) for w in caught if str(w.message).startswith("lie_derivative"))
+    return Findings(readings, [Note("small motions", text) for text in texts])
 
 
 def _required(symmetry: Symmetry | None) -> Symmetry:
     if symmetry is None:
-        raise TypeError("this step is done for each symmetry")
+        raise TypeError("this step runs once per symmetry")
     return symmetry

@@ -1,4 +1,4 @@
-"""Steps of an audit that take the network apart: how close is it to a group-convolutional one?"""
+"""Audit steps that look inside the network: how close is it to a group-convolutional one?"""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from ..surgery._symmetrize import symmetrize
 from ._reading import Note, Reading
 from ._steps import Findings, Subject, step
 
-_PICTURED = 24  # layers whose filters are kept for pictures: each costs a pass over all weights
+_PICTURED = 24  # the maximum number of layers whose filters are stored; each costs a pass over all weights
 
 define(
     "matched_correlation",
     "correlation of channel i of Φ with channel p(i) of the moved Φ, mean over live channels",
     "",
     "higher",
-    "how well the channels of the network find partners in the network with moved filters; 1 in a GCNN",
+    "how well the channels of the network match those of the network with moved filters; 1 in a GCNN",
 )
 define(
     "kernel_residual",
     "‖ψ − P τ(ψ) P'ᵀ‖ / ‖ψ‖",
     "",
     "lower",
-    "how far the filters of a layer are from the kernel constraint of a group convolution, channels matched",
+    "how far the filters of a layer are from the kernel constraint of a group convolution, with matched channels",
 )
 define(
     "moved_accuracy",
-    "accuracy of the network with moved filters, on images as they are",
+    "accuracy of the network with moved filters, on untransformed images",
     "",
     "higher",
     "equals the accuracy on moved images if every layer commutes with the symmetry",
@@ -48,11 +48,11 @@ define(
     "1 − ζ(½(Φ + PΦ̂)) / ½(ζ(Φ) + ζ(Φ̂)), ζ the accuracy, after REPAIR",
     "",
     "lower",
-    "what is lost by averaging the network with its moved and matched image; 0 for a group-convolutional network",
+    "accuracy lost by averaging the network with its moved and matched copy; 0 for a group-convolutional network",
 )
 define(
     "gcnn_barrier_without_repair",
-    "the same with batch norms recomputed only",
+    "the same with only the batch norms recomputed",
     "",
     "lower",
     "the barrier without restoring the statistics of hidden layers",
@@ -84,15 +84,15 @@ def _strides(subject: Subject, symmetry: Symmetry | None) -> Findings:
         return Findings()
     try:
         report = stride_artifacts(subject.model, tuple(subject.images.shape[1:]), group)  # type: ignore[arg-type]
-    except Exception as error:  # somebody's network may fail in any way, and the rest of the audit must not be lost
-        return Findings(notes=[Note(f"strides, {group.name}", f"could not be looked at: {_told(error)}")])
+    except Exception as error:  # a user's network may fail in any way, and the rest of the audit must not be lost
+        return Findings(notes=[Note(f"strides, {group.name}", f"could not be checked: {_message(error)}")])
     size = " x ".join(map(str, report.input_shape[1:]))
     advice = f" At {report.better[0]} x {report.better[1]} nothing breaks." if report.better else ""
     return Findings(
         notes=[
             Note(
                 broken.layer,
-                f"{broken.operation} cannot commute with {group.name} on images of {size}, whatever its filters are: "
+                f"{broken.operation} cannot commute with {group.name} on images of {size}, whatever its filters: "
                 f"{broken.reason} of its input of {broken.input_size[0]} x {broken.input_size[1]}.{advice}",
                 "warning",
             )
@@ -111,8 +111,8 @@ def _channels(subject: Subject, symmetry: Symmetry | None) -> Findings:
         findings = _matched(subject, matching, group)
         if subject.classifies:
             findings.readings += _barriers(subject, matching, group)
-    except Exception as error:  # somebody's network may fail in any way, and the rest of the audit must not be lost
-        return Findings(notes=[Note(f"channels, {group.name}", f"cannot be matched: {_told(error)}")])
+    except Exception as error:  # as above
+        return Findings(notes=[Note(f"channels, {group.name}", f"cannot be matched: {_message(error)}")])
     return findings
 
 
@@ -130,8 +130,7 @@ def _matched(subject: Subject, matching: Matching, group: Symmetry) -> Findings:
             Reading("kernel_residual", group.name, value, layer=name.removesuffix(".weight"), kind="filter")
         )
     notes = [
-        Note("channels", f"{untraced.channels} stay where they are: {untraced.where}")
-        for untraced in matching.graph.untraced
+        Note("channels", f"{untraced.channels} stay in place: {untraced.where}") for untraced in matching.graph.untraced
     ]
     arrays = {f"orders/{group.name}/{name}": _orders(counts) for name, counts in matching.order_histogram().items()}
     planes = [name for name in residuals if subject.model.get_parameter(name).dim() == 4]
@@ -162,7 +161,7 @@ def _barriers(subject: Subject, matching: Matching, group: Symmetry) -> list[Rea
     n = len(subject.images)
     return [
         Reading("moved_accuracy", group.name, barrier.plain.second, n=n),
-        # Relative to the mean accuracy, which has to be there.
+        # Relative to the mean accuracy, which must not be 0.
         Reading("gcnn_barrier", group.name, barrier.repaired.relative, n=n),
         Reading("gcnn_barrier_without_repair", group.name, barrier.plain.relative, n=n),
     ][: 3 if barrier.plain.first + barrier.plain.second > 0 else 1]
@@ -175,8 +174,8 @@ def _symmetrized(subject: Subject, symmetry: Symmetry | None) -> Findings:
         return Findings()
     try:
         twin = symmetrize(subject.model, subject.images, group, batch_size=subject.batch_size)
-    except Exception as error:  # somebody's network may fail in any way, and the rest of the audit must not be lost
-        return Findings(notes=[Note(f"symmetrized, {group.name}", f"not possible: {_told(error)}")])
+    except Exception as error:  # as above
+        return Findings(notes=[Note(f"symmetrized, {group.name}", f"not possible: {_message(error)}")])
     left = invariance_error(twin.model, subject.images, group, batch_size=subject.batch_size)
     readings = [Reading.of(Estimate("symmetrized_invariance_error", left.values, of=group.name))]
     if subject.labels is not None:
@@ -189,11 +188,11 @@ def _symmetrized(subject: Subject, symmetry: Symmetry | None) -> Findings:
     return Findings(readings, [Note(f"symmetrized, {group.name}", text)])
 
 
-def _told(error: Exception) -> str:
+def _message(error: Exception) -> str:
     text = (str(error).splitlines() or [""])[0]
     return text if isinstance(error, IntertwineError) else f"{type(error).__name__}: {text}"
 
 
 def _plane(symmetry: Symmetry | None) -> Symmetry | None:
-    """The symmetry, if it moves pixels by flips and turns, which filters can follow."""
+    """The symmetry, if it moves pixels by flips and turns and so acts on filters."""
     return None if symmetry is None or not symmetry.moves_filters or symmetry.judges_output else symmetry

@@ -1,9 +1,9 @@
-"""Exported programs (``.pt2``), read without running anything that the file brings.
+"""Read exported programs (``.pt2``) without running any code in the file.
 
-torch reads such a file by ``pickle`` in several places, evaluates expressions in it, and makes Python text of the rest.
-It therefore never sees the file itself. What it sees is an archive that is written here, and holds nothing but a
-description that was checked field by field (:mod:`._program_check`), operators from a closed list
-(:mod:`._program_operators`), and weights as plain bytes whose sizes agree with what is there.
+torch unpickles parts of such a file, evaluates expressions in it, and turns the rest into Python source. So torch never
+sees the file itself. It sees an archive that is written here and contains only a description that was checked field by
+field (:mod:`._program_check`), operators from a closed list (:mod:`._program_operators`), and weights as plain bytes
+whose sizes were checked.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LONGEST_DESCRIPTION = 64 * 2**20
 _MADE_BY = "torch.export.save (2.9 or newer)"
 _TRUST = (
     "Export the network again, or give MODEL as package.module:factory. "
-    "If you trust whoever made the file, --trust loads it as torch does, which may run code in it."
+    "If you trust the author of the file, --trust loads it as torch does, which may run code in it."
 )
 _CODE = {"data/aotinductor/": "compiled code", "data/executorch/": "compiled code"}
 _MODEL = "models/model.json"
@@ -40,11 +40,11 @@ _CONSTANTS = ("data/constants/", "model_constants_config.json", "tensor_")
 
 @checked
 def load_exported(path: Path, *, trust: bool = False) -> nn.Module:
-    """The module of an exported program, weights included.
+    """The module of an exported program, with its weights.
 
     Args:
         path: the file.
-        trust: hand the file to torch as it is. That may run code in it: only for files of people you trust.
+        trust: pass the file to torch as it is. This may run code in it; use it only for files from people you trust.
     """
     if trust:
         return ExportedNetwork(_module(path, torch.export.load(path)))
@@ -58,14 +58,14 @@ def load_exported(path: Path, *, trust: bool = False) -> nn.Module:
     try:
         with _silence():
             program = load_pt2(archive).exported_programs["model"]
-    except Exception as error:  # whatever torch finds wrong with a program that is harmless
+    except Exception as error:  # the program is harmless, but torch may reject it in any way
         raise _unreadable(path, error) from None
     return ExportedNetwork(_module(path, program), Budget(str(path)))
 
 
 @contextmanager
 def _silence() -> Iterator[None]:
-    """torch logs what it cannot read, at any length, before it raises."""
+    """Mute torch, which logs what it cannot read, at any length, before it raises."""
     before = logging.root.manager.disable
     logging.disable(logging.ERROR)
     try:
@@ -75,7 +75,7 @@ def _silence() -> Iterator[None]:
 
 
 def _module(path: Path, program: Any) -> fx.GraphModule:
-    program._guards_code = []  # Python text that would be run; it only checks the shapes of inputs
+    program._guards_code = []  # Python source that torch would run; it only checks the shapes of inputs
     try:
         module: fx.GraphModule = program.module(check_guards=False)
     except Exception as error:
@@ -84,11 +84,11 @@ def _module(path: Path, program: Any) -> fx.GraphModule:
 
 
 class ExportedNetwork(nn.Module):
-    """An exported program as a network: it is what it is in evaluation, and ``eval()`` is allowed.
+    """An exported program as a network. Its mode is fixed, but ``train()`` and ``eval()`` are allowed.
 
     Args:
-        program: its module.
-        budget: asked before images of a new shape are given to it.
+        program: the module of the program.
+        budget: checked before the program runs on images of a new shape.
     """
 
     def __init__(self, program: fx.GraphModule, budget: Budget | None = None) -> None:
@@ -97,24 +97,24 @@ class ExportedNetwork(nn.Module):
         self._budget = budget
 
     def train(self, mode: bool = True) -> ExportedNetwork:
-        """The mode was fixed when the program was exported."""
+        """Set the flag only: the mode was fixed when the program was exported."""
         self.training = mode
         return self
 
     def forward(self, x: torch.Tensor) -> Any:
-        # Tracing, and running without content, allocate nothing.
+        # Tracing and meta tensors allocate nothing.
         if self._budget is not None and not x.is_meta and not torch.compiler.is_compiling():
             self._budget.require(self.program, x)
         return self.program(x)
 
 
 def _rewritten(path: Path) -> io.BytesIO:
-    """An archive of what was checked and of nothing else."""
+    """An archive that contains only what was checked."""
     with StoredZip(path, made_by=_MADE_BY, fix=_TRUST) as old:
         for name in old.names:
-            for beginning, what in _CODE.items():
-                if name.startswith(beginning):
-                    raise old.refused(f"{what}, {name}")
+            for prefix, content in _CODE.items():
+                if name.startswith(prefix):
+                    raise old.refused(f"{content}, {name}")
         for legacy in ("data/weights/model.pt", "data/constants/model.pt"):
             if legacy in old:
                 raise old.refused(f"{legacy}, the layout of an older torch, which is unpickled")
@@ -140,7 +140,7 @@ def _json(archive: StoredZip, name: str) -> Any:
 
 
 def _payloads(old: StoredZip, folder: str, config: str, prefix: str) -> Mapping[str, bytes | bytearray]:
-    """The weights, or the constants, with the list that says which tensor is where."""
+    """The weights, or the constants, and the list that says where each tensor is."""
     listed = _json(old, folder + config)
     if not isinstance(listed, dict) or not isinstance(listed.get("config"), dict):
         raise RefusedError(f"{config} without a list of tensors")
@@ -157,7 +157,7 @@ def _payloads(old: StoredZip, folder: str, config: str, prefix: str) -> Mapping[
             entries[folder + places[source][0]] = old.read(folder + source)
         target, kind = places[source]
         if kind != tensor["dtype"]:
-            raise RefusedError(f"{str(name)[:80]!r} with the bytes of another type of numbers")
+            raise RefusedError(f"{str(name)[:80]!r} with the bytes of another dtype")
         require_inside(tensor, len(entries[folder + target]), _itemsize(kind))
         kept[path_name(name)] = {
             "path_name": target,
@@ -175,7 +175,7 @@ def _itemsize(kind: int) -> int:
     try:
         return int(deserialize_scalar_type(kind).itemsize)  # type: ignore[arg-type]
     except KeyError:
-        raise RefusedError(f"numbers of the type {kind}") from None
+        raise RefusedError(f"a tensor of dtype {kind}") from None
 
 
 def _archive(entries: Mapping[str, bytes | bytearray]) -> io.BytesIO:
@@ -190,7 +190,9 @@ def _archive(entries: Mapping[str, bytes | bytearray]) -> io.BytesIO:
 
 def _unreadable(path: Path, error: Exception) -> IntertwineError:
     text = str(error).strip()
-    # torch puts the trace of what went wrong behind the whole description of a step; its last line is what happened.
+    # torch appends the traceback to the full description of a step; only its last line says what happened.
     last = text.splitlines()[-1] if text else type(error).__name__
     kind = UnsafeFileError if isinstance(error, MemoryError) else InputError
-    return kind(str(path), expected=f"a program that this torch reads ({_MADE_BY})", got=last, fix="Export it again.")
+    return kind(
+        str(path), expected=f"a program that this torch can read ({_MADE_BY})", got=last, fix="Export it again."
+    )

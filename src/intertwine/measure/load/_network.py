@@ -1,4 +1,4 @@
-"""Networks by name: a factory in somebody's code, a timm architecture, an exported program."""
+"""Networks by name: a factory in the user's code, a timm architecture, an exported program, an ONNX file."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from ._weights import load_weights_into
 @checked
 @dataclass(frozen=True)
 class Network:
-    """A network to look at.
+    """A network and the images it expects.
 
     Attributes:
-        name: how it was asked for.
+        name: the name it was loaded by.
         model: the module.
-        size: height and width of the images it expects, where that is known.
-        mean: of the normalization it expects, where that is known.
-        std: the same.
-        notes: what was done to read it.
+        size: the height and width of the images it expects, if known.
+        mean: the mean of the normalization it expects, if known.
+        std: the standard deviation of the normalization it expects, if known.
+        notes: how it was loaded.
     """
 
     name: str
@@ -53,8 +53,8 @@ def load_network(
     Args:
         spec: ``package.module:factory``, called with ``options``; ``timm:NAME``, built without downloading anything;
             or the path of an exported program, ``file.pt2``, or of an ONNX file.
-        weights: a safetensors or torch file, see :func:`load_weights_into`.
-        options: keyword arguments of the factory, such as ``{"num_classes": 10}``.
+        weights: a safetensors or torch file; prefixes such as ``module.`` are removed from its names.
+        options: keyword arguments for the factory, such as ``{"num_classes": 10}``.
         trust: load a ``.pt2`` or ``.onnx`` file without the checks of :doc:`/security`; it may then run code.
 
     >>> load_network("torch.nn:Linear", options={"in_features": 2, "out_features": 3}).model
@@ -80,7 +80,7 @@ def load_network(
 
 def _from_file(spec: str, weights: Path | None, trust: bool) -> nn.Module:
     if weights is not None:
-        raise InputError("--weights", expected="none: the file has its weights", got=str(weights), fix="Leave it out.")
+        raise InputError("--weights", expected="none: the file has its own weights", got=str(weights))
     path = Path(spec)
     if not path.exists():
         raise InputError("MODEL", expected="an existing file", got=spec, fix="Check the path.")
@@ -111,10 +111,10 @@ def _from_factory(spec: str, options: dict[str, Any]) -> Network:
 
 @contextmanager
 def _current_folder_last() -> Iterator[None]:
-    """Modules in the current folder can be imported, and stand behind everything that is installed.
+    """Make modules in the current folder importable, after everything that is installed.
 
-    First, a file beside the model would take the place of a package that is imported later; and after the network is
-    there, nothing more comes from this folder.
+    If the folder came first, a file next to the model could replace an installed package. The folder is removed again
+    once the network is built.
     """
     here = str(Path.cwd())
     if "" in sys.path or here in sys.path:  # as in a notebook
@@ -129,13 +129,13 @@ def _current_folder_last() -> Iterator[None]:
 
 
 def _other_module(module: ModuleType, place: str) -> list[str]:
-    """A note if the module is not the one in the current folder that has its name."""
+    """A note if the current folder has a module of the same name that was not imported."""
     first = place.partition(".")[0]
     here = next((p for p in (Path(f"{first}.py"), Path(first) / "__init__.py") if p.is_file()), None)
-    taken = getattr(module, "__file__", None)
-    if here is None or (taken is not None and Path(taken).resolve().is_relative_to(Path.cwd().resolve())):
+    imported = getattr(module, "__file__", None)
+    if here is None or (imported is not None and Path(imported).resolve().is_relative_to(Path.cwd().resolve())):
         return []
-    return [f"{place} is {taken or 'part of Python'}, not {here} in this folder: what is installed goes first"]
+    return [f"{place} is {imported or 'part of Python'}, not {here} in this folder: installed packages come first"]
 
 
 def _built(spec: str, factory: Callable[..., Any] | nn.Module, options: dict[str, Any]) -> nn.Module:
@@ -147,14 +147,15 @@ def _built(spec: str, factory: Callable[..., Any] | nn.Module, options: dict[str
         raise InputError(
             "MODEL", expected=f"{spec} to take the given arguments", got=str(error), fix="Use --arg NAME=VALUE."
         ) from error
-    except Exception as error:  # whatever somebody's code raises
+    except Exception as error:  # the user's code may raise anything
         raise InputError(
-            "MODEL", expected=f"{spec} to build a network", got=f"{type(error).__name__}: {error}", fix="See its trace."
+            "MODEL",
+            expected=f"{spec} to build a network",
+            got=f"{type(error).__name__}: {error}",
+            fix="'intertwine --debug' shows the traceback.",
         ) from error
     if not isinstance(model, nn.Module):
-        raise InputError(
-            "MODEL", expected=f"{spec} to return a torch.nn.Module", got=type(model).__name__, fix="Check the factory."
-        )
+        raise InputError("MODEL", expected=f"{spec} to return a torch.nn.Module", got=type(model).__name__)
     return model
 
 
@@ -175,7 +176,7 @@ def _from_timm(spec: str, options: dict[str, Any]) -> Network:
         close = get_close_matches(name, timm.list_models(), n=5) or timm.list_models(f"*{name}*")[:5]
         raise InputError(
             "MODEL",
-            expected="an architecture of timm",
+            expected="a timm architecture",
             got=repr(name),
             fix=f"Did you mean {', '.join(close)}?" if close else "See timm.list_models().",
         )

@@ -1,4 +1,4 @@
-"""ONNX files as networks: run by onnxruntime, with the outputs of layers on demand."""
+"""ONNX files as networks, run by onnxruntime, with the outputs of layers on demand."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ LAYERS = frozenset(
     | {"AveragePool", "GlobalAveragePool", "BatchNormalization", "LayerNormalization", "InstanceNormalization", "Add"}
     | {"Concat", "Softmax", "Flatten", "ReduceMean", "HardSwish", "PRelu"}
 )
-"""Kinds of nodes that count as layers."""
+"""Operators that count as layers."""
 
 
 class OnnxNetwork(nn.Module):
-    """A network in an ONNX file with one image input and one output.
+    """A network in an ONNX file, with one input for images and one output.
 
-    It has no weights of torch and no derivatives: it can be measured from outside and at each layer, not taken apart.
+    It has no torch weights and no derivatives, so its outputs and layers can be measured but not its filters.
 
     Args:
         path: the file.
-        trust: leave out the checks of operators and sizes, for a file that they refuse.
+        trust: skip the checks of operators and sizes.
     """
 
     def __init__(self, path: Path, *, trust: bool = False) -> None:
@@ -55,7 +55,7 @@ class OnnxNetwork(nn.Module):
                 got=f"{len(self._inputs)} inputs and {len(model.graph.output)} outputs",
                 fix="Export the network with one input.",
             )
-        self._name, self._answer = self._inputs[0].name, model.graph.output[0].name
+        self._name, self._output = self._inputs[0].name, model.graph.output[0].name
         self._plain = _session(runtime, model, path)
         self._taps: dict[str, str] = {}
         known = {out.name for out in model.graph.output}
@@ -74,9 +74,9 @@ class OnnxNetwork(nn.Module):
         feed = {self._name: x.detach().cpu().float().numpy()}
         try:
             if not any(child._forward_hooks for child in self.children()):
-                return torch.from_numpy(self._plain.run([self._answer], feed)[0])
-            wanted = list(dict.fromkeys([*self._taps.values(), self._answer]))
-            values = dict(zip(wanted, self._tapped.run(wanted, feed), strict=True))
+                return torch.from_numpy(self._plain.run([self._output], feed)[0])
+            names = list(dict.fromkeys([*self._taps.values(), self._output]))
+            values = dict(zip(names, self._tapped.run(names, feed), strict=True))
         except Exception as error:  # onnxruntime has exceptions of its own for wrong shapes
             if is_memory(error):
                 raise MemoryError(str(error)) from None
@@ -85,15 +85,15 @@ class OnnxNetwork(nn.Module):
                 "ONNX network",
                 expected=f"images of shape {shape}",
                 got=f"{tuple(x.shape)}: {str(error).splitlines()[0][:200]}",
-                fix="A file with a fixed batch wants --batch-size of that size; export it with a dynamic batch.",
+                fix="A file with a fixed batch needs --batch-size of that size; or export it with a dynamic batch.",
             ) from None
         for name, value in self._taps.items():
             self.get_submodule(name)(torch.from_numpy(values[value]))
-        return torch.from_numpy(values[self._answer])
+        return torch.from_numpy(values[self._output])
 
 
 class _Seen(nn.Module):
-    """A place where hooks see what a node gave."""
+    """Passes the output of a node through, so that hooks can see it."""
 
     def forward(self, x: Tensor) -> Tensor:
         return x
@@ -114,18 +114,18 @@ def _session(runtime: Any, model: Any, path: Path) -> Any:
     options = runtime.SessionOptions()
     options.log_severity_level = 3
     options.intra_op_num_threads = torch.get_num_threads()
-    # Nodes that were fused away could not be looked at.
+    # Stronger optimization would fuse nodes whose outputs are needed.
     options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_ENABLE_BASIC
     try:
         return runtime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     except Exception as error:
         raise InputError(
-            str(path), expected="a network that onnxruntime runs", got=str(error).splitlines()[0], fix="Check the file."
+            str(path), expected="a network that onnxruntime can run", got=str(error).splitlines()[0]
         ) from None
 
 
 def _module_name(name: str, taken: set[str]) -> str:
-    """The node's name as a name of a module: without dots, and only once."""
+    """The name of a node as a unique module name, without dots."""
     plain = name.strip("/").replace(".", "_").replace("/", "_") or "node"
     while plain in taken or hasattr(nn.Module, plain):
         plain += "_"

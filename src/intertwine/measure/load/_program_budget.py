@@ -1,7 +1,7 @@
-"""What a program of unknown origin may cost, worked out on shapes before anything is allocated.
+"""The cost of an untrusted program, computed from shapes before anything is allocated.
 
-A file of a few hundred bytes can ask for a tensor of terabytes. Before a program sees images of a new shape, it is run
-on tensors without content; a step whose result is too large, or a program that takes too much work, is refused.
+A file of a few hundred bytes can ask for a tensor of terabytes. Before a program sees images of a new shape, it runs on
+fake tensors without data. A step whose result is too large, or a program that takes too much work, is refused.
 """
 
 from __future__ import annotations
@@ -20,38 +20,38 @@ from torch.utils._pytree import tree_leaves
 from ..._numerics import memory_limit
 from ...errors import InputError, SizeLimitError
 
-MOST_WORK = 10**13
-"""Multiplications, or numbers written, for one image; the largest networks for images need some 10^12."""
+MAX_WORK = 10**13
+"""The maximum number of multiplications, or numbers written, per image; the largest image networks need about 10^12."""
 
-MOST_PIECES = 10**5
-"""Into which one step may split a tensor."""
+MAX_PIECES = 10**5
+"""The maximum number of pieces that one step may split a tensor into."""
 
-_TRUST = "If you trust whoever made the file, --trust runs it all the same."
+_TRUST = "If you trust the author of the file, --trust runs it anyway."
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks")
 
 
 class Budget:
-    """The costs of one program.
+    """The cost of one program.
 
     Args:
-        caller: the file, for messages.
+        caller: the file, for error messages.
     """
 
     def __init__(self, caller: str) -> None:
         self.caller = caller
-        self._fine: set[tuple[tuple[int, ...], torch.dtype, torch.device]] = set()
+        self._accepted: set[tuple[tuple[int, ...], torch.dtype, torch.device]] = set()
 
     def require(self, program: fx.GraphModule, x: Tensor) -> None:
         """Refuse a program that would take too much memory or time for these images."""
         key = shape, _, _ = tuple(x.shape), x.dtype, x.device
-        if key in self._fine:
+        if key in self._accepted:
             return
         work = self._work(program, *key) // max(shape[0] if shape else 1, 1)
-        if work > MOST_WORK:
+        if work > MAX_WORK:
             raise SizeLimitError(
-                self.caller, expected=f"at most {MOST_WORK:.0e} operations for an image", got=f"{work:.1e}", fix=_TRUST
+                self.caller, expected=f"at most {MAX_WORK:.0e} operations per image", got=f"{work:.1e}", fix=_TRUST
             )
-        self._fine.add(key)
+        self._accepted.add(key)
 
     def _work(self, program: fx.GraphModule, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> int:
         from torch._subclasses.fake_tensor import FakeTensorMode
@@ -59,7 +59,7 @@ class Budget:
 
         counter, watch = FlopCounterMode(display=False), _Watch(self.caller)
         try:
-            # Whoever watches the network, by hooks or by transforms, is not to see tensors without content.
+            # Hooks and transforms on the network must not see the fake tensors.
             with (
                 _without_hooks(program),
                 torch._C.DisableTorchFunction(),
@@ -76,7 +76,7 @@ class Budget:
             reason = str(error).strip()
             raise InputError(
                 self.caller,
-                expected="a program that takes these images, and whose sizes follow from their shape",
+                expected="a program that accepts these images, and whose sizes follow from their shape",
                 got=f"shape {shape}: {reason.splitlines()[-1] if reason else type(error).__name__}",
                 fix="Check the size and the channels of the images, or export the network with a dynamic batch.",
             ) from None
@@ -84,15 +84,15 @@ class Budget:
 
 
 class _DryRun(fx.Interpreter):
-    """Runs a program with its weights, too, as tensors without content: none is read, and none is written to."""
+    """Runs a program with fake weights too: the real ones are neither read nor written."""
 
     def __init__(self, program: fx.GraphModule, mode: Any) -> None:
         super().__init__(program)
         self.mode = mode
 
     def get_attr(self, target: Any, args: Any, kwargs: Any) -> Any:
-        found = self.fetch_attr(target)
-        return self.mode.from_tensor(found) if isinstance(found, Tensor) else found
+        attribute = self.fetch_attr(target)
+        return self.mode.from_tensor(attribute) if isinstance(attribute, Tensor) else attribute
 
 
 @contextmanager
@@ -108,7 +108,7 @@ def _without_hooks(program: nn.Module) -> Iterator[None]:
 
 
 class _Watch(TorchDispatchMode):
-    """Sees the shape of every result, and adds up the work."""
+    """Checks the size of every result, and adds up the work."""
 
     def __init__(self, caller: str) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -118,9 +118,9 @@ class _Watch(TorchDispatchMode):
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         name = func.__name__.partition(".")[0]
-        if (pieces := _pieces(name, args)) > MOST_PIECES:
+        if (pieces := _pieces(name, args)) > MAX_PIECES:
             raise SizeLimitError(
-                self.caller, expected=f"at most {MOST_PIECES} pieces of a tensor", got=f"{pieces}", fix=_TRUST
+                self.caller, expected=f"at most {MAX_PIECES} pieces of a tensor", got=f"{pieces}", fix=_TRUST
             )
         out = func(*args, **(kwargs or {}))
         for value in tree_leaves(out):
@@ -134,13 +134,13 @@ class _Watch(TorchDispatchMode):
                 self.caller,
                 expected=f"results of at most {self.limit} bytes",
                 got=f"{name} with a result of shape {tuple(value.shape)}",
-                fix=f"{_TRUST} (INTERTWINE_MEMORY_LIMIT moves the limit.)",
+                fix=f"{_TRUST} (INTERTWINE_MEMORY_LIMIT changes the limit.)",
             )
         self.work += value.numel() * _each(name, args)
 
 
 def _pieces(name: str, args: Sequence[Any]) -> int:
-    """Into how many a step splits its first argument; 1 for most steps."""
+    """The number of pieces that a step splits its first argument into; 1 for most steps."""
     if name not in ("unbind", "split", "unsafe_split", "unbind_copy", "split_copy") or not isinstance(args[0], Tensor):
         return 1
     axis = (args[1] if len(args) > 1 else 0) if "unbind" in name else (args[2] if len(args) > 2 else 0)
@@ -149,7 +149,7 @@ def _pieces(name: str, args: Sequence[Any]) -> int:
 
 
 def _each(name: str, args: Sequence[Any]) -> int:
-    """Roughly, what one number of the result costs, where torch's own counter does not know it."""
+    """A rough cost per number of the result, for operations that torch's counter does not know."""
     first = args[0] if args and isinstance(args[0], Tensor) else None
     if "pool" in name and "adaptive" not in name and len(args) > 1 and isinstance(args[1], list | tuple):
         return max(int(prod(args[1])), 1)

@@ -1,7 +1,7 @@
-"""The description of an exported program, taken apart and rebuilt field by field.
+"""Check the description of an exported program, and rebuild it field by field.
 
-torch turns the description into Python text and runs it: names become variables, and expressions are evaluated. Nothing
-is copied here that was not checked; fields that only help debugging, and fields that are not known, are left out.
+torch turns the description into Python source and runs it: names become variables, and expressions are evaluated. Only
+checked values are copied; unknown fields, and fields that only help debugging, are left out.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from ...errors import InputError
 from ._program_expressions import SIZE_BITS, SYMBOL, cheap_expression
 from ._program_operators import NUMBERS, REGIONS, is_computation
 
-MOST_STEPS = 50_000
-MOST_AXES = 25
+MAX_STEPS = 50_000
+MAX_AXES = 25
 DEEPEST_REGION = 3
 LONGEST_LIST = 10_000
 LONGEST_TEXT = 2_000
-MOST_BITS = 8192
+MAX_BITS = 8192
 LONGEST_EXPRESSIONS = 10**7
 LONGEST_DIFFERENT = 200_000
-"""Characters of all expressions, and of those that differ: a large network with free height and width has a tenth."""
+"""Characters of all expressions, and of different ones; a large network with dynamic height and width has a tenth."""
 LARGEST_POWER = 16
 
 Check = Callable[[Any], Any]
@@ -41,11 +41,11 @@ _DIALECTS = frozenset({"TRAINING", "ATEN", ""})
 
 
 class RefusedError(ValueError):
-    """Something in a program that is not known to be harmless; the text says what."""
+    """Something in a program that may be harmful; the text says what."""
 
 
 def checked_program(content: object) -> dict[str, Any]:
-    """The description of a program as torch's schema has it, with nothing in it that was not checked."""
+    """The description of a program in torch's schema, with checked values only."""
     program = _mapping(content)
     graph = _mapping(program.get("graph_module"))
     inner = _Graph().check(_mapping(graph.get("graph")), deep=0)
@@ -62,7 +62,7 @@ def checked_program(content: object) -> dict[str, Any]:
         "schema_version": {key: whole(version.get(key, 0)) for key in ("major", "minor")},
         "verifiers": [_one_of(_DIALECTS, "the dialect")(name) for name in _listing(program.get("verifiers", []))],
         "torch_version": "",
-        "guards_code": [],  # Python text, which only checks the shapes of inputs
+        "guards_code": [],  # Python source that only checks the shapes of inputs
     }
 
 
@@ -78,9 +78,9 @@ def _expressions(value: Any) -> Iterator[str]:
 
 
 def _require_few(expressions: list[str]) -> None:
-    """Each is cheap, which does not help if there are very many of them."""
+    """Refuse too many expressions: each one is cheap, but all together may not be."""
     if sum(map(len, expressions)) > LONGEST_EXPRESSIONS or sum(map(len, set(expressions))) > LONGEST_DIFFERENT:
-        raise RefusedError(f"{len(expressions)} expressions of sizes, too many to work out")
+        raise RefusedError(f"{len(expressions)} size expressions, too many to evaluate")
 
 
 # Values
@@ -122,7 +122,7 @@ def _text(value: Any) -> str:
 
 
 def _name(value: Any) -> str:
-    """A variable of the Python text that torch makes of the program."""
+    """A variable name in the Python source that torch generates."""
     if not isinstance(value, str) or not _NAME.fullmatch(value) or keyword.iskeyword(value) or value in _RESERVED:
         raise RefusedError(f"the name {_quoted(value)}")
     return value
@@ -161,15 +161,15 @@ def _quoted(value: Any) -> str:
 
 
 def _record(**fields: Check) -> Check:
-    """A mapping with these fields; a check whose name ends with an underscore is of a field that may be missing."""
+    """A mapping with these fields; the names of optional fields end with an underscore."""
 
     def check(value: Any) -> Any:
-        given = _mapping(value)
+        mapping = _mapping(value)
         out = {}
         for name, inner in fields.items():
             key = name.removesuffix("_")
-            if key in given:
-                out[key] = inner(given[key])
+            if key in mapping:
+                out[key] = inner(mapping[key])
             elif key == name:
                 raise RefusedError(f"a part without {key}")
         return out
@@ -178,13 +178,13 @@ def _record(**fields: Check) -> Check:
 
 
 def _union(**kinds: Check) -> Check:
-    """A mapping with one of these fields."""
+    """A mapping with exactly one of these fields."""
 
     def check(value: Any) -> Any:
-        given = _mapping(value)
-        if len(given) != 1:
-            raise RefusedError(f"{len(given)} values in place of one")
-        ((kind, inner),) = given.items()
+        mapping = _mapping(value)
+        if len(mapping) != 1:
+            raise RefusedError(f"{len(mapping)} values in place of one")
+        ((kind, inner),) = mapping.items()
         if kind not in kinds:
             raise RefusedError(f"a value of the kind {_quoted(kind)}")
         return {kind: kinds[kind](inner)}
@@ -201,10 +201,10 @@ def _maybe(inner: Check) -> Check:
 
 
 def _expression(value: Any) -> str:
-    found = cheap_expression(value) if isinstance(value, str) else None
-    if found is None:
+    expression = cheap_expression(value) if isinstance(value, str) else None
+    if expression is None:
         raise RefusedError(f"the expression {_quoted(value)}")
-    return found
+    return expression
 
 
 # The schema
@@ -221,14 +221,14 @@ _LAYOUT = _one_of((_STRIDED,), "the layout")  # not sparse
 
 TENSOR = _record(
     dtype=_DTYPE,
-    sizes=_many(_SIZE, MOST_AXES),
+    sizes=_many(_SIZE, MAX_AXES),
     requires_grad=flag,
     device=_DEVICE,
-    strides=_many(_SIZE, MOST_AXES),
+    strides=_many(_SIZE, MAX_AXES),
     storage_offset=_SIZE,
     layout=_LAYOUT,
 )
-"""Shape and type of a tensor."""
+"""The shape and type of a tensor."""
 
 _TENSOR = _record(name=_name)
 _OPTIONAL = _union(as_tensor=_TENSOR, as_none=flag)
@@ -278,15 +278,15 @@ _OUTPUT = _union(
     buffer_mutation=_record(arg=_TENSOR, buffer_name=path_name),
     user_input_mutation=_record(arg=_TENSOR, user_input_name=_name),
 )
-_signature = _record(input_specs=_many(_INPUT, MOST_STEPS), output_specs=_many(_OUTPUT, MOST_STEPS))
+_signature = _record(input_specs=_many(_INPUT, MAX_STEPS), output_specs=_many(_OUTPUT, MAX_STEPS))
 
 
 class _Graph:
     """The steps of a program, or of a region of one."""
 
     def __init__(self, bits: int = SIZE_BITS) -> None:
-        self.outside = bits  # of numbers that come from outside
-        self.bits: dict[str, int] = {}  # that a whole number can have, by its name
+        self.outside = bits  # the bits of numbers that come from outside
+        self.bits: dict[str, int] = {}  # the maximum bits of an integer, by name
         self.steps = 0
 
     def check(self, graph: Mapping[str, Any], *, deep: int) -> dict[str, Any]:
@@ -295,9 +295,9 @@ class _Graph:
         if graph.get("custom_obj_values"):
             raise RefusedError("a pickled object")
         return {
-            "inputs": _many(_ARGUMENT, MOST_STEPS)(graph.get("inputs")),
-            "outputs": _many(_ARGUMENT, MOST_STEPS)(graph.get("outputs")),
-            "nodes": [self._step(_mapping(node), deep) for node in _listing(graph.get("nodes"), MOST_STEPS)],
+            "inputs": _many(_ARGUMENT, MAX_STEPS)(graph.get("inputs")),
+            "outputs": _many(_ARGUMENT, MAX_STEPS)(graph.get("outputs")),
+            "nodes": [self._step(_mapping(node), deep) for node in _listing(graph.get("nodes"), MAX_STEPS)],
             "tensor_values": _named(TENSOR, graph.get("tensor_values")),
             "sym_int_values": _named(_SIZE, graph.get("sym_int_values")),
             "sym_bool_values": _named(_TRUTH, graph.get("sym_bool_values")),
@@ -316,7 +316,7 @@ class _Graph:
         outputs = _many(_ARGUMENT)(node.get("outputs"))
         if target in NUMBERS:
             self._require_small(target, inputs, outputs)
-        if "chunk" in target and any(given["arg"].get("as_int", 0) > LONGEST_LIST for given in inputs):
+        if "chunk" in target and any(entry["arg"].get("as_int", 0) > LONGEST_LIST for entry in inputs):
             raise RefusedError(f"{target} into more than {LONGEST_LIST} pieces")
         return {
             "target": target,
@@ -333,8 +333,8 @@ class _Graph:
         return {"name": _name(value.get("name")), "graph": inner}
 
     def _require_small(self, target: str, inputs: list[Any], outputs: list[Any]) -> None:
-        """Whole numbers of Python have no bound: a size that is squared sixty times would fill the memory."""
-        sizes = [self._bits_of(given["arg"]) for given in inputs]
+        """Bound the results: Python's integers have no bound, and a size squared sixty times would fill the memory."""
+        sizes = [self._bits_of(entry["arg"]) for entry in inputs]
         if target == "_operator.mul":
             bits = sum(sizes)
         elif target == "_operator.pow":
@@ -344,10 +344,10 @@ class _Graph:
             bits = sizes[0] * max(abs(power), 1)
         else:
             bits = max(sizes, default=1) + 1
-        if bits > MOST_BITS:
-            raise RefusedError("a product of sizes without bound")
-        for given in outputs:
-            for value in given.values():
+        if bits > MAX_BITS:
+            raise RefusedError("an unbounded product of sizes")
+        for entry in outputs:
+            for value in entry.values():
                 if isinstance(value, dict) and "as_name" in value:
                     self.bits[value["as_name"]] = bits
 
@@ -359,21 +359,21 @@ class _Graph:
 
 
 def _argument_name(value: Any) -> str:
-    """Of an argument of an operator; those of regions have none. ``self`` and ``from`` are names of arguments."""
+    """The name of an operator's argument, such as ``self`` or ``from``; arguments of regions have no name."""
     if value == "" or (isinstance(value, str) and _NAME.fullmatch(value)):
         return str(value)
     raise RefusedError(f"the name {_quoted(value)}")
 
 
 def _named(inner: Check, value: Any) -> dict[str, Any]:
-    given = _mapping(value)
-    if len(given) > 4 * MOST_STEPS:
-        raise RefusedError(f"{len(given)} values")
-    return {_name(key): inner(item) for key, item in given.items()}
+    mapping = _mapping(value)
+    if len(mapping) > 4 * MAX_STEPS:
+        raise RefusedError(f"{len(mapping)} values")
+    return {_name(key): inner(item) for key, item in mapping.items()}
 
 
 def _modules(value: Any) -> dict[str, str]:
-    """In which layer of the network a step stands; left out where it is written in another way."""
+    """The layer of the network that a step belongs to; left out if it is not in the usual form."""
     stack = value.get("nn_module_stack") if isinstance(value, dict) else None
     if not isinstance(stack, str) or len(stack) > 20_000:
         return {}
@@ -382,16 +382,16 @@ def _modules(value: Any) -> dict[str, str]:
 
 def _range(item: tuple[str, Any]) -> tuple[str, dict[str, Any]]:
     symbol, bounds = item
-    # torch looks ranges up by the text of a size, which may be a multiple of another: 32*s39
+    # torch looks up ranges by the text of a size, which may be a multiple of another: 32*s39
     if not SYMBOL.fullmatch(symbol) and (len(symbol) > 200 or cheap_expression(symbol) is None):
         raise RefusedError(f"the size {_quoted(symbol)}")
-    given = _mapping(bounds)
-    return symbol, {key: _maybe(whole)(given.get(key)) for key in ("min_val", "max_val")}
+    limits = _mapping(bounds)
+    return symbol, {key: _maybe(whole)(limits.get(key)) for key in ("min_val", "max_val")}
 
 
 def _root_call(value: Any) -> list[dict[str, Any]]:
-    """How the program as a whole is called; how its layers were called is not needed."""
-    for entry in map(_mapping, _listing(value, MOST_STEPS)):
+    """How the program is called; the calls of its layers are not needed."""
+    for entry in map(_mapping, _listing(value, MAX_STEPS)):
         if entry.get("fqn") == "":
             signature = _mapping(entry.get("signature"))
             return [
@@ -406,7 +406,7 @@ def _root_call(value: Any) -> list[dict[str, Any]]:
                     },
                 }
             ]
-    raise RefusedError("no statement of how the program is called")
+    raise RefusedError("no signature of the program")
 
 
 def _key(value: Any) -> str | int:
@@ -414,7 +414,7 @@ def _key(value: Any) -> str | int:
 
 
 def _tree(value: Any, key: Check) -> str:
-    """How inputs or outputs are nested, as torch writes it: JSON inside of JSON."""
+    """How inputs or outputs are nested, in torch's format: JSON inside JSON."""
     try:
         version, tree = parse_json(_text_of_tree(value), caller="program")
     except (InputError, TypeError, ValueError):
@@ -429,11 +429,11 @@ def _text_of_tree(value: Any) -> str:
 
 
 def _branch(value: Any, key: Check, deep: int) -> dict[str, Any]:
-    given = _mapping(value)
-    if deep > MOST_AXES:
+    node = _mapping(value)
+    if deep > MAX_AXES:
         raise RefusedError("inputs nested too deeply")
-    kind, context = given.get("type"), given.get("context")
-    children = [_branch(child, key, deep + 1) for child in _listing(given.get("children_spec"))]
+    kind, context = node.get("type"), node.get("context")
+    children = [_branch(child, key, deep + 1) for child in _listing(node.get("children_spec"))]
     if kind is None:
         return {"type": None, "context": None, "children_spec": []}
     if not isinstance(kind, str) or kind not in _CONTAINERS:
@@ -442,16 +442,16 @@ def _branch(value: Any, key: Check, deep: int) -> dict[str, Any]:
         return {"type": kind, "context": "null", "children_spec": children}
     keys = _many(key)(parse_json(_text_of_tree(context), caller="program"))
     if len(keys) != len(children):
-        raise RefusedError("a mapping with other keys than values")
+        raise RefusedError("a mapping with a different number of keys and values")
     return {"type": kind, "context": json.dumps(keys), "children_spec": children}
 
 
 def require_inside(meta: Mapping[str, Any], length: int, itemsize: int) -> None:
-    """Refuse a tensor that does not lie inside of ``length`` bytes, or repeats them to something huge."""
+    """Refuse a tensor that exceeds ``length`` bytes, or repeats them to a huge size."""
     sizes, strides = ([whole(size.get("as_int")) for size in meta[key]] for key in ("sizes", "strides"))
     offset = whole(meta["storage_offset"].get("as_int"))
     if len(sizes) != len(strides) or offset < 0 or min([*sizes, *strides], default=0) < 0:
-        raise RefusedError("a weight with sizes or strides that do not exist")
+        raise RefusedError("a weight with invalid sizes or strides")
     elements = math.prod(sizes)
     if elements == 0:
         return

@@ -1,8 +1,8 @@
-"""Expressions of sizes in exported programs: arithmetic that is cheap to work out, or refused.
+"""Check size expressions in exported programs: only arithmetic that is cheap to evaluate is accepted.
 
-torch gives these texts to sympy, which evaluates them as Python. Each is therefore taken apart, checked and
-rewritten, with bounds on everything that could make sympy work long: the length, the depth, the digits of a number, and
-the terms of a product that is multiplied out.
+torch passes these texts to sympy, which evaluates them as Python. So each one is parsed, checked and rewritten, with
+bounds on everything that could keep sympy busy: the length, the depth, the digits of a number, and the terms of an
+expanded product.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from dataclasses import dataclass
 
 LONGEST = 4000
 DEEPEST = 25
-MOST_NODES = 400
-MOST_SLOW = 8
-MOST_BITS = 1024
-MOST_TERMS = 500
+MAX_NODES = 400
+MAX_SLOW = 8
+MAX_BITS = 1024
+MAX_TERMS = 500
 LARGEST_POWER = 16
 SIZE_BITS = 63
-"""Of a size of a tensor."""
+"""The bits of a tensor size."""
 
 SYMBOL = re.compile(r"[a-z]{1,4}\d{1,5}", re.ASCII)
 """The names that torch gives to unknown sizes, such as s77 and u0."""
@@ -49,7 +49,7 @@ _NUMBER = re.compile(r"-?\d{1,20}(\.\d{1,40})?(e[+-]?\d{1,3})?", re.ASCII)
 
 @dataclass(frozen=True)
 class _Cost:
-    """How large the value can be, and how many terms it has when multiplied out."""
+    """The maximum size of the value, and the number of terms when expanded."""
 
     bits: int
     terms: int
@@ -60,7 +60,7 @@ class _TooMuchError(ValueError):
 
 
 def cheap_expression(text: str) -> str | None:
-    """The expression, rewritten, if it is arithmetic of sizes and cheap; None if it is anything else.
+    """The expression, rewritten, if it is cheap arithmetic of sizes; None otherwise.
 
     >>> cheap_expression("2*s0 + FloorDiv(s1 - 1, 2)")
     '2 * s0 + FloorDiv(s1 - 1, 2)'
@@ -72,7 +72,7 @@ def cheap_expression(text: str) -> str | None:
     try:
         tree = ast.parse(text, mode="eval")
         nodes = list(ast.walk(tree))
-        if len(nodes) > MOST_NODES or sum(isinstance(n, ast.Name) and n.id in _SLOW for n in nodes) > MOST_SLOW:
+        if len(nodes) > MAX_NODES or sum(isinstance(n, ast.Name) and n.id in _SLOW for n in nodes) > MAX_SLOW:
             return None
         _cost(tree.body, 0)
         return ast.unparse(tree)
@@ -81,7 +81,7 @@ def cheap_expression(text: str) -> str | None:
 
 
 def _cost(node: ast.expr, depth: int) -> _Cost:
-    """Of a node; raises ValueError for one that is not known or too much."""
+    """The cost of a node; raises ValueError if it is unknown or too expensive."""
     if depth > DEEPEST:
         raise _TooMuchError
     if isinstance(node, ast.Constant):
@@ -129,7 +129,7 @@ def _symbol(node: ast.Call) -> _Cost:
 
 
 def _float(node: ast.Call) -> _Cost:
-    """As sympy writes it: ``Float('0.5', precision=53)``."""
+    """A float in sympy's format: ``Float('0.5', precision=53)``."""
     precisions = [word.value for word in node.keywords if word.arg == "precision"]
     if (
         len(node.args) != 1
@@ -141,14 +141,14 @@ def _float(node: ast.Call) -> _Cost:
         or not all(isinstance(value, ast.Constant) and value.value in (15, 53) for value in precisions)
     ):
         raise _TooMuchError
-    return _Cost(MOST_BITS, 1)
+    return _Cost(MAX_BITS, 1)
 
 
 def _number(value: object) -> _Cost:
     if isinstance(value, int) and abs(value) < 2**64:  # a bool counts as one
         return _Cost(max(int(value).bit_length(), 1), 1)
     if isinstance(value, float) and math.isfinite(value):
-        return _Cost(MOST_BITS, 1)
+        return _Cost(MAX_BITS, 1)
     raise _TooMuchError
 
 
@@ -163,13 +163,13 @@ def _combined(name: str, args: Sequence[ast.expr], depth: int) -> _Cost:
         costs = [_cost(arg, depth + 1) for arg in args]
         bits, terms = [cost.bits for cost in costs], [cost.terms for cost in costs]
         cost = _Cost(sum(bits), math.prod(terms)) if name in _PRODUCTS else _Cost(max(bits) + len(args), sum(terms))
-    if cost.bits > 4 * MOST_BITS or cost.terms > MOST_TERMS:
+    if cost.bits > 4 * MAX_BITS or cost.terms > MAX_TERMS:
         raise _TooMuchError
     return cost
 
 
 def _exponent(args: Sequence[ast.expr]) -> int:
-    """The size of a whole exponent that is written out."""
+    """The absolute value of an exponent, which must be a literal integer."""
     if len(args) != 2:
         raise _TooMuchError
     value = args[1]

@@ -1,9 +1,8 @@
-"""The operators that an exported program may call: those that compute, each by name.
+"""The operators that an exported program may call: a closed list, by name, of operators that only compute.
 
-The list is closed. What reads or writes files (``from_file``), takes memory as it lies (``set_``, ``resize_``,
-``_unsafe_index``), has results whose size depends on values (``nonzero``, ``item``), repeats itself as often as a
-number says (``diff``, ``tensor_split``), waits for other processes, or comes from a library that somebody registered,
-is not on it.
+The list leaves out operators that read or write files (``from_file``), access raw memory (``set_``, ``resize_``,
+``_unsafe_index``), have results whose size depends on values (``nonzero``, ``item``), repeat as often as an argument
+says (``diff``, ``tensor_split``), wait for other processes, or come from other libraries.
 """
 
 from __future__ import annotations
@@ -99,14 +98,14 @@ NUMBERS = frozenset(
     | {f"torch.sym_{name}" for name in _names("not int float ite max min sqrt")}
     | {"math.trunc"}
 )
-"""Operations on whole numbers, such as sizes of tensors."""
+"""Operations on integers, such as tensor sizes."""
 
 _OPERATOR = re.compile(r"torch\.ops\.([a-z_]{1,40})\.(\w{1,100})(?:\.(\w{1,100}))?", re.ASCII)
 
 
 @cache
 def is_computation(target: str) -> bool:
-    """Whether a program may call this operator, by the name that it has in the file.
+    """Whether a program may call this operator, given its name in the file.
 
     >>> is_computation("torch.ops.aten.relu_.default"), is_computation("torch.ops.aten.from_file.default")
     (True, False)
@@ -121,7 +120,7 @@ def is_computation(target: str) -> bool:
         return name in REGIONS and overload is None
     if f"{name}.{overload}" in _SIZED_BY_VALUES:
         return False
-    if overload is None or overload == "out" or overload.endswith("_out"):  # nothing is written to a given place
+    if overload is None or overload == "out" or overload.endswith("_out"):  # no writing into a given tensor
         return False
     if _plain(name) not in _NAMESPACES.get(namespace, ()):
         return False
@@ -130,5 +129,5 @@ def is_computation(target: str) -> bool:
 
 
 def _plain(name: str) -> str:
-    """Without the underscore of operators that work in place, which are as harmless as the others."""
+    """The name without the underscore of in-place operators, which are as harmless as the others."""
     return name if name in _ATEN or name.startswith("__") else name.removesuffix("_")

@@ -1,7 +1,7 @@
-"""Archives as torch writes them: every entry stored as it is, below one folder.
+"""Archives in torch's format: uncompressed entries below one folder.
 
-Nothing is decompressed, so that no more can come out than is in the file. The entries have plain names that stay
-different when case is ignored, as torch's own reader does.
+Nothing is decompressed, so the content cannot be larger than the file. Names must be plain, and differ even if case is
+ignored, as torch's reader does.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from types import TracebackType
 
 from ...errors import InputError, UnsafeFileError
 
-MOST_ENTRIES = 200_000
+MAX_ENTRIES = 200_000
 
 
 class StoredZip:
@@ -21,8 +21,8 @@ class StoredZip:
 
     Args:
         path: the file.
-        made_by: what writes such files, for messages.
-        fix: what to do about a file that is refused.
+        made_by: the function that writes such files, for error messages.
+        fix: what to do if the file is refused.
     """
 
     def __init__(self, path: Path, *, made_by: str, fix: str) -> None:
@@ -47,18 +47,18 @@ class StoredZip:
 
     @property
     def names(self) -> list[str]:
-        """Of the entries."""
+        """The names of the entries."""
         return list(self._entries)
 
     def __contains__(self, name: str) -> bool:
         return name in self._entries
 
     def size(self, name: str) -> int:
-        """Of an entry, in bytes."""
+        """The size of an entry in bytes."""
         return self._entries[name].file_size
 
     def read(self, name: str, longest: int | None = None) -> bytearray:
-        """The content of an entry, checked by its checksum."""
+        """The content of an entry; its checksum is verified."""
         if name not in self._entries:
             raise self._damaged(f"no entry {name!r}")
         size = self.size(name)
@@ -70,20 +70,20 @@ class StoredZip:
                 done, view = 0, memoryview(content)
                 while done < size and (count := file.readinto(view[done:])):  # type: ignore[attr-defined]
                     done += count
-                file.read(1)  # at the end the checksum is compared
+                file.read(1)  # zipfile verifies the checksum at the end of the entry
         except (zipfile.BadZipFile, EOFError, OSError, RuntimeError, ValueError, NotImplementedError) as error:
             raise self._damaged(str(error)) from None
         if done < size:
-            raise self._damaged(f"an entry {name!r} that is cut off")
+            raise self._damaged(f"a truncated entry {name!r}")
         return content
 
     def refused(self, what: str) -> UnsafeFileError:
-        """The error for a file that is not as ``made_by`` writes it."""
+        """The error for a file that ``made_by`` would not write."""
         return UnsafeFileError(
             str(self.path),
             expected=f"a file as {self.made_by} writes it",
             got=what,
-            fix=f"Nothing of it was run. {self.fix}",
+            fix=f"Nothing in it was run. {self.fix}",
         )
 
     def _damaged(self, what: str) -> InputError:
@@ -93,7 +93,7 @@ class StoredZip:
 
     def _checked(self, length: int) -> dict[str, zipfile.ZipInfo]:
         members = self._zip.infolist()
-        if len(members) > MOST_ENTRIES:
+        if len(members) > MAX_ENTRIES:
             raise self.refused(f"{len(members)} entries")
         if sum(member.file_size for member in members) > length:
             raise self.refused("entries that are larger than the file")

@@ -1,8 +1,8 @@
-"""Files of ``torch.save``: tensors only, and every one inside of the bytes that the file has for it.
+"""Read files of ``torch.save``: tensors only, each one inside its own bytes of the file.
 
-torch's own reader decompresses without bound, and believes the pickle about the length of each storage, so that a file
-can make it read memory that is not its own. Here the pickle is read by torch's restricted unpickler, which runs
-nothing, and the storages are made from the bytes that are there; they cannot grow.
+torch's reader decompresses without bound, and trusts the pickle about the length of each storage, so a file can make it
+read foreign memory. Here torch's restricted unpickler reads the pickle without running anything, and storages are made
+from the bytes in the file; they cannot grow.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from ._stored_zip import StoredZip
 LONGEST_PICKLE = 256 * 2**20
 _MADE_BY = "torch.save"
 _FIX = "Save model.state_dict() instead, or a safetensors file."
-_MAGIC, _PROTOCOL = 0x1950A86A20F9469CFC6C, 1001  # of files before torch 1.6
+_MAGIC, _PROTOCOL = 0x1950A86A20F9469CFC6C, 1001  # in files from before torch 1.6
 _ZIP = b"PK\x03\x04"
-_PADDING = 16  # bytes behind an empty storage, which could grow if it had none
+_PADDING = 16  # bytes for an empty storage, which could grow if it had none
 
-# Of what torch's unpickler calls, this is what makes tensors of storages that are there, and plain containers. The
-# others make tensors, or bytes, of any size that the pickle says.
+# Of the functions that torch's unpickler may call, these make tensors from existing storages, and plain containers. The
+# others make tensors, or bytes, of any size that the pickle asks for.
 _CALLED = frozenset(
     {f"torch._utils._rebuild_{name}" for name in ("tensor", "tensor_v2", "tensor_v3", "sparse_tensor")}
     | {f"torch._utils._rebuild_{name}" for name in ("parameter", "parameter_with_state")}
@@ -44,7 +44,7 @@ Find = Callable[[Any], TypedStorage]
 
 
 def read_torch_file(path: Path) -> Any:
-    """What ``torch.save`` wrote, if it is tensors, numbers, texts and containers of them; nothing else is built."""
+    """The content of a ``torch.save`` file: tensors, numbers, strings and containers of them; nothing else is built."""
     try:
         with open(path, "rb") as file:
             if file.read(4) == _ZIP:
@@ -57,7 +57,7 @@ def read_torch_file(path: Path) -> Any:
         raise _refused(path, error) from None
     except RecursionError:
         reason = "a pickle that is nested too deeply"
-    # torch's unpickler raises nearly anything for a pickle that makes no sense
+    # torch's unpickler may raise anything for an invalid pickle
     except Exception as error:
         reason = f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else 'cut off'}"
     raise InputError(str(path), expected="weights", got=reason, fix="Save or copy the file again.")
@@ -80,19 +80,19 @@ def _zipped(path: Path) -> Any:
 
 
 def _old(file: IO[bytes], length: int) -> Any:
-    """A file before torch 1.6: the pickle first, then the bytes of each storage.
+    """A file from before torch 1.6: the pickle, then the bytes of each storage.
 
-    The pickle is read twice: on tensors without content, to learn which storages there are, and with them.
+    The pickle is read twice: once with meta tensors, to find out which storages there are, and once with the storages.
     """
     if _unpickled(file) != _MAGIC or _unpickled(file) != _PROTOCOL:
         raise pickle.UnpicklingError("no torch file")
-    _unpickled(file)  # about the machine that wrote it
+    _unpickled(file)  # facts about the machine that wrote it
     start = file.tell()
-    wanted: dict[str, tuple[torch.dtype, int]] = {}
+    declared: dict[str, tuple[torch.dtype, int]] = {}
 
     def declare(saved: Any) -> TypedStorage:
         dtype, key, elements = _asked(saved, 5)
-        wanted.setdefault(key, (dtype, elements))
+        declared.setdefault(key, (dtype, elements))
         view = saved[5]
         size = elements if view is None else view[2]
         return _typed(UntypedStorage(size * dtype.itemsize, device="meta"), dtype)
@@ -100,10 +100,10 @@ def _old(file: IO[bytes], length: int) -> Any:
     _unpickled(file, declare)
     storages: dict[str, TypedStorage] = {}
     for key in _unpickled(file):
-        dtype, elements = wanted[key]
+        dtype, elements = declared[key]
         size = elements * dtype.itemsize
         if struct.unpack("<q", file.read(8))[0] != elements or size > length - file.tell():
-            raise EOFError("a tensor that is cut off")
+            raise EOFError("a truncated tensor")
         storages[key] = _storage(bytearray(file.read(size)), dtype, elements, swap=sys.byteorder == "big")
 
     def find(saved: Any) -> TypedStorage:
@@ -136,18 +136,18 @@ def _nowhere(saved: Any) -> TypedStorage:
 
 
 def _asked(saved: Any, parts: int) -> tuple[torch.dtype, str, int]:
-    """Type, key and length of the storage that the pickle asks for."""
+    """The dtype, key and length of the storage that the pickle asks for."""
     if not isinstance(saved, tuple) or len(saved) != parts + 1 or saved[0] not in ("storage", b"storage"):
         raise pickle.UnpicklingError("something other than a tensor")
     kind, key, elements = saved[1], saved[2], saved[4]
     dtype = torch.uint8 if kind is UntypedStorage else kind.dtype
     if not isinstance(key, str | int) or not isinstance(elements, int) or not 0 <= elements < 2**48:
-        raise pickle.UnpicklingError("a tensor without a place")
+        raise pickle.UnpicklingError("a tensor without a valid storage")
     return dtype, str(key), elements
 
 
 def _storage(content: bytearray, dtype: torch.dtype, elements: int, *, swap: bool) -> TypedStorage:
-    """A storage of these bytes, which cannot grow."""
+    """A storage made of these bytes; it cannot grow."""
     size = elements * dtype.itemsize
     if len(content) != size:
         raise EOFError(f"{elements} numbers in {len(content)} bytes")
@@ -162,7 +162,7 @@ def _typed(storage: UntypedStorage, dtype: torch.dtype) -> TypedStorage:
 
 
 def _refused(path: Path, error: pickle.UnpicklingError) -> InputError:
-    # torch's own message recommends to load the file all the same; only the name it stumbled over is of use.
+    # torch's message recommends loading the file anyway; only the name of the function is useful.
     name = re.search(r"GLOBAL ([\w.]+)", str(error))
     if name is None:
         return InputError(
@@ -175,5 +175,5 @@ def _refused(path: Path, error: pickle.UnpicklingError) -> InputError:
         str(path),
         expected="a file of tensors",
         got=f"a pickle that calls {name[1]}",
-        fix=f"Nothing of it was run. {_FIX}",
+        fix=f"Nothing in it was run. {_FIX}",
     )

@@ -1,4 +1,4 @@
-"""Weights from a file into a network: nothing is unpickled, wrappers and prefixes are seen through."""
+"""Load weights from a file into a network, without unpickling, through wrappers and prefixes."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ PREFIXES = ("module.", "_orig_mod.", "model.", "net.", "network.", "backbone.", 
 
 @checked
 def load_weights_into(model: nn.Module, path: Path) -> list[str]:
-    """Fill the model from a safetensors or torch file; returns what was taken off the names on the way.
+    """Load a safetensors or torch file into the model; return notes on what was unwrapped.
 
-    A torch file is read by :func:`read_torch_file`, which runs nothing; one that holds other objects is refused.
-    ``state_dict`` and the like are opened, ``module.`` and the like taken off, as long as the names then fit
-    the network better.
+    A torch file is read by :func:`read_torch_file`, which runs nothing; a file with other objects is refused. Wrappers
+    such as ``state_dict`` are opened, and prefixes such as ``module.`` are removed if the names then fit the network
+    better.
     """
-    found, notes = _state(path)
-    wanted = model.state_dict()
-    found, taken = _without_prefixes(found, wanted)
-    missing = sorted(set(wanted) - set(found))
-    unexpected = sorted(set(found) - set(wanted))
+    state, notes = _state(path)
+    expected = model.state_dict()
+    state, removed = _without_prefixes(state, expected)
+    missing = sorted(set(expected) - set(state))
+    unexpected = sorted(set(state) - set(expected))
     shapes = [
-        f"{key} {tuple(found[key].shape)} instead of {tuple(wanted[key].shape)}"
-        for key in wanted
-        if key in found and found[key].shape != wanted[key].shape
+        f"{key} {tuple(state[key].shape)} instead of {tuple(expected[key].shape)}"
+        for key in expected
+        if key in state and state[key].shape != expected[key].shape
     ]
     missing = [key for key in missing if not key.endswith("num_batches_tracked")]
     if missing or unexpected or shapes:
@@ -44,12 +44,12 @@ def load_weights_into(model: nn.Module, path: Path) -> list[str]:
         ]
         raise InputError(
             str(path),
-            expected=f"the {len(wanted)} tensors of {type(model).__name__}",
-            got="; ".join(f"{len(keys)} {what} ({_some(keys)})" for what, keys in parts if keys),
-            fix="Give the architecture with which the weights were trained, for example its number of classes.",
+            expected=f"the {len(expected)} tensors of {type(model).__name__}",
+            got="; ".join(f"{len(keys)} {problem} ({_some(keys)})" for problem, keys in parts if keys),
+            fix="Build the architecture that the weights were trained with, for example its number of classes.",
         )
-    model.load_state_dict({**wanted, **found})
-    return notes + taken
+    model.load_state_dict({**expected, **state})
+    return notes + removed
 
 
 def _state(path: Path) -> tuple[dict[str, Tensor], list[str]]:
@@ -87,15 +87,13 @@ def _opened(content: Any, path: Path) -> tuple[dict[str, Tensor], list[str]]:
     )
 
 
-def _without_prefixes(found: dict[str, Tensor], wanted: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], list[str]]:
-    """Take off prefixes that all names share, as far as the names then fit best."""
-    stages: list[tuple[dict[str, Tensor], list[str]]] = [(found, [])]
+def _without_prefixes(state: dict[str, Tensor], expected: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], list[str]]:
+    """Remove prefixes that all names share, as long as the names then fit better."""
+    stages: list[tuple[dict[str, Tensor], list[str]]] = [(state, [])]
     while prefix := next((p for p in PREFIXES if all(key.startswith(p) for key in stages[-1][0])), None):
-        last, taken = stages[-1]
-        stages.append(
-            ({key.removeprefix(prefix): value for key, value in last.items()}, [*taken, f"took off {prefix}"])
-        )
-    return max(stages, key=lambda stage: len(set(stage[0]) & set(wanted)))
+        last, notes = stages[-1]
+        stages.append(({key.removeprefix(prefix): value for key, value in last.items()}, [*notes, f"removed {prefix}"]))
+    return max(stages, key=lambda stage: len(set(stage[0]) & set(expected)))
 
 
 def _some(keys: list[str]) -> str:

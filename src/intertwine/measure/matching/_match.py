@@ -1,4 +1,4 @@
-"""Which channel of a network answers to which channel of its mirror image, or of another network."""
+"""Which channels of a network correspond to those of its mirror image, or of another network."""
 
 from __future__ import annotations
 
@@ -29,14 +29,18 @@ Method = Literal["activation", "weight", "identity"]
 class Matching:
     """For each element g of a symmetry and each group of channels, the permutation p_g.
 
-    Slot i of the network answers to channel p_g[i] of the network moved by τ_g. In an equivariant network the hidden
-    features obey h(τ_g x)_i = τ_g h(x)_{p_g[i]}.
+    Channel i of the network corresponds to channel p_g[i] of the network moved by τ_g. In an equivariant network the
+    hidden features obey h(τ_g x)_i = τ_g h(x)_{p_g[i]}.
 
     Attributes:
-        permutations: by element, then by the name of the group of channels.
-        correlations: the correlation of each matched pair, as above; empty for weight matching.
-        dead: channels that do not vary on the data.
+        symmetry: the symmetry.
+        graph: the channel graph of the network.
+        permutations: element → group of channels → permutation.
+        correlations: the same with the correlation of each matched pair; empty for weight matching.
+        dead: which channels do not vary on the data, by group of channels.
+        method: how the channels were matched.
         constrained: whether the permutations form a representation, p_gh = p_h ∘ p_g.
+        input_shape: the shape of one image.
     """
 
     symmetry: Symmetry
@@ -49,7 +53,7 @@ class Matching:
     input_shape: tuple[int, ...]
 
     def order_histogram(self, element: int = 1) -> dict[str, dict[int, int]]:
-        """For each group of channels, how many lie on a cycle of length 1, 2, 3, ... of the permutation."""
+        """For each group of channels, how many lie on cycles of length 1, 2, 3, ... of the permutation."""
         histogram = {}
         for name, p in self.permutations[element].items():
             lengths, counts = cycle_lengths(p).unique(return_counts=True)
@@ -57,7 +61,7 @@ class Matching:
         return histogram
 
     def mean_correlation(self, element: int = 1) -> dict[str, float]:
-        """The mean correlation of matched live channels, by group."""
+        """The mean correlation of matched live channels, by group of channels."""
         means = {}
         for name, values in self.correlations[element].items():
             live = values[~self.dead[name]]
@@ -83,24 +87,25 @@ def match(
 ) -> Matching:
     """Match the channels of a network with those of the network moved by each element of a symmetry.
 
-    Activation matching: both networks see the same images; the channels are assigned so that the sum of correlations is
-    largest. One pass over the data serves all groups of channels, and the memory does not depend on the number of
-    images. ``constrained`` asks for permutations that represent the group (involutions for mirrors), so that the
-    average over the group is exactly equivariant; otherwise every element is matched on its own, as in the paper.
+    Activation matching: both networks see the same images, and channels are assigned to maximize the sum of
+    correlations. One pass over the data serves all groups of channels, and the memory does not depend on the number of
+    images. With ``constrained``, the permutations represent the group (they are involutions for mirrors), which makes
+    the average over the group exactly equivariant; otherwise every element is matched on its own, as in the paper.
 
     Args:
         model: any network that can be traced.
         data: images, or batches of images; not needed for weight matching if ``input_shape`` is given.
-        symmetry: a name, a space with its group, or a :class:`Symmetry`; it moves pixels by flips and quarter turns.
+        symmetry: a name, a space with its group, or a :class:`Symmetry`; it must move pixels by flips and quarter
+            turns.
         method: ``activation``, ``weight`` (inner products of parameters, coordinate descent), or ``identity``.
-        constrained: whether to ask for a representation.
-        graph: the channel graph, if it is at hand.
-        input_shape: shape of one image; taken from the data if not given.
-        every_site: watch a group of channels at every map of its largest size, not only at the last.
+        constrained: whether the permutations must form a representation.
+        graph: the channel graph, if it is already computed.
+        input_shape: the shape of one image; by default taken from the data.
+        every_site: observe a group of channels at every map of its largest size, not only at the last.
         batch_size: images per batch, for data given as one tensor.
         max_images: the maximum number of images to use.
-        check: whether to check first that permuting preserves the output.
-        seed: of the order in which weight matching visits the groups.
+        check: whether to check first that permutations preserve the output.
+        seed: the seed for the order in which weight matching visits the groups.
 
     >>> _ = torch.manual_seed(0)
     >>> half = torch.randn(4, 1, 3, 3)
@@ -119,7 +124,6 @@ def match(
             "match",
             expected="a network with hidden channels that can be permuted",
             got=f"none; {graph.untraced[0].where if graph.untraced else 'it has no hidden layer'}",
-            fix="Nothing in this network can be matched.",
         )
     if check:
         require_preserved(model, graph, shape)
@@ -146,7 +150,7 @@ def match(
             permutations[0] = {g.name: torch.arange(g.size) for g in graph.groups}
             return Matching(symmetry, graph, permutations, {}, {}, method, constrained, shape)
         if data is None:
-            raise InputError("match", expected="images", got="none", fix="Activation matching needs data.")
+            raise InputError("match", expected="images, for activation matching", got="none")
         with measuring(model) as device:
             crosses = correlate(
                 graph,
@@ -173,8 +177,8 @@ def _from_correlations(
         tables = {g: crosses[group.name][g - 1] for g in elements}
         dead[group.name] = next(iter(tables.values()))[1].cpu()
         if constrained:
-            # A channel that is dead on these images may have a live partner on the moved ones: only those that are dead
-            # in all networks are frozen.
+            # A channel that is dead on these images may have a live partner on the moved images, so only channels that
+            # are dead in all networks are frozen.
             frozen = dead[group.name].clone()
             for _, _, other in tables.values():
                 frozen &= other.cpu()
@@ -199,35 +203,36 @@ def correlate(
     fit: Fitting | None = None,
     every: bool = False,
 ) -> dict[str, list[tuple[Tensor, Tensor, Tensor]]]:
-    """Correlations of the channels of the first network with those of each other one, from one pass over the images.
+    """Correlations of the channels of the first network with those of each other network, in one pass over the images.
 
-    For each group of channels and each other network: K, and which channels are dead in the first and in the other.
+    For each group of channels and each other network: the correlations K, and which channels are dead in the first and
+    in the other.
     """
     sites = chosen_sites(graph, every=every)
-    at: dict[str, list[tuple[str, int]]] = {}
+    keys_of_node: dict[str, list[tuple[str, int]]] = {}
     for name, chosen in sites.items():
         for k, site in enumerate(chosen):
-            at.setdefault(site.node, []).append((name, k))
+            keys_of_node.setdefault(site.node, []).append((name, k))
     moments: dict[tuple[str, int], tuple[list[Moments], list[CrossMoments]]] = {}
 
     def run(x: Tensor) -> None:
         seen = []
-        for node, values in lockstep(graph, states, x, set(at)):
-            for key in at.get(node, ()):
+        for node, values in lockstep(graph, states, x, set(keys_of_node)):
+            for key in keys_of_node.get(node, ()):
                 rows = [samples(v, sites[key[0]][key[1]]) for v in values]
                 if key in moments:
-                    own, cross = moments[key]
+                    single, cross = moments[key]
                 else:
-                    own = [Moments(r) for r in rows]
-                    cross = [CrossMoments(own[0], m) for m in own[1:]]
-                shifted = [m.shifted(r) for m, r in zip(own, rows, strict=True)]
+                    single = [Moments(r) for r in rows]
+                    cross = [CrossMoments(single[0], m) for m in single[1:]]
+                shifted = [m.shifted(r) for m, r in zip(single, rows, strict=True)]
                 sums = [(r.sum(1), torch.linalg.vector_norm(r, dim=1)) for r in shifted]
                 products = [shifted[0] @ r.T for r in shifted[1:]]
-                seen.append((key, own, cross, shifted[0].shape[1], sums, products))
-        # Nothing is added before all of it is there: memory may run out halfway, and no image must count twice.
-        for key, own, cross, count, sums, products in seen:
-            moments[key] = own, cross
-            for m, (total, norm) in zip(own, sums, strict=True):
+                seen.append((key, single, cross, shifted[0].shape[1], sums, products))
+        # Add everything at the end: if memory runs out halfway and the batch is tried again, no image counts twice.
+        for key, single, cross, count, sums, products in seen:
+            moments[key] = single, cross
+            for m, (total, norm) in zip(single, sums, strict=True):
                 m.add(count, total, norm)
             for c, product in zip(cross, products, strict=True):
                 c.add(product)
@@ -262,20 +267,36 @@ def match_networks(
     max_images: Positive | None = None,
     seed: int = 0,
 ) -> tuple[ChannelGraph, dict[str, Tensor]]:
-    """Permutations of the channels of ``second`` that bring it closest to ``first``, a network of the same make.
+    """Permutations of the channels of ``second`` that bring it closest to ``first``.
 
-    Returns the channel graph and the permutations, ready for :func:`permute`.
+    Args:
+        first: a network.
+        second: a network of the same architecture.
+        data: images, or batches of images; not needed for weight matching if ``input_shape`` is given.
+        method: as for :func:`match`.
+        graph: the channel graph, if it is already computed.
+        input_shape: the shape of one image; by default taken from the data.
+        batch_size: images per batch, for data given as one tensor.
+        max_images: the maximum number of images to use.
+        seed: the seed for the order in which weight matching visits the groups.
+
+    Returns:
+        The channel graph and the permutations, ready for :func:`permute`.
+
+    >>> net = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(64, 2))
+    >>> graph, permutations = match_networks(net, net, torch.randn(20, 1, 6, 6))
+    >>> permutations["0"]
+    tensor([0, 1, 2, 3])
     """
     shape = input_shape or _shape(data, "match_networks")
     graph = graph or channel_graph(first, shape)
     states = [full_state(first), full_state(second)]
-    odd = [n for n in states[0] if n not in states[1] or states[0][n].shape != states[1][n].shape]
-    if odd or len(states[0]) != len(states[1]):
+    different = [n for n in states[0] if n not in states[1] or states[0][n].shape != states[1][n].shape]
+    if different or len(states[0]) != len(states[1]):
         raise InputError(
             "match_networks",
-            expected="two networks with the same parameters",
-            got=f"a difference at {odd[0] if odd else 'parameters of the second'}",
-            fix="Build both from the same architecture.",
+            expected="two networks of the same architecture",
+            got=f"a difference at {different[0] if different else 'parameters of the second'}",
         )
     with torch.no_grad():
         if method == "identity":
@@ -283,7 +304,7 @@ def match_networks(
         if method == "weight":
             return graph, weight_matching(graph, states[0], states[1], seed=seed)
         if data is None:
-            raise InputError("match_networks", expected="images", got="none", fix="Activation matching needs data.")
+            raise InputError("match_networks", expected="images, for activation matching", got="none")
         device = next(iter(states[0].values())).device
         images = (b[0] for b in batches(data, caller="match_networks", batch_size=batch_size, max_images=max_images))
         crosses = correlate(graph, states, images, fit=Fitting("match_networks", device))
@@ -294,5 +315,5 @@ def _shape(data: Images | None, caller: str) -> tuple[int, ...]:
     if isinstance(data, Tensor):
         return tuple(data.shape[1:])
     if data is None:
-        raise InputError(caller, expected="input_shape when there are no data", got="neither", fix="Give (C, H, W).")
+        raise InputError(caller, expected="data, or input_shape=(C, H, W)", got="neither")
     return tuple(next(iter(batches(data, caller=caller)))[0].shape[1:])

@@ -1,4 +1,4 @@
-"""Means, variances and correlations of channels, gathered in one pass over the data."""
+"""Means, variances and correlations of channels, computed in one pass over the data."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ DEAD = 1e-10
 class Moments:
     """Streaming mean and variance of the channels of one network at one site.
 
-    Every position of every image is one sample. Samples are shifted by the means of the first batch, so that nothing
-    cancels in float32; the samples of one batch are summed in the network's precision, batches in float64.
+    Every position of every image is one sample. Samples are shifted by the means of the first batch: without the shift,
+    E[x²] − E[x]² would cancel in float32. Samples are summed in the precision of the network, batches in float64.
     """
 
     def __init__(self, first: Tensor) -> None:
@@ -28,13 +28,13 @@ class Moments:
         self.square = torch.zeros_like(self.sum)
 
     def shifted(self, samples: Tensor) -> Tensor:
-        """Samples, channels first, as a matrix of channels by samples, less the shift."""
-        # Written to a contiguous tensor, so that rearranging and shifting are one pass over the data.
+        """Samples (channels first) minus the shift, as a matrix of channels by samples."""
+        # Subtracting into a contiguous tensor rearranges and shifts in one pass over the data instead of two.
         shifted = torch.empty(samples.shape, dtype=samples.dtype, device=samples.device)
         return torch.sub(samples, self.shift, out=shifted).view(len(samples), -1)
 
     def add(self, count: int, total: Tensor, norm: Tensor) -> None:
-        """Take in shifted samples: how many, their sum, and the root of the sum of their squares."""
+        """Add shifted samples, given by their number, their sum and their norm."""
         self.count += count
         self.sum += total
         self.square += norm.double() ** 2
@@ -57,7 +57,7 @@ class Moments:
 
 
 class CrossMoments:
-    """The Pearson correlation of the channels of two networks at one site; C² numbers, however many images.
+    """The Pearson correlation of the channels of two networks at one site; stores C² numbers for any number of images.
 
     >>> x = torch.randn(3, 50)
     >>> first, second = Moments(x), Moments(x.flip(0))
@@ -75,7 +75,7 @@ class CrossMoments:
         self.sum = torch.zeros(len(first.sum), len(second.sum), dtype=torch.float64, device=first.sum.device)
 
     def add(self, product: Tensor) -> None:
-        """Take in shifted samples of both, by the product of their matrices."""
+        """Add shifted samples of both, given by the product of their matrices."""
         self.sum += product
 
     def correlation(self, *, eps: float = 0.0) -> Tensor:
@@ -95,11 +95,11 @@ def samples(value: Tensor, site: Site) -> Tensor:
 
 
 def chosen_sites(graph: ChannelGraph, *, every: bool = False) -> dict[str, tuple[Site, ...]]:
-    """Where each group of channels is watched.
+    """Where each group of channels is observed.
 
-    Behind a nonlinearity where there is one, not at a map that is much smaller than others (a gate of one pixel says
-    little), and of these at the last: in a residual stage, the output of its last block. With ``every``,
-    at all of them.
+    Sites after a nonlinearity are preferred, and maps much smaller than the largest are left out (a gate of one pixel
+    says little). Of the remaining sites the last one is chosen, which in a residual stage is the output of its last
+    block; with ``every``, all of them.
     """
     chosen = {}
     for name, sites in graph.sites.items():
@@ -111,11 +111,12 @@ def chosen_sites(graph: ChannelGraph, *, every: bool = False) -> dict[str, tuple
 
 
 def lockstep(
-    graph: ChannelGraph, states: Sequence[Mapping[str, Tensor]], x: Tensor, wanted: set[str]
+    graph: ChannelGraph, states: Sequence[Mapping[str, Tensor]], x: Tensor, nodes: set[str]
 ) -> Iterator[tuple[str, list[Tensor]]]:
-    """Run the traced program with several sets of weights side by side, and hand out the wanted values as they arise.
+    """Run the traced program with several sets of weights side by side, and yield the values of ``nodes`` as they come.
 
-    A value is only kept while it is needed, so the memory is that of one forward pass for each set.
+    Running all networks node by node lets the caller correlate their activations at once, instead of storing those of
+    one network while another one runs. A value is dropped after its last use, as in a plain forward pass.
     """
     last = _last_uses(graph.program)
     runs: list[dict[fx.Node, Any]] = [{} for _ in states]
@@ -126,14 +127,14 @@ def lockstep(
         for run, state in zip(runs, states, strict=True):
             if node.op == "placeholder":
                 name = graph.inputs.get(node.name)
-                # A copy, because a network may begin with an operation in place.
+                # A copy: the first operation of the network may work in place.
                 run[node] = x.clone() if name is None else _value(graph, state, name)
             elif node.op == "get_attr":
                 run[node] = _attribute(graph.program, node.target)
             else:
                 args: Any = fx.map_arg(node.args, run.__getitem__)
                 run[node] = node.target(*args, **fx.map_arg(node.kwargs, run.__getitem__))
-        if node.name in wanted:
+        if node.name in nodes:
             yield node.name, [run[node] for run in runs]
         for old in last.get(node, ()):
             for run in runs:
@@ -158,7 +159,7 @@ def _first_tensor(value: object) -> Tensor:
 
 
 def _last_uses(program: fx.GraphModule) -> dict[fx.Node, list[fx.Node]]:
-    """For each node, the values that nobody needs after it."""
+    """For each node, the values whose last use it is."""
     seen: set[fx.Node] = set()
     uses: dict[fx.Node, list[fx.Node]] = {}
     for node in reversed(program.graph.nodes):

@@ -1,4 +1,4 @@
-"""Channels as orbits of any finite group: which ones belong together, and in which order?"""
+"""Arrange channels into orbits of any finite group: which channels belong together, and in which order?"""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import numpy as np
 from ...groups import FiniteGroup
 
 _SWEEPS = 30
-_FEW, _STARTS = 64, 16  # channels up to which several beginnings are tried, and how many
+_FEW, _STARTS = 64, 16  # up to this many channels, the search is repeated from this many perturbed starts
 _GAIN = 1e-9
 
 
 @dataclass(frozen=True)
 class _Kind:
-    """Orbits that look like the cosets G/K: ``between[a][b]`` are the elements but the identity that send a to b."""
+    """Orbits isomorphic to G/K: ``moved[g, a]`` is where g sends place a, ``between[a][b]`` the g ≠ 1 with a → b."""
 
     moved: np.ndarray
     between: tuple[tuple[tuple[int, ...], ...], ...]
@@ -38,10 +38,10 @@ def best_orbits(group: FiniteGroup, moves: Mapping[int, np.ndarray]) -> dict[int
     """An action of the group on n points that (nearly) maximizes Σ_{g ≠ 1} Σ_j moves_g[j, g j]; row g: images.
 
     Every action is a disjoint union of orbits G/K. Orbits are grown place by place from every channel, and those that
-    gain most over fixed points are taken first. Then one place of every orbit is emptied at a time and filled again,
-    which is a linear assignment, solved exactly; orbits that do not pay are dissolved, and fixed points may form new
-    ones, until nothing improves. For few channels this is repeated from disturbed beginnings. It is a heuristic: each
-    step is best for what the others left, the whole need not be. The result is an action whatever the scores are.
+    gain most over fixed points are taken first. Then, one place at a time, that place is emptied in every orbit and
+    filled again, which is a linear assignment and solved exactly. Orbits that do not pay are dissolved, and fixed
+    points may form new orbits, until nothing improves. For few channels this is repeated from perturbed starts. It is a
+    heuristic: each step is optimal given the others, but the result may not be. It is always an action of the group.
     """
     n = len(next(iter(moves.values())))
     if n < 2:
@@ -52,7 +52,7 @@ def best_orbits(group: FiniteGroup, moves: Mapping[int, np.ndarray]) -> dict[int
     worth = -np.inf
     starts = [(allowed, moves) for allowed in (kinds, *([k] for k in kinds if len(kinds) > 1))]
     if n <= _FEW:
-        starts += [(allowed, _disturbed(moves, seed)) for allowed, _ in starts for seed in range(_STARTS)]
+        starts += [(allowed, _perturbed(moves, seed)) for allowed, _ in starts for seed in range(_STARTS)]
     for allowed, seen in starts:
         candidate = _search(allowed, moves, fixed_worth, seen)
         value = _total(candidate, moves, fixed_worth)
@@ -66,7 +66,7 @@ def best_orbits(group: FiniteGroup, moves: Mapping[int, np.ndarray]) -> dict[int
 
 
 def _kinds(group: FiniteGroup) -> list[_Kind]:
-    """The transitive actions on more than one point, one for each class of conjugate subgroups."""
+    """The transitive actions on more than one point, one per conjugacy class of subgroups."""
     kinds = []
     for each in group.subgroup_classes():
         moved = each.representative.coset_action.numpy()
@@ -79,7 +79,7 @@ def _kinds(group: FiniteGroup) -> list[_Kind]:
     return kinds
 
 
-def _disturbed(moves: Mapping[int, np.ndarray], seed: int) -> dict[int, np.ndarray]:
+def _perturbed(moves: Mapping[int, np.ndarray], seed: int) -> dict[int, np.ndarray]:
     generator = np.random.default_rng(seed)
     return {g: m + m.std() * generator.normal(size=m.shape) for g, m in moves.items()}
 
@@ -90,15 +90,15 @@ def _search(
     fixed_worth: np.ndarray,
     seen: Mapping[int, np.ndarray],
 ) -> list[_Orbits]:
-    """From the orbits that grow by the scores ``seen`` to better ones by the true scores."""
+    """Grow orbits by the scores ``seen``, then improve them by the true scores."""
     orbits = [_Orbits(kind, np.zeros((0, kind.size), int)) for kind in kinds]
     _grow(orbits, seen, sum((np.diag(m) for m in seen.values()), start=np.zeros(len(fixed_worth))))
     value = _total(orbits, moves, fixed_worth)
     for _ in range(_SWEEPS):
         for place in range(max(kind.size for kind in kinds)):
             _refill(orbits, place, moves, fixed_worth)
-        for own in orbits:
-            own.points = own.points[_worth(own, moves) > fixed_worth[own.points].sum(1)]
+        for family in orbits:
+            family.points = family.points[_worth(family, moves) > fixed_worth[family.points].sum(1)]
         _grow(orbits, moves, fixed_worth)
         now = _total(orbits, moves, fixed_worth)
         if now <= value + _GAIN:
@@ -109,13 +109,13 @@ def _search(
 
 def _free(orbits: Sequence[_Orbits], n: int) -> np.ndarray:
     free = np.ones(n, bool)
-    for own in orbits:
-        free[own.points] = False
+    for family in orbits:
+        free[family.points] = False
     return np.flatnonzero(free)
 
 
 def _worth(orbits: _Orbits, moves: Mapping[int, np.ndarray]) -> np.ndarray:
-    """The scores of each orbit."""
+    """The score of each orbit."""
     out = np.zeros(len(orbits.points))
     for a, row in enumerate(orbits.kind.between):
         for b, elements in enumerate(row):
@@ -126,13 +126,13 @@ def _worth(orbits: _Orbits, moves: Mapping[int, np.ndarray]) -> np.ndarray:
 
 def _total(orbits: Sequence[_Orbits], moves: Mapping[int, np.ndarray], fixed_worth: np.ndarray) -> float:
     free = _free(orbits, len(fixed_worth))
-    return float(fixed_worth[free].sum() + sum(_worth(own, moves).sum() for own in orbits))
+    return float(fixed_worth[free].sum() + sum(_worth(family, moves).sum() for family in orbits))
 
 
 def _at_place(
     kind: _Kind, points: np.ndarray, place: int, filled: Sequence[int], moves: Mapping[int, np.ndarray]
 ) -> np.ndarray:
-    """What each channel would be worth at a place of each orbit, the filled places being as they are."""
+    """The gain in score of each channel at a place of each orbit, given the filled places."""
     n = len(next(iter(moves.values())))
     out = np.zeros((len(points), n))
     for g in kind.between[place][place]:
@@ -146,13 +146,13 @@ def _at_place(
 
 
 def _grow(orbits: Sequence[_Orbits], moves: Mapping[int, np.ndarray], fixed_worth: np.ndarray) -> None:
-    """New orbits among the fixed points: grown from every one of them, the best that do not meet are taken."""
+    """Form new orbits of fixed points: grow one from each point, and take the best that are disjoint."""
     while True:
         free = _free(orbits, len(fixed_worth))
         candidates = [
-            (float(gain) / own.kind.size, number, points)
-            for number, own in enumerate(orbits)
-            for gain, points in _grown(own.kind, free, moves, fixed_worth)
+            (float(gain) / family.kind.size, number, points)
+            for number, family in enumerate(orbits)
+            for gain, points in _grown(family.kind, free, moves, fixed_worth)
         ]
         taken: set[int] = set()
         for gain, number, points in sorted(candidates, key=lambda c: -c[0]):
@@ -183,21 +183,21 @@ def _grown(
 
 
 def _refill(orbits: Sequence[_Orbits], place: int, moves: Mapping[int, np.ndarray], fixed_worth: np.ndarray) -> None:
-    """Reassign which channels stand at one place of all orbits, and which stay fixed: an exact assignment."""
+    """Reassign which channels fill one place of all orbits and which stay fixed: an assignment, solved exactly."""
     from scipy.optimize import linear_sum_assignment
 
-    chosen = [own for own in orbits if own.kind.size > place and len(own.points)]
+    chosen = [family for family in orbits if family.kind.size > place and len(family.points)]
     if not chosen:
         return
     free = _free(orbits, len(fixed_worth))
-    pool = np.concatenate([*(own.points[:, place] for own in chosen), free])
+    pool = np.concatenate([*(family.points[:, place] for family in chosen), free])
     rows = []
-    for own in chosen:
-        others = [a for a in range(own.kind.size) if a != place]
-        rows.append(_at_place(own.kind, own.points, place, others, moves)[:, pool])
+    for family in chosen:
+        others = [a for a in range(family.kind.size) if a != place]
+        rows.append(_at_place(family.kind, family.points, place, others, moves)[:, pool])
     table = np.concatenate([*rows, np.broadcast_to(fixed_worth[pool], (len(free), len(pool)))])
     assigned = pool[linear_sum_assignment(table, maximize=True)[1]]
     start = 0
-    for own in chosen:
-        own.points[:, place] = assigned[start : start + len(own.points)]
-        start += len(own.points)
+    for family in chosen:
+        family.points[:, place] = assigned[start : start + len(family.points)]
+        start += len(family.points)

@@ -1,4 +1,4 @@
-"""Matching by the inner product of parameters: coordinate descent over the groups of channels."""
+"""Weight matching: coordinate descent over the groups of channels, by inner products of parameters."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def weight_matching(
 ) -> dict[str, Tensor]:
     """Permutations of the second network that (locally) maximize Σ over parameters of ⟨W_first, permuted W_second⟩.
 
-    The groups of channels are visited in random order; with all others fixed, the best permutation of one is an
-    assignment. Repeated until no visit gains, at most ``sweeps`` times. Kernels, biases and norms take part, running
-    statistics only follow. With one hidden layer the first sweep is already optimal.
+    The groups of channels are visited in random order. With all others fixed, the best permutation of one group is an
+    assignment. This is repeated until no visit gains, at most ``sweeps`` times. Kernels, biases and norms count;
+    running statistics only follow. With one hidden layer the first sweep is already optimal.
     """
     names = [g.name for g in graph.groups]
     atoms = {name: atom for atom, name in graph.names.items()}
@@ -53,11 +53,10 @@ def weight_matching(
                     table += _products(
                         graph, atoms[name], parameter, axis, grouped, used[parameter][0], moved[parameter]
                     )
+            if involution:
+                table = (table + table.T) / 2  # involutions score the same; equal ones then gain exactly 0
             new = best_involution(table) if involution else best_permutation(table)
             gain = (table.gather(1, new[:, None]) - table.gather(1, permutations[name][:, None])).sum()
-            if involution:
-                table = (table + table.T) / 2
-                gain = (table.gather(1, new[:, None]) - table.gather(1, permutations[name][:, None])).sum()
             if float(gain) > 1e-12:
                 permutations[name], gained = new, True
         if not gained:
@@ -66,7 +65,7 @@ def weight_matching(
 
 
 def _uses(graph: ChannelGraph, name: str) -> list[tuple[str, int, bool]]:
-    """Parameters and axes in which a group of channels occurs; the last entry marks blocks of a grouped weight."""
+    """The parameters and axes where a group of channels occurs; the last entry marks blocks of a grouped weight."""
     atom = next(a for a, n in graph.names.items() if n == name)
 
     def holds(axis: Axis) -> bool:
@@ -77,7 +76,7 @@ def _uses(graph: ChannelGraph, name: str) -> list[tuple[str, int, bool]]:
 
 
 def _products(graph: ChannelGraph, atom: object, parameter: str, k: int, grouped: bool, a: Tensor, b: Tensor) -> Tensor:
-    """Inner products of every channel of one with every channel of the other, along one axis."""
+    """The inner products of all channels of ``a`` with all channels of ``b`` along one axis."""
     axis, groups = graph.grouped[parameter] if grouped else (graph.axes[parameter][k], 1)
     total: Tensor | None = None
     start = 0
@@ -97,7 +96,7 @@ def _products(graph: ChannelGraph, atom: object, parameter: str, k: int, grouped
 
 def _slots(t: Tensor, k: int, start: int, size: int, sizes: list[int], position: int, groups: int) -> Tensor:
     """One segment of an axis as a matrix of channels by everything else."""
-    if groups:  # the channels of one group stand on the second axis, for one block of rows
+    if groups:  # the second axis holds the channels of one group, for one block of rows
         rows, columns = t.shape[0] // groups, t.shape[1]
         block = start // columns
         t, start = t[block * rows : (block + 1) * rows], start % columns

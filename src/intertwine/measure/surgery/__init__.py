@@ -1,4 +1,4 @@
-"""Networks averaged over a group: merging, repair, barriers, and exactly equivariant twins."""
+"""Average networks over a group: merging, repair, barriers, and exactly equivariant networks."""
 
 from ._barrier import Barrier as Barrier
 from ._barrier import GcnnBarrier as GcnnBarrier

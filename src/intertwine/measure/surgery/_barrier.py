@@ -1,4 +1,4 @@
-"""How much is lost halfway between two networks, and between a network and its mirror image."""
+"""How much accuracy is lost halfway between two networks, or between a network and its mirror image."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Barrier:
 
     @property
     def absolute(self) -> float:
-        """½(ζ₁ + ζ₂) − ζ(½(θ₁ + θ₂)): 0 if nothing is lost, negative if something is won."""
+        """½(ζ₁ + ζ₂) − ζ(½(θ₁ + θ₂)): 0 if nothing is lost, negative if the average is better."""
         return (self.first + self.second) / 2 - self.merged
 
     @property
@@ -50,7 +50,12 @@ class Barrier:
 
 @checked
 def accuracy(model: nn.Module, data: Images, *, batch_size: Positive = 500) -> float:
-    """The fraction of images whose label has the highest score."""
+    """The fraction of images whose label has the highest score.
+
+    >>> images, labels = torch.eye(3).view(3, 1, 1, 3), torch.arange(3)
+    >>> accuracy(nn.Flatten(), (images, labels))
+    1.0
+    """
     right = count = 0
     with measuring(model) as device:
 
@@ -59,9 +64,9 @@ def accuracy(model: nn.Module, data: Images, *, batch_size: Positive = 500) -> f
             if out.ndim != 2:
                 raise InputError(
                     "accuracy",
-                    expected="scores of classes (n, classes)",
+                    expected="class scores (n, classes)",
                     got=f"shape {tuple(out.shape)}",
-                    fix="For images as outputs use equivariance_error.",
+                    fix="For outputs that are images, use equivariance_error.",
                 )
             return int((out.argmax(1) == labels).sum())
 
@@ -80,13 +85,17 @@ def accuracy(model: nn.Module, data: Images, *, batch_size: Positive = 500) -> f
 def barrier(
     first: nn.Module, second: nn.Module, score: Score, *, finish: Callable[[nn.Module], nn.Module] | None = None
 ) -> Barrier:
-    """The barrier between two networks (channels matched): how far the average falls below the mean of the two.
+    """The barrier between two networks with matched channels: how far their average scores below the mean of the two.
 
     Args:
         first: a network.
         second: a network of the same architecture.
-        score: higher is better, such as an accuracy.
-        finish: what to do with the average before it is scored, such as :func:`reset_batch_norms` or :func:`repair`.
+        score: maps a network to a score, such as its accuracy; higher is better.
+        finish: applied to the average before it is scored, such as :func:`repair`.
+
+    >>> a, b = nn.Linear(2, 1), nn.Linear(2, 1)
+    >>> abs(barrier(a, b, lambda net: net.bias.item()).absolute) < 1e-6  # the score is linear in the weights
+    True
     """
     middle = merge([first, second])
     return Barrier(score(first), score(second), score(finish(middle) if finish else middle))
@@ -101,7 +110,7 @@ def interpolation_curve(
     points: Sequence[float] = (0.0, 0.25, 0.5, 0.75, 1.0),
     finish: Callable[[nn.Module], nn.Module] | None = None,
 ) -> list[tuple[float, float]]:
-    """Scores on the line (1 − λ)θ₁ + λθ₂; the ends are the untouched networks."""
+    """Scores on the line (1 − λ)θ₁ + λθ₂; at the ends, the networks are not changed by ``finish``."""
     curve = []
     for share in points:
         if share in (0.0, 1.0):
@@ -115,10 +124,15 @@ def interpolation_curve(
 @checked
 @dataclass(frozen=True)
 class GcnnBarrier:
-    """The barrier between a network and its moved image, before and after REPAIR, and the ends after a reset.
+    """The barrier between a network and the network with moved filters.
 
-    ``plain`` is without REPAIR, which still means with batch norms recomputed. ``reset`` are the scores of both
-    ends after the same measurement, so that its own effect can be told apart; None without batch norms.
+    Attributes:
+        plain: the barrier without REPAIR, but with recomputed batch norms.
+        repaired: the barrier after REPAIR.
+        untouched: the barrier of the plain average, with its batch norms averaged too.
+        reset: the scores of both networks with recomputed batch norms, to see what that alone does; None without batch
+            norms.
+        matching: the matching that was used.
     """
 
     plain: Barrier
@@ -130,7 +144,7 @@ class GcnnBarrier:
 
 @checked
 def moved_and_matched(model: nn.Module, matching: Matching, element: int) -> nn.Module:
-    """The network moved by τ_g with its channels in the order of the network itself."""
+    """The network with filters moved by τ_g and channels permuted to match the original network."""
     with torch.no_grad():
         state = transformed_state(matching.graph, full_state(model), matching.symmetry, element, matching.input_shape)
         return with_state(model, permuted_state(matching.graph, state, matching.permutations[element]))
@@ -150,19 +164,26 @@ def gcnn_barrier(
     max_images: Positive | None = None,
     score: Score | None = None,
 ) -> GcnnBarrier:
-    """The barrier between Φ and the matched Φ̂: 0 for a group-convolutional network.
+    """The barrier between Φ and Φ̂, the network with moved filters and matched channels: 0 for a GCNN.
 
     Args:
         model: the network Φ.
         data: training images, for matching and statistics.
         symmetry: a name, a space with its group, or a :class:`Symmetry`.
-        test: images and labels to score on; accuracy unless ``score`` says otherwise.
+        test: images and labels for the accuracy.
         element: the element of the group.
-        matching: a matching made before.
+        matching: a matching, if it is already computed.
         constrained: whether the matching must be a representation; the paper's is not.
         batch_size: images per batch, for data given as one tensor.
         max_images: the maximum number of images to use.
-        score: another score, higher is better.
+        score: another score than the accuracy; higher is better.
+
+    >>> _ = torch.manual_seed(0)
+    >>> net = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(64, 2))
+    >>> x, labels = torch.randn(20, 1, 6, 6), torch.arange(20) % 2
+    >>> result = gcnn_barrier(net, x, "hflip", (x, labels))
+    >>> result.repaired.first == accuracy(net, (x, labels))
+    True
     """
     options: dict[str, Any] = {"batch_size": batch_size, "max_images": max_images}
     matching = matching or match(model, data, symmetry, constrained=constrained, **options)
@@ -187,7 +208,7 @@ def gcnn_barrier(
 
 @checked
 def kernel_residuals(model: nn.Module, matching: Matching, element: int = 1) -> dict[str, float]:
-    """For each parameter with at least two axes, ‖ψ − P τ(ψ) P'ᵀ‖ / ‖ψ‖: 0 where the kernel constraint holds."""
+    """For each parameter with two or more axes, ‖ψ − P τ(ψ) P'ᵀ‖ / ‖ψ‖: 0 if the kernel constraint holds."""
     state = {n: v.double() if v.is_floating_point() else v for n, v in full_state(model).items()}
     with torch.no_grad():
         moved = transformed_state(matching.graph, state, matching.symmetry, element, matching.input_shape)
@@ -201,7 +222,20 @@ def kernel_residuals(model: nn.Module, matching: Matching, element: int = 1) -> 
 
 @checked
 def filter_pairs(model: nn.Module, matching: Matching, parameter: str, element: int = 1) -> tuple[Tensor, Tensor]:
-    """The filters of a layer, and what the moved and matched layer has in the same slots; equal in a GCNN."""
+    """The filters of a layer, and the moved and matched filters in the same slots; they are equal in a GCNN.
+
+    Args:
+        model: the network.
+        matching: its matching.
+        parameter: the name of a weight, such as ``"0.weight"``.
+        element: the element of the group.
+
+    >>> from intertwine.measure import match
+    >>> net = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(64, 2))
+    >>> first, second = filter_pairs(net, match(net, torch.randn(20, 1, 6, 6), "hflip"), "0.weight")
+    >>> first.shape == second.shape
+    True
+    """
     state = full_state(model)
     with torch.no_grad():
         moved = transformed_state(matching.graph, state, matching.symmetry, element, matching.input_shape)
@@ -218,9 +252,20 @@ def variance_collapse(
     batch_size: Positive = 200,
     max_images: Positive | None = None,
 ) -> dict[str, float]:
-    """For each hidden layer, the mean channel variance of the merged network over that of the others.
+    """For each hidden layer, the mean channel variance of the merged network divided by that of the original networks.
 
-    Below 1 and falling with depth where averaging destroys what the channels carry.
+    Values below 1 that fall with depth mean that averaging destroys the signal.
+
+    Args:
+        merged: the average of the networks.
+        models: the networks.
+        data: images distributed as in training.
+        batch_size: images per batch, for data given as one tensor.
+        max_images: the maximum number of images to use.
+
+    >>> net = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(64, 2))
+    >>> variance_collapse(net, [net], torch.randn(20, 1, 6, 6))
+    {'0': 1.0}
     """
     from ._repair import channel_statistics, filter_layers
 

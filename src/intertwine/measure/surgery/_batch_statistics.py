@@ -1,4 +1,4 @@
-"""Statistics of whole batches in networks that use them, also when a batch does not fit into memory at once."""
+"""Batch statistics in networks that use them, even if a batch does not fit into memory at once."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ BatchNorm = nn.modules.batchnorm._BatchNorm
 
 @dataclass(frozen=True)
 class Spread:
-    """Mean and spread of channels over samples, in float64; two of them add up to that of all samples.
+    """The mean and spread of channels over samples, in float64; those of two sets of samples can be combined.
 
     Attributes:
-        count: samples.
-        mean: of each channel.
-        squares: sum of squared deviations from the mean.
+        count: the number of samples.
+        mean: the mean of each channel.
+        squares: the sum of squared deviations from the mean.
 
     >>> x = torch.randn(7, 3, 2, 2, dtype=torch.float64)
     >>> both = Spread.of(x[:2], 1).with_more(Spread.of(x[2:], 1))
@@ -36,15 +36,16 @@ class Spread:
 
     @staticmethod
     def of(y: Tensor, axis: int) -> Spread:
-        """Of the channels along ``axis``; every other place is a sample."""
+        """The spread of the channels along ``axis``; all other positions are samples."""
         others = [k for k in range(y.dim()) if k != axis]
         shape = [-1 if k == axis else 1 for k in range(y.dim())]
         mean = y.mean(others, dtype=torch.float64)
+        # Deviations from the mean rather than squares of values: E[y²] − E[y]² would cancel in float32.
         squares = torch.linalg.vector_norm(y - mean.to(y.dtype).view(shape), dim=others, dtype=torch.float64) ** 2
         return Spread(y.numel() // y.shape[axis], mean, squares)
 
     def with_more(self, other: Spread) -> Spread:
-        """Of both sets of samples together."""
+        """The spread of both sets of samples together."""
         count = self.count + other.count
         gap = other.mean - self.mean
         squares = self.squares + other.squares + gap**2 * (self.count * other.count / count)
@@ -63,7 +64,7 @@ class Spread:
 
 @dataclass
 class Running:
-    """Mean over batches of the batch means and of the unbiased batch variances of each channel."""
+    """The mean over batches of the batch means and the unbiased batch variances of each channel."""
 
     mean: Tensor
     variance: Tensor
@@ -71,7 +72,7 @@ class Running:
 
     @staticmethod
     def gather(seen: dict[str, Running], batch: Sequence[tuple[str, Spread]]) -> None:
-        """Take in what was seen of one batch, by name."""
+        """Add the statistics of one batch, by name."""
         for name, spread in batch:
             running = seen.setdefault(name, Running(torch.zeros_like(spread.mean), torch.zeros_like(spread.mean)))
             running.batches += 1
@@ -80,29 +81,29 @@ class Running:
 
 
 class Look(Protocol):
-    """Called where statistics are wanted, in the same order in every run; gives those of the whole batch."""
+    """Called where statistics are needed, in the same order in every run; returns those of the complete batch."""
 
     def __call__(self, name: str, y: Tensor, axis: int, *, used: bool) -> Spread: ...
 
 
-class _Reached(Exception):  # noqa: N818  # no error: the way out of a network at the place where it is looked at
+class _Reached(Exception):  # noqa: N818  # not an error: it leaves the network at the place that is being observed
     pass
 
 
 def of_batch(run: Callable[[Tensor, Look], object], x: Tensor, fit: Fitting) -> list[tuple[str, Spread]]:
-    """What was seen of one batch, in the order in which it was looked at.
+    """The statistics of one batch, in the order in which they were computed.
 
-    ``run(images, look)`` runs the network. If the batch fits, that is all. If it does not, the statistics of the whole
-    batch are gathered from pieces. Where the network goes on with them (``used``), the pieces have to wait for each
-    other: every pass over the pieces then gets one such place further, those before being known. The result is that of
-    the whole batch up to rounding, for as many passes as there are places.
+    ``run(images, look)`` runs the network. If the batch does not fit into memory, its statistics are combined from
+    pieces. Where the network continues with these statistics (``used``), every piece needs those of the complete batch,
+    so each pass over the pieces gets only as far as the first unknown place. The result is that of the complete batch
+    up to rounding, and takes as many passes as there are such places.
     """
     known: list[tuple[str, Spread]] = []
     while True:
         pieces = fit(lambda piece: _seen(run, piece, known, waits=len(piece) < len(x)), x)
         new = pieces[0][0]
         for more, _ in pieces[1:]:
-            new = [(name, own.with_more(other)) for (name, own), (_, other) in zip(new, more, strict=True)]
+            new = [(name, spread.with_more(other)) for (name, spread), (_, other) in zip(new, more, strict=True)]
         known.extend(new)
         if not any(stopped for _, stopped in pieces):
             return known
@@ -111,7 +112,7 @@ def of_batch(run: Callable[[Tensor, Look], object], x: Tensor, fit: Fitting) -> 
 def _seen(
     run: Callable[[Tensor, Look], object], piece: Tensor, known: Sequence[tuple[str, Spread]], *, waits: bool
 ) -> tuple[list[tuple[str, Spread]], bool]:
-    """What one run sees beyond what is known, and whether it had to stop at a place where the others are waited for."""
+    """The statistics that one run adds to the known ones, and whether it stopped to wait for the other pieces."""
     new: list[tuple[str, Spread]] = []
     calls = 0
 
@@ -134,7 +135,7 @@ def _seen(
 
 @contextmanager
 def normalizing_by_batch(norms: Sequence[tuple[str, BatchNorm]], look: Look) -> Iterator[None]:
-    """Batch norms use the statistics of the batch that ``look`` gives, as in training."""
+    """Within the block, batch norms use the batch statistics that ``look`` returns, as in training."""
 
     def use(name: str) -> Callable[[nn.Module, Any], None]:
         def hook(module: nn.Module, args: Any) -> None:

@@ -1,4 +1,4 @@
-"""Averages of networks, and the running statistics of batch norms after averaging."""
+"""Average networks, and recompute the running statistics of their batch norms."""
 
 from __future__ import annotations
 
@@ -17,9 +17,13 @@ from ._batch_statistics import BatchNorm, Look, Running, normalizing_by_batch, o
 
 @checked
 def merge(models: Sequence[nn.Module], *, weights: Sequence[float] | None = None) -> nn.Module:
-    """The network whose parameters and buffers are the weighted means of those of the given networks.
+    """The network whose parameters and buffers are the weighted means over several networks.
 
-    Meaningful for networks whose channels are matched: see :func:`match_networks` and :func:`permute`.
+    Match their channels first: see :func:`match_networks` and :func:`permute`.
+
+    Args:
+        models: networks of the same architecture.
+        weights: the share of each network in the average; equal by default.
 
     >>> a, b = nn.Linear(2, 1), nn.Linear(2, 1)
     >>> torch.allclose(merge([a, b]).weight, (a.weight + b.weight) / 2)
@@ -27,9 +31,9 @@ def merge(models: Sequence[nn.Module], *, weights: Sequence[float] | None = None
     """
     shares = shares_of("merge", models, weights)
     states = [full_state(m) for m in models]
-    odd = [n for n, v in states[0].items() if any(n not in s or s[n].shape != v.shape for s in states)]
-    if odd:
-        raise InputError("merge", expected="networks of one architecture", got=f"a difference at {odd[0]}")
+    different = [n for n, v in states[0].items() if any(n not in s or s[n].shape != v.shape for s in states)]
+    if different:
+        raise InputError("merge", expected="networks of the same architecture", got=f"a difference at {different[0]}")
     mean = {
         name: sum(share * s[name].double() for share, s in zip(shares, states, strict=True)).to(value.dtype)  # type: ignore[union-attr]
         if value.is_floating_point()
@@ -40,11 +44,11 @@ def merge(models: Sequence[nn.Module], *, weights: Sequence[float] | None = None
 
 
 def shares_of(caller: str, models: Sequence[nn.Module], weights: Sequence[float] | None) -> list[float]:
-    """The share of each network in an average; equal ones unless they are given."""
+    """The share of each network in an average; equal by default."""
     if not models or (weights is not None and len(weights) != len(models)):
         raise InputError(
             caller,
-            expected="at least one network, and a weight for each",
+            expected="at least one network, and one weight per network",
             got=f"{len(models)} networks and {'no' if weights is None else len(weights)} weights",
         )
     return [1 / len(models)] * len(models) if weights is None else list(weights)
@@ -59,12 +63,12 @@ def batch_norms(model: nn.Module) -> dict[str, BatchNorm]:
 def reset_batch_norms(
     model: nn.Module, data: Images, *, batch_size: Positive = 200, max_images: Positive | None = None
 ) -> nn.Module:
-    """A copy of the network with running statistics recomputed, in evaluation mode.
+    """A copy of the network with recomputed running statistics, in evaluation mode.
 
-    One pass in which every batch norm uses the statistics of the batch; the running ones become the mean over batches
-    of the batch means and of the unbiased batch variances. Only batch norms are in training mode: dropout stays off.
-    The data should be distributed as in training. A batch that does not fit into memory is taken in pieces, to the
-    same result, but one pass for every batch norm.
+    In one pass over the data, every batch norm uses the statistics of the batch. The running statistics become the mean
+    over batches of the batch means and the unbiased batch variances. Dropout stays off. The data should be distributed
+    as in training. A batch that does not fit into memory is processed in pieces, with the same result but one pass per
+    batch norm.
     """
     twin = copy.deepcopy(model).eval()
     norms = batch_norms(twin)

@@ -1,4 +1,4 @@
-"""A layer averaged over the motions of the plane, so that its sampling grid has the symmetry too."""
+"""Layers averaged over motions of the plane, which makes their sampling grid symmetric."""
 
 from __future__ import annotations
 
@@ -14,12 +14,11 @@ from ...spaces import AxisMove
 class OrbitAverage(nn.Module):
     """L'(x) = (1/|G|) Σ_g τ_g⁻¹ L_g(τ_g x), where L_g has the filters of L moved by τ_g.
 
-    Where L commutes with τ (L_g τ_g = τ_g L), nothing changes. Where its stride does not fit, as for stride 2 on an
-    even width, L samples another grid than its mirror image; L' samples both. A 3 x 3 stencil of stride 2 becomes one
-    of width 4, symmetric about the middle of its cell.
+    If L commutes with τ (L_g τ_g = τ_g L), nothing changes. If its stride does not fit, as for stride 2 on an even
+    width, L samples another grid than its mirror image; L' samples both. A 3 x 3 stencil of stride 2 becomes one of
+    width 4, symmetric about the middle of its cell.
 
-    Equivariance: L' commutes with τ_g and the permutations P of channels whenever the filters obey
-    τ_g(W) = P_out W P_inᵀ. Exact.
+    Equivariance: L' commutes with τ_g and the channel permutations P if the filters obey τ_g(W) = P_out W P_inᵀ. Exact.
 
     Args:
         module: a convolution or a pooling layer.

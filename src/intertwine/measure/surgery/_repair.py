@@ -25,9 +25,9 @@ _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose1d, nn.ConvTra
 
 
 def filter_layers(model: nn.Module, data: Images) -> list[str]:
-    """The convolutions and linear maps whose output is hidden: all that run, in order, but the last.
+    """The hidden convolutions and linear maps in the order in which they run: all but the last.
 
-    A module that runs twice for one input has no single statistics and is left out.
+    A module that runs twice per input has two sets of statistics, and is left out.
     """
     order: list[str] = []
     handles = [
@@ -72,9 +72,9 @@ def channel_statistics(
     batch_size: Positive = 200,
     max_images: Positive | None = None,
 ) -> dict[str, tuple[Tensor, Tensor]]:
-    """Mean and standard deviation of the output channels of modules, in the mode in which the network is."""
+    """The mean and standard deviation of the output channels of modules, in the current mode of the network."""
     running: dict[str, Running] = {}
-    # The names of batch norms must not be taken for those of the modules that are looked at.
+    # A batch norm may itself be one of the observed modules, so its input needs another name.
     norms = [(f"{n} (input)", m) for n, m in batch_norms(model).items() if m.training]
 
     def run(x: Tensor, look: Look) -> None:
@@ -84,7 +84,6 @@ def channel_statistics(
                     "repair",
                     expected=f"{name} to return one tensor, whose statistics can be restored",
                     got=type(y).__name__,
-                    fix="Merge without REPAIR.",
                 )
             look(name, y, _channel_axis(module, y), used=False)
 
@@ -102,7 +101,7 @@ def channel_statistics(
 def _goals(
     models: Sequence[nn.Module], shares: Sequence[float], data: Images, names: Sequence[str], **options: Any
 ) -> dict[str, tuple[Tensor, Tensor]]:
-    """The weighted means of the means and of the standard deviations (not of the variances)."""
+    """The weighted means of the means and of the standard deviations (not the variances)."""
     each = [channel_statistics(m, data, names, **options) for m in models]
     return {
         name: (
@@ -127,19 +126,25 @@ def repair(
     """A copy of a merged network whose channels have the statistics of the networks it was merged from.
 
     Without batch norms, the output of every hidden convolution and linear map gets the mean and standard deviation
-    averaged over the given networks, by scaling its filters: the architecture stays. Layers are treated in one pass,
-    each on inputs that are already repaired. With batch norms their running statistics are recomputed, and what
-    ``blocks`` give (residual blocks, as in ``ChannelGraph.blocks``) is renormalized by a batch norm behind each, which
-    stays in the network.
+    averaged over the given networks. This scales filters and keeps the architecture. All layers are repaired in one
+    pass, each on inputs that are already repaired. With batch norms, their running statistics are recomputed, and the
+    outputs of ``blocks`` (residual blocks, as in ``ChannelGraph.blocks``) are renormalized by a batch norm after each,
+    which stays in the network.
 
     Args:
         merged: the average of the networks.
-        models: the networks, channels matched.
+        models: the networks, with matched channels.
         data: images distributed as in training.
-        weights: their shares in the average; equal if not given.
+        weights: the share of each network in the average; equal by default.
         blocks: names of modules to renormalize, for networks with batch norms.
         batch_size: images per batch, for data given as one tensor.
         max_images: the maximum number of images to use.
+
+    >>> from intertwine.measure import merge
+    >>> nets = [nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(64, 2)) for _ in range(2)]
+    >>> repaired = repair(merge(nets), nets, torch.randn(20, 1, 6, 6))
+    >>> [type(module).__name__ for module in repaired]
+    ['Conv2d', 'ReLU', 'Flatten', 'Linear']
     """
     shares = shares_of("repair", models, weights)
     options: dict[str, Any] = {"batch_size": batch_size, "max_images": max_images}
@@ -191,7 +196,7 @@ def _scale(module: nn.Module, scale: Tensor, shift: Tensor) -> None:
 
 
 class Renormalized(nn.Module):
-    """A module and a batch norm behind it."""
+    """A module followed by a batch norm."""
 
     def __init__(self, module: nn.Module, norm: nn.Module) -> None:
         super().__init__()
@@ -241,17 +246,17 @@ def repair_closed_form(
     batch_size: Positive = 200,
     max_images: Positive | None = None,
 ) -> nn.Module:
-    """REPAIR of the average of two networks without batch norms, without a pass of the merged network.
+    """REPAIR of the average of two networks without batch norms, without running the merged network.
 
-    The merged unit is taken to have the standard deviation √(¼σ₀² + ¼σ₁² + ½σ₀σ₁r), with r the correlation of the
-    matched units (that behind the nonlinearity, as a proxy).
+    The standard deviation of a merged unit is taken as √(¼σ₀² + ¼σ₁² + ½σ₀σ₁r), where r is the correlation of the
+    matched units (approximated by the one after the nonlinearity).
 
     Args:
         merged: the average of the two networks.
-        models: the two networks, channels matched.
+        models: the two networks, with matched channels.
         data: images distributed as in training.
         graph: the channel graph.
-        correlations: of each group's matched channels, as in ``Matching.correlations[1]``.
+        correlations: the correlations of the matched channels of each group, as in ``Matching.correlations[1]``.
         batch_size: images per batch, for data given as one tensor.
         max_images: the maximum number of images to use.
     """
@@ -277,7 +282,7 @@ def repair_closed_form(
         )
         (m0, s0), (m1, s1) = stats[0][name], stats[1][name]
         if len(r) != len(s0):
-            continue  # a layer with a structure of its own, such as a channel multiplier
+            continue  # a layer with more structure, such as a channel multiplier
         expected = (s0**2 / 4 + s1**2 / 4 + s0 * s1 * r.to(s0) / 2).clamp_min(0).sqrt()
         scale = torch.where(expected > 1e-12, (s0 + s1) / 2 / expected.clamp_min(1e-12), torch.ones_like(expected))
         _scale(module, scale, (m0 + m1) / 2 * (1 - scale))

@@ -1,4 +1,4 @@
-"""Layers that do not commute with a symmetry because of stride or padding, and input sizes at which they do."""
+"""Find layers that cannot commute with a symmetry because of stride or padding, and input sizes where they do."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .._symmetry import SymmetryLike, parse_symmetry
 @checked
 @dataclass(frozen=True)
 class Artifact:
-    """One layer that breaks a symmetry: where, what it is, the size of its input, and why."""
+    """A layer that breaks a symmetry: its name, its operation, the size of its input, and the reason."""
 
     layer: str
     operation: str
@@ -32,9 +32,9 @@ class Artifact:
 @checked
 @dataclass(frozen=True)
 class StrideReport:
-    """What breaks the symmetry at one input size, and the nearest input size at which nothing does, if there is one.
+    """The layers that break a symmetry at one input size, and the nearest size where none does, if there is one.
 
-    ``bool(report)`` says whether something is broken.
+    ``bool(report)`` is True if a layer breaks the symmetry.
     """
 
     symmetry: str
@@ -49,7 +49,7 @@ class StrideReport:
         size = f"{self.input_shape[1]} x {self.input_shape[2]}"
         if not self.artifacts:
             return f"{self.symmetry}: every layer commutes at {size}"
-        advice = f"use {self.better[0]} x {self.better[1]}" if self.better else "no size nearby is free of this"
+        advice = f"use {self.better[0]} x {self.better[1]}" if self.better else "no size nearby works"
         lines = [f"  {a.layer} ({a.operation}, input {a.input_size[0]} x {a.input_size[1]}): {a.reason}"
                  for a in self.artifacts]  # fmt: skip
         return "\n".join([f"{self.symmetry}: {len(lines)} layers do not commute at {size}; {advice}", *lines])
@@ -59,19 +59,19 @@ class StrideReport:
 def stride_artifacts(
     model: nn.Module, input_shape: tuple[int, int, int], symmetry: SymmetryLike, *, reach: int = 32
 ) -> StrideReport:
-    """Layers whose sampling grid a symmetry does not map to itself.
+    """Find layers whose sampling grid the symmetry does not map to itself.
 
-    A layer with kernel k, stride s, dilation d and padding p on L pixels visits windows that start at −p, s − p, ...;
-    the mirror image of this grid is the grid itself only if s divides L + 2p − d(k − 1) − 1. A 3 x 3 convolution of
-    stride 2 and padding 1 commutes with a mirror on odd widths and never on even ones, whatever its filters are.
+    A layer with kernel k, stride s, dilation d and padding p on L pixels has windows that start at −p, s − p, ...; a
+    mirror maps this grid to itself only if s divides L + 2p − d(k − 1) − 1. A 3 x 3 convolution with stride 2 and
+    padding 1 commutes with a mirror on odd widths and never on even ones, whatever its filters are.
 
-    Sizes are found by running the network without data (on torch's meta device).
+    Sizes are found by running the network without data, on torch's meta device.
 
     Args:
         model: the network.
         input_shape: (C, H, W).
         symmetry: a name, a space with its group, or a :class:`Symmetry`.
-        reach: how far from the given size to look for a better one.
+        reach: how far from the given size to search for a better one.
 
     >>> net = nn.Sequential(nn.Conv2d(3, 8, 3, stride=2, padding=1), nn.ReLU())
     >>> print(stride_artifacts(net, (3, 32, 32), "hflip"))
@@ -116,7 +116,7 @@ def _broken(model: nn.Module, shape: tuple[int, ...], moves: list[AxisMove]) -> 
     try:
         with torch.no_grad(), _layers(model) as where, _Watch(moves, where, artifacts):
             model(x)
-    except Exception:  # too small, or made for one size only
+    except Exception:  # the image is too small, or the network takes one size only
         return None
     return tuple(artifacts)
 
@@ -137,7 +137,7 @@ def _layers(model: nn.Module) -> Iterator[Callable[[], str]]:
 
 
 class _Watch(TorchDispatchMode):
-    """Looks at every operation that samples the plane."""
+    """Checks every operation that samples the plane."""
 
     def __init__(self, moves: list[AxisMove], where: Callable[[], str], artifacts: list[Artifact]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -175,7 +175,7 @@ class _Watch(TorchDispatchMode):
 
 @dataclass(frozen=True)
 class _Grid:
-    """The sampling grid of one axis: by how many pixels it is off its mirror image, and its constants."""
+    """The sampling grid of one axis: by how many pixels it differs from its mirror image, and its constants."""
 
     lopsided: int
     steps: tuple[int, ...]

@@ -32,14 +32,14 @@ class Symmetrized:
     """An exactly equivariant network and how it was made.
 
     Attributes:
-        model: the network, of the same architecture.
-        fields: for each group of channels, how many orbits of each size: 1 is an invariant channel, |G| a regular
-            field.
-        strides: the layers that cannot commute with the symmetry at the input size, if any; with these, the network is
-            equivariant only up to what they break.
-        distance: for each parameter, how far it moved, relative to its norm.
-        free_parameters: numbers that determine the network, about 1/|G| of all; :func:`tie` stores only these.
-        matching: the representation that was used.
+        model: the network, with the same architecture.
+        fields: for each group of channels, the number of orbits of each size: size 1 is an invariant channel, size |G|
+            a regular field.
+        strides: the layers that cannot commute with the symmetry at this input size. If there are any, the network is
+            equivariant except for them.
+        distance: how far each parameter moved, relative to its norm.
+        free_parameters: the number of free parameters, about 1/|G| of all; :func:`tie` stores only these.
+        matching: the matching that was used.
     """
 
     model: nn.Module
@@ -57,10 +57,10 @@ def averaged_state(
     permutations: Mapping[int, Mapping[str, Tensor]],
     input_shape: tuple[int, ...],
 ) -> dict[str, Tensor]:
-    """The average of the moved and permuted parameters over the group: the projection onto equivariant ones.
+    """The average of the moved and permuted parameters over the group: the projection onto equivariant parameters.
 
     W ↦ (1/|G|) Σ_g P_g(out) τ_g(W) P_g(in)ᵀ. If the permutations form a representation, the result is a fixed point
-    of every term, so that the network is layerwise equivariant. Computed in float64.
+    of every term, and the network is layerwise equivariant. Computed in float64.
     """
     total = {n: torch.zeros_like(v, dtype=torch.float64) for n, v in state.items() if v.is_floating_point()}
     for g in range(symmetry.order):
@@ -72,7 +72,7 @@ def averaged_state(
 
 
 def projected(network: nn.Module, matching: Matching) -> nn.Module:
-    """A copy of a network, averaged over the group with the permutations of a matching; buffers too."""
+    """A copy of a network whose parameters and buffers are averaged over the group, with matched channels."""
     graph = graph_of(network, matching)
     with torch.no_grad():
         state = averaged_state(
@@ -93,24 +93,24 @@ def symmetrize(
     batch_size: Positive = 200,
     max_images: Positive | None = None,
 ) -> Symmetrized:
-    """The exactly equivariant network nearest to a given one, for the matched representation.
+    """The exactly equivariant network nearest to a given network, for the matched representation.
 
-    The channels are matched with those of the moved networks such that the permutations represent the group; then all
-    parameters are averaged over the group in the matched basis. This is the orthogonal projection onto networks that
-    are layerwise equivariant with these permutations, so no such network is nearer. Logits become invariant, images as
-    output equivariant. The statistics that averaging destroys are restored (batch norms recomputed, or REPAIR) and
-    averaged again, which keeps the result exact.
+    The channels are matched with those of the networks with moved filters, by permutations that represent the group.
+    Then all parameters are averaged over the group in the matched basis. This is the orthogonal projection onto the
+    networks that are layerwise equivariant under these permutations, so no such network is nearer. Logits become
+    invariant; outputs that are images become equivariant. Averaging destroys statistics; they are restored (by
+    recomputing batch norms, or by REPAIR) and averaged again, which keeps the result exact.
 
-    Where a stride does not fit the input size, no choice of filters commutes with the symmetry; such layers are listed
-    in ``strides``. With ``stencils`` they are replaced by their average over the group, which commutes at every size
-    (and costs |G| times as much, in these layers only).
+    If a stride does not fit the input size, no choice of filters commutes with the symmetry; such layers are listed in
+    ``strides``. With ``stencils`` they are replaced by their average over the group, which commutes at every size and
+    costs |G| times as much in these layers.
 
     Args:
         model: any network that can be traced.
         data: images distributed as in training.
-        symmetry: a name, a space with its group, or a :class:`Symmetry`; at most 64 elements, which move pixels by
+        symmetry: a name, a space with its group, or a :class:`Symmetry`; at most 64 elements, which must move pixels by
             flips and quarter turns.
-        matching: a constrained matching made before.
+        matching: a constrained matching, if it is already computed.
         repair: whether to restore the statistics.
         stencils: whether to replace the layers whose stride breaks the symmetry.
         batch_size: images per batch, for data given as one tensor.
@@ -149,7 +149,8 @@ def symmetrize(
         else:
             ends = [model] + [moved_and_matched(model, matching, g) for g in range(1, symmetry.order)]
             out = projected(repaired(out, ends, data, batch_size=batch_size, max_images=max_images), matching)
-    free = sum(int(orbits.max()) + 1 for orbits in parameter_orbits(out, matching).values())  # with biases of REPAIR
+    # Counted here, because REPAIR may have added biases.
+    free = sum(int(orbits.max()) + 1 for orbits in parameter_orbits(out, matching).values())
     if stencils and strides:
         _with_stencils(out, strides, symmetry)
     return Symmetrized(out, field_types(matching), strides, distance, free, matching)
@@ -175,7 +176,7 @@ def _with_stencils(model: nn.Module, strides: StrideReport, symmetry: Symmetry) 
         if not name or any(True for _ in module.children()):
             raise InputError(
                 "symmetrize",
-                expected="strided layers that are modules of their own",
+                expected="strided layers that are separate modules",
                 got=f"an operation inside {name or 'the network'}",
                 fix=f"Use the input size {strides.better}, or write the shortcut as a module.",
             )

@@ -1,4 +1,4 @@
-"""An equivariant network stored by its free parameters only, so that training keeps it equivariant."""
+"""Equivariant networks stored by their free parameters only, so that training keeps them equivariant."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from ..matching._match import Matching
 
 
 def graph_of(model: nn.Module, matching: Matching) -> ChannelGraph:
-    """The channel graph of a network with the groups of channels of a matching.
+    """The channel graph of a network, with the same groups of channels as in a matching.
 
-    It is the matching's own unless REPAIR gave a bias to layers that had none; the groups keep their names.
+    It is the graph of the matching, unless REPAIR added biases to layers without one; the groups keep their names.
     """
     known = matching.graph.axes
     if all(name in known for name, p in model.named_parameters()):
@@ -27,11 +27,12 @@ def graph_of(model: nn.Module, matching: Matching) -> ChannelGraph:
 
 
 def parameter_orbits(model: nn.Module, matching: Matching) -> dict[str, Tensor]:
-    """For each parameter, the number of the orbit of every entry under the group, numbered from 0.
+    """For each parameter, the index of the orbit of every entry under the group.
 
-    Entries of one orbit are equal in an equivariant network: one free number each.
+    In an equivariant network the entries of an orbit are equal: each orbit is one free parameter.
     """
     symmetry, graph = matching.symmetry, graph_of(model, matching)
+    # Number all entries, move the numbers as the weights move, and label each orbit by its smallest number.
     state = {name: torch.arange(p.numel()).reshape(p.shape) for name, p in model.named_parameters()}
     smallest = dict(state)
     for g in range(1, symmetry.order):
@@ -42,7 +43,7 @@ def parameter_orbits(model: nn.Module, matching: Matching) -> dict[str, Tensor]:
 
 
 class Tied(nn.Module):
-    """A tensor made from free parameters, each at the places of one orbit."""
+    """A tensor made from free parameters, each of them repeated along one orbit."""
 
     index: Tensor
 
@@ -63,21 +64,27 @@ class Tied(nn.Module):
 
 @checked
 def tie(model: nn.Module, matching: Matching) -> nn.Module:
-    """A copy of a symmetrized network whose parameters are the free parameters: about 1/|G| as many.
+    """A copy of a symmetrized network that stores only its free parameters, about 1/|G| as many.
 
-    It is a group-convolutional network in the basis of the matching: training changes the free parameters only, so it
-    stays exactly equivariant (running statistics of batch norms excepted: symmetrize once more after training).
-    ``torch.nn.utils.parametrize.remove_parametrizations`` gives plain parameters again.
+    It is a group-convolutional network in the basis of the matching. Training changes only the free parameters, so it
+    stays exactly equivariant, except for the running statistics of batch norms: symmetrize again after training.
+    ``torch.nn.utils.parametrize.remove_parametrizations`` restores plain parameters.
 
     Args:
-        model: a symmetrized network; any other of the same architecture is projected.
+        model: a symmetrized network; any other network of the same architecture is projected.
         matching: the constrained matching it was made with.
+
+    >>> from intertwine.measure import symmetrize
+    >>> net = nn.Sequential(nn.Conv2d(1, 4, 3, bias=False), nn.ReLU(), nn.Flatten(), nn.Linear(64, 2))
+    >>> twin = symmetrize(net, torch.randn(20, 1, 6, 6), "hflip", repair=False)
+    >>> sum(p.numel() for p in tie(twin.model, twin.matching).parameters()) == twin.free_parameters
+    True
     """
     twin = copy.deepcopy(model)
     for name, orbits in parameter_orbits(model, matching).items():
         path, _, attribute = name.rpartition(".")
         module = twin.get_submodule(path)
-        # The free parameters have another shape than the tensor, which the careful mode does not allow.
+        # unsafe=True, because the free parameters have another shape than the tensor.
         parametrize.register_parametrization(module, attribute, Tied(orbits.to(_device(model))), unsafe=True)
     return twin
 

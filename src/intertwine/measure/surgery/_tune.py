@@ -1,4 +1,4 @@
-"""A little training after a symmetry was imposed, which cannot leave the symmetry."""
+"""Fine-tune a symmetrized network without leaving the symmetry."""
 
 from __future__ import annotations
 
@@ -35,22 +35,21 @@ def tune(
     seed: int = 0,
     progress: Callable[[int, float], None] | None = None,
 ) -> Symmetrized:
-    """Train a symmetrized network on, with its weights tied: it stays exactly equivariant.
+    """Fine-tune a symmetrized network with tied weights: it stays exactly equivariant.
 
-    Only the free parameters are trained (:func:`tie`), by Adam, at a rate that falls to zero along a cosine. Afterwards
-    the network has plain parameters again. Running statistics of batch norms are recomputed and averaged over the
-    group. The network that is given is left as it is.
+    Adam trains only the free parameters (see :func:`tie`), at a learning rate that falls to zero along a cosine.
+    Afterwards the network has plain parameters again. The running statistics of batch norms are recomputed and averaged
+    over the group. The given network is not changed.
 
     Args:
-        twin: what :func:`symmetrize` gave, without ``stencils``.
-        data: images and labels, as one pair of tensors, which is shuffled, or as a loader, which is read in its order
-            once an epoch.
-        epochs: how often to go through the data.
-        lr: the rate at the beginning.
-        loss: of outputs and labels; a mean over the batch.
+        twin: the result of :func:`symmetrize`, without ``stencils``.
+        data: images and labels, as a pair of tensors, which is shuffled, or as a loader, which is read once per epoch.
+        epochs: the number of passes over the data.
+        lr: the initial learning rate.
+        loss: a function of outputs and labels; a mean over the batch.
         batch_size: images per batch, for data given as tensors.
-        seed: of the order of the images, and of what is random in the network.
-        progress: called after each step with how many images were seen so far, and the loss.
+        seed: the seed for the order of the images and for randomness inside the network.
+        progress: called after each step with the number of images seen so far, and the loss.
 
     >>> from intertwine.measure import symmetrize
     >>> _ = torch.manual_seed(0)
@@ -65,12 +64,10 @@ def tune(
             "tune",
             expected="a network without stencils",
             got="averaged layers",
-            fix="Tune first, then symmetrize the result once more with matching=..., repair=False, stencils=True.",
+            fix="Tune first, then symmetrize again with matching=..., repair=False, stencils=True.",
         )
     if epochs < 1 or not (lr > 0 and math.isfinite(lr)):
-        raise InputError(
-            "tune", expected="at least one epoch and lr > 0", got=f"epochs={epochs}, lr={lr}", fix="Give both so."
-        )
+        raise InputError("tune", expected="at least one epoch and lr > 0", got=f"epochs={epochs}, lr={lr}")
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         model = tie(twin.model, twin.matching).train()
@@ -78,7 +75,8 @@ def tune(
     for module in model.modules():
         for name in list(getattr(module, "parametrizations", {})):
             remove_parametrizations(module, name)
-    model = with_state(twin.model, full_state(model))  # in the old order, and without gradients of free parameters
+    # Copied into the given network: parameters in their original order, and no gradients of free parameters.
+    model = with_state(twin.model, full_state(model))
     if batch_norms(model):
         model = reset_batch_norms(model, data, batch_size=max(2, batch_size))
     return replace(twin, model=projected(model.eval(), twin.matching))
@@ -139,7 +137,7 @@ def _require_labels(out: Tensor, labels: Tensor) -> None:
         if low < 0 or high >= out.shape[1]:
             raise InputError(
                 "tune",
-                expected=f"labels from 0 to {out.shape[1] - 1}, as many as the network has outputs",
+                expected=f"labels from 0 to {out.shape[1] - 1}, one per output of the network",
                 got=f"labels from {low} to {high}",
                 fix="Check the number of classes of the network.",
             )

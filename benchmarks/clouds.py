@@ -1,7 +1,7 @@
 """How fast are convolutions on point clouds, and how much memory do they take, next to e3nn?
 
-Run as ``python benchmarks/clouds.py [--channels 32] [--edges 1000] [--degrees 1 2 3 4 5 6]``. For each degree L, n copies
-of every degree up to L on both sides, 20 edges per point, radial networks of equal shape. Three layers are compared:
+Run as ``python benchmarks/clouds.py [--channels 32] [--edges 1000] [--degrees 1 2 3 4 5 6]``. For each degree L, the
+fields are n copies of every degree up to L, with 20 edges per point and radial networks of equal shape. The layers:
 
 - ``tw.nn.PointConv``: in the frame of each edge;
 - e3nn's ``FullyConnectedTensorProduct`` with the harmonics up to L, one set of weights per edge from the radial
@@ -9,8 +9,8 @@ of every degree up to L on both sides, 20 edges per point, radial networks of eq
 - e3nn's ``TensorProduct`` copy by copy ("uvu"), followed by ``Linear`` on the points, as interatomic potentials use it.
 
 Time is CPU seconds on one thread of a training step and of a forward pass without gradients, harmonics and Wigner
-matrices included; interleaved, median and quartiles of the ratio of pairs (above 1: ours is faster). Memory is the peak of
-allocations during one training step, from torch's profiler.
+matrices included; interleaved, median and quartiles of the ratio of pairs (above 1: ours is faster). Memory is the peak
+of allocations during one training step, from torch's profiler.
 """
 
 from __future__ import annotations

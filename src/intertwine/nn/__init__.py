@@ -21,6 +21,7 @@ from ._export import to_plain as to_plain
 from ._layer import LAYERS as LAYERS
 from ._layer import Approximate as Approximate
 from ._layer import Claim as Claim
+from ._layer import Companion as Companion
 from ._layer import Exact as Exact
 from ._layer import Layer as Layer
 from ._layer import Relaxed as Relaxed

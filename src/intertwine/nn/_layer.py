@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
+import torch
 from torch import Tensor
 from torch import nn as torch_nn
 
@@ -85,6 +86,25 @@ def combined_claim(claims: Sequence[Claim]) -> Claim:
     return Relaxed(shares, combined)
 
 
+def _unmoved(value: Tensor, g: Any) -> Tensor:
+    return value
+
+
+@dataclass(frozen=True)
+class Companion:
+    """An input of a layer beside the fields: positions, edges, a mask, a second field.
+
+    Attributes:
+        name: the name of the argument.
+        draw: a random one for n rows of features, for the conformance suite.
+        move: what an element of the group makes of it.
+    """
+
+    name: str
+    draw: Callable[[int, torch.Generator, torch.dtype], Tensor]
+    move: Callable[[Tensor, Any], Tensor] = _unmoved
+
+
 class Layer(torch_nn.Module, ABC):
     """A map Φ between fields with Φ(π1(g) f) = π2(g) Φ(f), π1 and π2 induced by ``in_type`` and ``out_type``.
 
@@ -97,7 +117,7 @@ class Layer(torch_nn.Module, ABC):
         claim: :class:`Exact`, :class:`Approximate` or :class:`Relaxed`.
         fixed_sizes: the only spatial sizes it takes, if it has weights per position; None for any.
         needs_space: whether it takes only ``(batch, channels, *space)``, not ``(batch, channels)``.
-        needs_geometry: whether it takes positions and edges beside the features, as layers on clouds do.
+        companions: the inputs it takes after the fields, such as positions and edges.
         keeps_space: whether the output has the spatial axes of the input.
     """
 
@@ -105,7 +125,7 @@ class Layer(torch_nn.Module, ABC):
     out_type: FieldType
     fixed_sizes: tuple[int, ...] | None = None
     needs_space = False
-    needs_geometry = False
+    companions: tuple[Companion, ...] = ()
     keeps_space = True
     how_to_make = "Derive yours from intertwine.nn.Layer; put several layers in intertwine.nn.Sequential."
 
@@ -126,7 +146,7 @@ class Layer(torch_nn.Module, ABC):
 
     @abstractmethod
     def forward(self, x: Tensor) -> Tensor:
-        """Φ(x)."""
+        """Φ(x); layers with companions take them as further arguments."""
 
     @abstractmethod
     def to_plain(self) -> torch_nn.Module:

@@ -10,12 +10,14 @@ from torch import Tensor
 from torch import nn as torch_nn
 
 from ..._checked import Positive, checked
+from ..._devices import on_cpu, without_autocast
 from ...errors import InputError, TypeMismatchError
 from ...spaces import Cloud2d, Cloud3d, FieldType
 from .._layer import Exact, Layer, register_layer
 from .._traced import TracedLayer
 from ..basis._summands import is_trivial
 from ..basis._tables import TableModule
+from ._companions import cloud_geometry
 from ._frames import PlanarFrames, SpatialFrames
 from ._irreducibles import Kind, SortedFields, sorted_fields
 from ._radial import RadialBasis, RadialNetwork
@@ -64,8 +66,6 @@ class PointConv(TracedLayer):
     torch.Size([20, 10])
     """
 
-    needs_geometry = True
-
     @checked
     def __init__(
         self,
@@ -83,6 +83,7 @@ class PointConv(TracedLayer):
         self._require(in_type, out_type, radius, neighbors)
         super().__init__(in_type, out_type, Exact())
         inputs, outputs = (sorted_fields(field, caller="PointConv") for field in (in_type, out_type))
+        self.companions = cloud_geometry(in_type.space)  # type: ignore[arg-type]
         self.radius, self.rank, self.neighbors = float(radius), rank, float(neighbors)
         self._inputs, self._outputs = inputs, outputs
         self._sectors = sectors(in_type.space.stabilizer, inputs, outputs)  # type: ignore[arg-type]
@@ -152,10 +153,9 @@ class PointConv(TracedLayer):
         """
         self.check_input(x)
         self._check_geometry(x, positions, edges)
-        if box is None:
-            return self.compute(x, positions, edges)
-        matrix = as_box(box, positions, self.radius, caller="PointConv")
-        return self._along(x, edge_vectors(positions, edges, matrix), edges)
+        matrix = None if box is None else as_box(box, positions, self.radius, caller="PointConv")
+        with without_autocast(x):  # distances need full precision, and mixed types cannot be summed over edges
+            return self._along(x, edge_vectors(positions, edges, matrix), edges)
 
     def compute(self, x: Tensor, positions: Tensor, edges: Tensor) -> Tensor:
         """The map without checks."""
@@ -227,7 +227,7 @@ class PointConv(TracedLayer):
                 got=f"{edges.dtype} of shape {tuple(edges.shape)}",
                 fix="Make them with intertwine.nn.radius_graph.",
             )
-        if torch.compiler.is_compiling():  # what follows looks at values
+        if torch.compiler.is_compiling() or x.device.type == "meta":  # what follows looks at values
             return
         if edges.numel() and not (int(edges.min()) >= 0 and int(edges.max()) < n):
             raise InputError(
@@ -318,6 +318,7 @@ class _Channels(TableModule):
             self.register_table(name, table)
 
 
+@on_cpu
 def _trivial_channels(field: FieldType) -> Tensor:
     channels, start = [], 0
     for atom in field.rho.atoms:

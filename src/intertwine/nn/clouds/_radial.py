@@ -70,14 +70,19 @@ class RadialNetwork(torch_nn.Module):
         self.radius, self.basis, self.functions = radius, basis, functions
         sizes = [functions, *hidden, outputs]
         self.layers = torch_nn.ModuleList(torch_nn.Linear(a, b) for a, b in pairwise(sizes))
-        self._rescale()
+        self.reset_parameters()
 
     @torch.no_grad()
-    def _rescale(self) -> None:
-        """Measure the outputs on distances as they occur in 3-space, and scale the last layer."""
-        distance = self.radius * torch.linspace(0, 1, 128) ** (1 / 3)
+    def reset_parameters(self) -> None:
+        """Draw the weights, and scale the last layer by its outputs at distances as they occur in 3-space."""
+        for layer in self.layers:
+            layer.reset_parameters()  # type: ignore[operator]
+        weight: Tensor = self.layers[-1].weight  # type: ignore[assignment]
+        if weight.device.type == "meta":  # there is nothing to measure yet
+            return
+        distance = self.radius * torch.linspace(0, 1, 128, device=weight.device, dtype=weight.dtype) ** (1 / 3)
         scale = self(distance).square().mean(0).sqrt().clamp_min(1e-3)
-        self.layers[-1].weight /= scale[:, None]
+        weight /= scale[:, None]
         self.layers[-1].bias /= scale
 
     def forward(self, distance: Tensor) -> Tensor:

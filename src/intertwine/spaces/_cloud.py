@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from .._checked import checked
+from .._checked import Positive, checked
 from .._digest import content_digest
 from ..errors import InputError, RepresentationError
 from ..groups import Element, Group, Representation, parse
@@ -23,26 +23,22 @@ class Cloud(Space):
 
     Args:
         stabilizer: H, a group of rotations or of rotations and reflections, or its name.
+        dimension: d.
     """
 
-    dimension: int
-
     @checked
-    def __init__(self, stabilizer: Group | str) -> None:
+    def __init__(self, stabilizer: Group | str, *, dimension: Positive) -> None:
         stabilizer = parse(stabilizer) if isinstance(stabilizer, str) else stabilizer
         action: Representation | None = getattr(stabilizer, "standard", None)
-        self.name = f"{type(self).__name__}({stabilizer.name})"
-        if action is None or action.dim != self.dimension:
+        self.name = f"Cloud{dimension}d({stabilizer.name})"
+        if action is None or action.dim != dimension:
             raise RepresentationError(
-                self.name,
-                expected=f"a group that acts on {self.dimension}-dimensional space, such as {self._example}",
-                got=stabilizer.name,
+                self.name, expected=f"a group that acts on {dimension}-dimensional space", got=stabilizer.name
             )
+        self.dimension = dimension
         self.stabilizer = self.compact_group = stabilizer
         self.action = action
         self.digest = content_digest("cloud", self.dimension, action.digest)
-
-    _example = ""
 
     # -- the space ---------------------------------------------------------------------------------------------
 
@@ -113,20 +109,20 @@ class Cloud2d(Cloud):
     5
     """
 
-    dimension = 2
-    _example = '"SO(2)" or "O(2)"'
+    @checked
+    def __init__(self, stabilizer: Group | str) -> None:
+        super().__init__(stabilizer, dimension=2)
 
 
 class Cloud3d(Cloud):
     """Points in space with the motions R³ ⋊ H, for example ``Cloud3d("SO(3)")`` or ``Cloud3d("O(3)")``.
 
     >>> space = Cloud3d("SO(3)")
-    >>> vectors = space.field("irrep1")
-    >>> quarter = space.stabilizer.from_euler(torch.tensor([0.0, 0.0, torch.pi / 2]))
-    >>> moved = space.act(space.motion([0.0, 0.0, 1.0], quarter), torch.tensor([[1.0, 0.0, 0.0]]))
-    >>> torch.allclose(moved, torch.tensor([[0.0, 1.0, 1.0]]), atol=1e-6)
-    True
+    >>> quarter_turn = torch.tensor([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]], dtype=torch.float64)
+    >>> space.act(space.motion([0.0, 0.0, 5.0], quarter_turn), torch.tensor([[2.0, 0.0, 0.0]]))
+    tensor([[0., 2., 5.]])
     """
 
-    dimension = 3
-    _example = '"SO(3)" or "O(3)"'
+    @checked
+    def __init__(self, stabilizer: Group | str) -> None:
+        super().__init__(stabilizer, dimension=3)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch import nn as torch_nn
 
-from ..._checked import Positive, checked
+from ..._checked import Floats, Positive, checked
 from ...errors import InputError
 
 _SERIES = 0.16
@@ -19,7 +19,7 @@ _SERIES = 0.16
 
 
 @checked
-def smooth_cutoff(distance: Tensor, radius: float, *, power: Positive = 6) -> Tensor:
+def smooth_cutoff(distance: Floats, radius: float, *, power: Positive = 6) -> Tensor:
     """A polynomial that falls from 1 at distance 0 to 0 at the radius, with two continuous derivatives, and stays 0.
 
     >>> smooth_cutoff(torch.tensor([0.0, 0.5, 1.0, 2.0]), 1.0)
@@ -30,7 +30,7 @@ def smooth_cutoff(distance: Tensor, radius: float, *, power: Positive = 6) -> Te
 
 
 @checked
-def bessel_basis(distance: Tensor, radius: float, count: Positive = 8) -> Tensor:
+def bessel_basis(distance: Floats, radius: float, count: Positive = 8) -> Tensor:
     """√2 sin(nπr/R)/(nπr/R) for n = 1..count: spherical Bessel functions of order 0 that vanish at the radius.
 
     >>> bessel_basis(torch.tensor([0.0, 1.0]), 1.0, 2).shape
@@ -41,7 +41,7 @@ def bessel_basis(distance: Tensor, radius: float, count: Positive = 8) -> Tensor
 
 
 @checked
-def gaussian_basis(distance: Tensor, radius: float, count: Positive = 8) -> Tensor:
+def gaussian_basis(distance: Floats, radius: float, count: Positive = 8) -> Tensor:
     """Gaussians with centers spread evenly from 0 to the radius, as wide as the centers are apart.
 
     Each one is added to its mirror image at negative distances: an even function of the distance is a smooth function

@@ -41,7 +41,7 @@ def radius_graph(
     >>> radius_graph(torch.tensor([[0.0, 0.0], [1.0, 0.0], [3.0, 0.0]]), 1.5)
     tensor([[1, 0],
             [0, 1]])
-    >>> radius_graph(torch.tensor([[0.0, 0.0], [1.0, 0.0], [3.5, 0.0]]), 1.5, box=[4.0, 4.0])
+    >>> radius_graph(torch.tensor([[0.0, 0.0], [1.0, 0.0], [3.5, 0.0]]), 1.2, box=[4.0, 4.0])
     tensor([[1, 2, 0, 0],
             [0, 0, 1, 2]])
     """

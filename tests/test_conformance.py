@@ -15,7 +15,7 @@ from intertwine.errors import InputError
 from intertwine.groups import Cyclic
 from intertwine.spaces import Grid2d
 from intertwine.testing import CHECKS, assert_conforms, assert_deferred
-from intertwine.testing._conformance import example_input, scrambled
+from intertwine.testing._conformance import example_inputs, scrambled
 
 # Built once per process, the same in each; assert_conforms works on copies.
 with torch.random.fork_rng(devices=[]):
@@ -48,32 +48,33 @@ def test_made_without_memory(name: str, number: int) -> None:
     def build() -> tnn.Layer:
         return next(islice(tnn.LAYERS[name].examples(), number, None))
 
-    assert_deferred(build, example_input(example(name, number)))
+    assert_deferred(build, *example_inputs(example(name, number)))
 
 
 @pytest.mark.slow
 @each
 def test_compile_with_inductor(name: str, number: int) -> None:
     layer = scrambled(example(name, number))
-    x = example_input(layer).requires_grad_()
+    x, *rest = example_inputs(layer)
+    x.requires_grad_()
     torch._dynamo.reset()
     with warnings.catch_warnings(), torch._inductor.config.patch(fallback_random=True):
         warnings.simplefilter("ignore")  # the compiler's own
         state = copy.deepcopy(layer.state_dict())
-        expected = seeded(layer, x)
+        expected = seeded(layer, x, *rest)
         cotangent = torch.randn_like(expected)
         (gradient,) = torch.autograd.grad(expected, x, cotangent)
         layer.load_state_dict(state)
-        found = seeded(torch.compile(layer, fullgraph=True), x)
+        found = seeded(torch.compile(layer, fullgraph=True), x, *rest)
         (compiled,) = torch.autograd.grad(found, x, cotangent)
     assert (found - expected).abs().max() <= 1e-5 * expected.abs().max()
     assert (compiled - gradient).abs().max() <= 1e-4 * gradient.abs().max()
 
 
-def seeded(layer, x: torch.Tensor) -> torch.Tensor:
+def seeded(layer, *inputs: torch.Tensor) -> torch.Tensor:
     """The output for a fixed draw, for layers that draw random numbers."""
     torch.manual_seed(0)
-    return layer(x)
+    return layer(*inputs)
 
 
 class Faulty(tnn.Layer):

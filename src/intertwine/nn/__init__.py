@@ -7,6 +7,7 @@ and each imports only those before it. The first three lie below the top: they m
     filters    filters from free weights
     pointwise  the fast path for 1 x 1 maps
     linear     convolutions and linear layers
+    clouds     fields on scattered points
     nonlinear  nonlinearities and tensor products
     norms      normalization and dropout
     resizing   pooling, blurring, upsampling
@@ -20,6 +21,7 @@ from ._export import to_plain as to_plain
 from ._layer import LAYERS as LAYERS
 from ._layer import Approximate as Approximate
 from ._layer import Claim as Claim
+from ._layer import Companion as Companion
 from ._layer import Exact as Exact
 from ._layer import Layer as Layer
 from ._layer import Relaxed as Relaxed
@@ -28,6 +30,11 @@ from ._layer import combined_claim as combined_claim
 from ._layer import register_layer as register_layer
 from ._traced import TracedLayer as TracedLayer
 from ._window import Window as Window
+from .clouds import PointConv as PointConv
+from .clouds import bessel_basis as bessel_basis
+from .clouds import gaussian_basis as gaussian_basis
+from .clouds import radius_graph as radius_graph
+from .clouds import smooth_cutoff as smooth_cutoff
 from .filters import FilterExpansion as FilterExpansion
 from .linear import Conv2d as Conv2d
 from .linear import Conv3d as Conv3d

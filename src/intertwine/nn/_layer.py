@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
+import torch
 from torch import Tensor
 from torch import nn as torch_nn
 
@@ -14,7 +15,7 @@ from .._checked import checked, describe
 from .._devices import on_cpu
 from .._registry import Registry
 from ..errors import InputError, TypeMismatchError
-from ..spaces import FieldType, Grid, HomogeneousSpace, Space
+from ..spaces import Cloud, FieldType, Grid, HomogeneousSpace, Point, Space
 
 
 @checked
@@ -85,6 +86,25 @@ def combined_claim(claims: Sequence[Claim]) -> Claim:
     return Relaxed(shares, combined)
 
 
+def _unmoved(value: Tensor, g: Any) -> Tensor:
+    return value
+
+
+@dataclass(frozen=True)
+class Companion:
+    """An input of a layer beside the fields: positions, edges, a mask, a second field.
+
+    Attributes:
+        name: the name of the argument.
+        draw: a random one for n rows of features, for the conformance suite.
+        move: what an element of the group makes of it.
+    """
+
+    name: str
+    draw: Callable[[int, torch.Generator, torch.dtype], Tensor]
+    move: Callable[[Tensor, Any], Tensor] = _unmoved
+
+
 class Layer(torch_nn.Module, ABC):
     """A map Φ between fields with Φ(π1(g) f) = π2(g) Φ(f), π1 and π2 induced by ``in_type`` and ``out_type``.
 
@@ -97,6 +117,7 @@ class Layer(torch_nn.Module, ABC):
         claim: :class:`Exact`, :class:`Approximate` or :class:`Relaxed`.
         fixed_sizes: the only spatial sizes it takes, if it has weights per position; None for any.
         needs_space: whether it takes only ``(batch, channels, *space)``, not ``(batch, channels)``.
+        companions: the inputs it takes after the fields, such as positions and edges.
         keeps_space: whether the output has the spatial axes of the input.
     """
 
@@ -104,6 +125,7 @@ class Layer(torch_nn.Module, ABC):
     out_type: FieldType
     fixed_sizes: tuple[int, ...] | None = None
     needs_space = False
+    companions: tuple[Companion, ...] = ()
     keeps_space = True
     how_to_make = "Derive yours from intertwine.nn.Layer; put several layers in intertwine.nn.Sequential."
 
@@ -124,7 +146,7 @@ class Layer(torch_nn.Module, ABC):
 
     @abstractmethod
     def forward(self, x: Tensor) -> Tensor:
-        """Φ(x)."""
+        """Φ(x); layers with companions take them as further arguments."""
 
     @abstractmethod
     def to_plain(self) -> torch_nn.Module:
@@ -193,13 +215,15 @@ def axis_names(space: Space) -> tuple[str, ...]:
     """The names of the spatial axes of a sampled field."""
     if isinstance(space, Grid):
         return ("depth", "height", "width")[-space.dimension :]
+    if isinstance(space, Point | Cloud):
+        return ()
     return ("points",) if isinstance(space, HomogeneousSpace) else ("rings", "azimuths")
 
 
 @on_cpu
 def pointwise_claim(space: Space) -> Strict:
     """The claim of a layer that acts on every sample in the same way, linear or not."""
-    if isinstance(space, HomogeneousSpace) or (isinstance(space, Grid) and space.exact):
+    if isinstance(space, HomogeneousSpace | Point | Cloud) or (isinstance(space, Grid) and space.exact):
         return Exact()
     if not isinstance(space, Grid):
         return Approximate("acting on samples raises the degree of a field on the sphere", bound=0.2)

@@ -1,6 +1,9 @@
 """Homogeneous spaces G/H with sections and cocycles, the fields on them, and how groups act on fields."""
 
 from ._axis_move import AxisMove as AxisMove
+from ._cloud import Cloud as Cloud
+from ._cloud import Cloud2d as Cloud2d
+from ._cloud import Cloud3d as Cloud3d
 from ._field import FieldType as FieldType
 from ._field import Frobenius as Frobenius
 from ._field import frobenius as frobenius

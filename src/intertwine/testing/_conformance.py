@@ -14,7 +14,7 @@ from .._checked import checked
 from ..errors import InputError
 from ..nn import Layer, Relaxed, to_plain
 from ..relaxed import relaxed_layers, to_equivariant_
-from ..spaces import Grid, HomogeneousSpace, SphereGrid
+from ..spaces import Cloud, Grid, HomogeneousSpace, Point, SphereGrid
 from ._device import assert_follows_device
 from ._equivariance import assert_equivariant, equivariance_errors
 
@@ -85,9 +85,12 @@ def _is_dial(name: str) -> bool:
     return name.endswith(_DIALS)
 
 
-def example_input(layer: Layer, dtype: torch.dtype = torch.float32, *, min_size: int = 7) -> Tensor:
-    """A small random input that the layer accepts."""
-    return torch.randn(2, layer.in_type.dim, *_sizes(layer, min_size), dtype=dtype)
+def example_inputs(layer: Layer, dtype: torch.dtype = torch.float32, *, min_size: int = 7) -> tuple[Tensor, ...]:
+    """A small random field that the layer accepts, and its companions."""
+    rows = 6 if layer.companions else 2
+    noise = torch.Generator().manual_seed(0)
+    x = torch.randn(rows, layer.in_type.dim, *_sizes(layer, min_size), dtype=dtype)
+    return x, *(companion.draw(rows, noise, dtype) for companion in layer.companions)
 
 
 def _sizes(layer: Layer, min_size: int) -> tuple[int, ...]:
@@ -96,6 +99,8 @@ def _sizes(layer: Layer, min_size: int) -> tuple[int, ...]:
         return layer.fixed_sizes
     if isinstance(space, HomogeneousSpace):
         return (space.points,)
+    if isinstance(space, Point | Cloud):
+        return ()
     if not isinstance(space, Grid):
         grid: SphereGrid = getattr(layer, "in_grid", SphereGrid("gauss-legendre", 4))
         return grid.shape
@@ -123,7 +128,7 @@ class _Lopsided(Layer):
 
     def __init__(self, layer: Layer) -> None:
         super().__init__(layer.in_type, layer.out_type, layer.claim)
-        self.layer, self.fixed_sizes = layer, layer.fixed_sizes
+        self.layer, self.fixed_sizes, self.companions = layer, layer.fixed_sizes, layer.companions
         for grid in ("in_grid", "out_grid"):
             if hasattr(layer, grid):
                 setattr(self, grid, getattr(layer, grid))
@@ -132,11 +137,15 @@ class _Lopsided(Layer):
     def examples(cls) -> Iterator[Layer]:
         return iter(())
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, *companions: Tensor) -> Tensor:
+        if x.ndim == 2:  # no axes of space: the channels, and positions if there are any
+            stretched = (y * torch.linspace(1, 2, y.shape[1], dtype=y.dtype) if _is_real(y) else y for y in companions)
+            whole: Tensor = self.layer(x * torch.linspace(1, 2, x.shape[1], dtype=x.dtype) + 1, *stretched)
+            return whole
         ramp = torch.ones((), dtype=x.dtype)
         for number, n in enumerate(x.shape[2:]):
             ramp = ramp[..., None] + torch.linspace(0, 1 + number, n, dtype=x.dtype)
-        out: Tensor = self.layer(x * ramp + ramp)
+        out: Tensor = self.layer(x * ramp + ramp, *companions)
         return out
 
     def output_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
@@ -175,29 +184,30 @@ def _require_felt(layer: Layer, claim: Relaxed) -> None:
 
 def _float32(layer: Layer) -> None:
     layer.eval()
-    twin, x = copy.deepcopy(layer).double(), example_input(layer, torch.float64)
+    twin, inputs = copy.deepcopy(layer).double(), example_inputs(layer, torch.float64)
     with torch.no_grad():
-        exact, single = twin(x), layer(x.float())
+        exact, single = twin(*inputs), layer(*(x.float() if x.is_floating_point() else x for x in inputs))
     _require(single.dtype == torch.float32, layer, "float32 output for float32 input")
     _require_close(single, exact, 1e-5 if _is_relaxed(layer) else 2e-6, layer, "float32")
 
 
 def _gradients(layer: Layer) -> None:
     layer = layer.double()
-    x = example_input(layer, torch.float64, min_size=4)[:1].requires_grad_()
+    x, *rest = example_inputs(layer, torch.float64, min_size=4)
+    x = (x if rest else x[:1]).requires_grad_()
     layer.train(not any("running" in key for key in layer.state_dict()))
     estimated = {name for _, part in relaxed_layers(layer) for name in part.surrogate_gradients}
     weights = [p for name, p in layer.named_parameters() if name.rpartition(".")[2] not in estimated]
     torch.autograd.gradcheck(
-        lambda x, *_: _repeatable(layer, x), (x, *weights), eps=1e-6, atol=1e-5, rtol=1e-4, fast_mode=True
+        lambda x, *_: _repeatable(layer, x, *rest), (x, *weights), eps=1e-6, atol=1e-5, rtol=1e-4, fast_mode=True
     )
 
 
-def _repeatable(layer: Layer, x: Tensor) -> Tensor:
+def _repeatable(layer: Layer, *inputs: Tensor) -> Tensor:
     """The output, with the same random numbers each time. Restores the running statistics afterward."""
     torch.manual_seed(0)
     state = {key: value.clone() for key, value in layer.named_buffers() if "running" in key}
-    out: Tensor = layer(x)
+    out: Tensor = layer(*inputs)
     for key, value in layer.named_buffers():
         if key in state:
             value.data.copy_(state[key])
@@ -205,20 +215,20 @@ def _repeatable(layer: Layer, x: Tensor) -> Tensor:
 
 
 def _state(layer: Layer) -> None:
-    fresh, x = set(layer.state_dict()), example_input(layer)
+    fresh, inputs = set(layer.state_dict()), example_inputs(layer)
     for mode in (False, True, False):
         layer.train(mode)
         with torch.no_grad():
-            layer(x)
+            layer(*inputs)
         _require(set(layer.state_dict()) == fresh, layer, "the same keys in training and evaluation")
     learned = {key for key, _ in layer.named_parameters() if not _is_setting(key)}
     kept = {key for key in fresh if "running" not in key and not _is_setting(key)}
     _require(kept == learned, layer, f"only weights and statistics in the state, not {sorted(kept - learned)}")
     other = scrambled(layer).eval()
     with torch.no_grad():
-        other(x)  # caches a filter, which loading must drop
+        other(*inputs)  # caches a filter, which loading must drop
         other.load_state_dict(layer.state_dict())
-        _require(torch.equal(other(x), layer.eval()(x)), layer, "the same output after loading the state")
+        _require(torch.equal(other(*inputs), layer.eval()(*inputs)), layer, "the same output after loading the state")
 
 
 def _is_setting(key: str) -> bool:
@@ -228,17 +238,17 @@ def _is_setting(key: str) -> bool:
 
 def _copies(layer: Layer) -> None:
     layer.eval()
-    x = example_input(layer)
+    inputs = example_inputs(layer)
     for copied in (copy.deepcopy, _pickled):
         with torch.no_grad():
-            before = layer(x)  # caches a filter, if the layer has one
+            before = layer(*inputs)  # caches a filter, if the layer has one
             twin = copied(layer)
-            _require(torch.equal(twin(x), before), layer, "a copy with the same output")
+            _require(torch.equal(twin(*inputs), before), layer, "a copy with the same output")
             same = (twin.in_type, twin.claim) == (layer.in_type, layer.claim)
             _require(same, layer, "a copy of the same type and claim")
             for p in twin.parameters():
                 p.mul_(2)
-            _require(torch.equal(layer(x), before), layer, "a copy that shares nothing")
+            _require(torch.equal(layer(*inputs), before), layer, "a copy that shares nothing")
 
 
 def _pickled(layer: Layer) -> Layer:
@@ -249,16 +259,20 @@ def _pickled(layer: Layer) -> Layer:
 def _plain(layer: Layer) -> None:
     for dtype, tolerance in ((torch.float32, _traced_tolerance(layer)), (torch.float64, 1e-12)):
         ours = copy.deepcopy(layer).to(dtype).eval()
-        plain, x = to_plain(ours), example_input(ours, dtype)
+        plain, inputs = to_plain(ours), example_inputs(ours, dtype)
         free = not plain.training and not any(isinstance(module, Layer) for module in plain.modules())
         _require(free, layer, "a plain version in evaluation mode and without layers of this package")
         with torch.no_grad():
-            _require_close(plain(x), ours(x), tolerance, layer, "the plain version")
+            _require_close(plain(*inputs), ours(*inputs), tolerance, layer, "the plain version")
 
 
 def _traced_tolerance(layer: Layer) -> float:
     """Relaxed layers take another path under tracing, which rounds differently."""
     return 1e-5 if _is_relaxed(layer) else 1e-6
+
+
+def _is_real(x: Tensor) -> bool:
+    return x.is_floating_point() and x.ndim == 2
 
 
 def _is_relaxed(layer: Layer) -> bool:
@@ -273,31 +287,32 @@ def _shape_from_weights(layer: Layer) -> bool:
 def _compile(layer: Layer) -> None:
     if _shape_from_weights(layer):
         return
-    x = example_input(layer)
+    inputs = example_inputs(layer)
     torch._dynamo.reset()
     for mode in (True, False):
         layer.train(mode)
-        expected = _repeatable(layer, x)
+        expected = _repeatable(layer, *inputs)
         compiled = torch.compile(layer, fullgraph=True, backend="eager")
         torch.manual_seed(0)
-        _require_close(compiled(x), expected, _traced_tolerance(layer), layer, "torch.compile")
+        _require_close(compiled(*inputs), expected, _traced_tolerance(layer), layer, "torch.compile")
 
 
 def _export(layer: Layer) -> None:
     layer.eval()
-    x = example_input(layer)
+    inputs = example_inputs(layer)
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # from the exporter itself
         for model in (to_plain(layer),) if _shape_from_weights(layer) else (layer, to_plain(layer)):
-            exported = torch.export.export(model, (x,))
-            _require_close(exported.module()(x), layer(x), _traced_tolerance(layer), layer, "torch.export")
+            exported = torch.export.export(model, inputs)
+            _require_close(exported.module()(*inputs), layer(*inputs), _traced_tolerance(layer), layer, "torch.export")
 
 
 def _autocast(layer: Layer) -> None:
-    x = example_input(layer).requires_grad_()
-    expected = _repeatable(layer, x)
+    x, *rest = example_inputs(layer)
+    inputs = x.requires_grad_(), *rest
+    expected = _repeatable(layer, *inputs)
     with torch.autocast("cpu", torch.bfloat16):
-        rounded = _repeatable(layer, x)
+        rounded = _repeatable(layer, *inputs)
     _require_close(rounded, expected, 0.2 if _is_relaxed(layer) else 0.1, layer, "bfloat16 autocast")
     rounded.float().sum().backward()
     _require(x.grad is not None and bool(torch.isfinite(x.grad).all()), layer, "finite gradients under autocast")
@@ -306,14 +321,14 @@ def _autocast(layer: Layer) -> None:
 def _device(layer: Layer) -> None:
     if _shape_from_weights(layer):  # tensors on meta have no values that could determine a shape
         to_equivariant_(layer)
-    assert_follows_device(layer, example_input(layer))
+    assert_follows_device(layer, *example_inputs(layer))
 
 
 def _wrong_input(layer: Layer) -> None:
-    x = example_input(layer)
+    x, *rest = example_inputs(layer)
     for wrong, mistake in ((torch.cat([x, x], 1), "twice the channels"), (x[None], "an extra axis")):
         try:
-            layer(wrong)
+            layer(wrong, *rest)
         except InputError:
             continue
         raise AssertionError(f"{_name(layer)} accepts an input with {mistake} without an InputError")

@@ -12,9 +12,10 @@ from .._checked import Positive, checked
 from ..errors import InputError
 from ..nn import Approximate, Layer, Relaxed, Strict
 from ..relaxed import TRANSLATION, to_equivariant_
-from ..spaces import Grid, HomogeneousSpace, Space, Sphere
+from ..spaces import Cloud, Grid, HomogeneousSpace, Point, Space, Sphere
 from ._coset_trial import coset_trial
 from ._grid_trial import grid_trial
+from ._scattered_trial import scattered_trial
 from ._sphere_trial import sphere_trial
 from ._trial import Move, Trial
 
@@ -90,7 +91,7 @@ def equivariance_errors(layer: Layer, *, size: Positive | None = None, seed: int
     layer = deepcopy(layer).double().eval()
     worst: dict[str, float] = {}
     for move in trial.exact:
-        worst[move.subgroup] = max(worst.get(move.subgroup, 0.0), _error(layer, trial.inputs, move))
+        worst[move.subgroup] = max(worst.get(move.subgroup, 0.0), _error(layer, trial, move))
     return worst
 
 
@@ -100,7 +101,7 @@ def _check_claim(layer: Layer, claim: Strict, trial: Trial, tolerance: float, *,
     for move in trial.exact:
         if move.subgroup in broken:
             continue
-        error = _error(layer, trial.inputs, move)
+        error = _error(layer, trial, move)
         _require(error, tolerance, layer, move, trial)
         worst = max(worst, error)
     if isinstance(claim, Approximate) and trial.smooth is not None:
@@ -124,18 +125,20 @@ def _trial(layer: Layer, size: int | None, noise: torch.Generator) -> Trial:
         return coset_trial(layer, space, noise)
     if isinstance(space, Sphere):
         return sphere_trial(layer, noise)
+    if isinstance(space, Point | Cloud):
+        return scattered_trial(layer, space, noise)
     raise InputError(
         "assert_equivariant",
-        expected="a layer on a grid, on a finite space G/H or on the sphere",
+        expected="a layer on a grid, a cloud, a point, a finite space G/H or the sphere",
         got=space.name,
     )
 
 
-def _run(layer: Layer, f: Tensor) -> Tensor:
+def _run(layer: Layer, f: Tensor, companions: tuple[Tensor, ...]) -> Tensor:
     # Both sides use the same random numbers: a layer with random draws must satisfy its claim for each draw.
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        out = deepcopy(layer)(f)  # a copy, because a call may change running statistics
+        out = deepcopy(layer)(f, *companions)  # a copy, because a call may change running statistics
     return _as_field(out, layer.out_type.space)
 
 
@@ -144,8 +147,9 @@ def _as_field(out: Tensor, space: Space) -> Tensor:
     return out[(..., *[None] * space.dimension)] if isinstance(space, Grid) and out.ndim == 2 else out
 
 
-def _error(layer: Layer, f: Tensor, move: Move) -> float:
-    left, right = _run(layer, move.on_input(f)), _run(layer, f)
+def _error(layer: Layer, trial: Trial, move: Move) -> float:
+    f, companions = trial.inputs, trial.companions
+    left, right = _run(layer, move.on_input(f), move.on_companions(companions)), _run(layer, f, companions)
     if right.shape[1] != layer.out_type.dim and move.subgroup != TRANSLATION:  # it lost some of its channels
         return float("inf")
     left, right = move.where(left), move.where(move.on_output(right))
@@ -156,7 +160,7 @@ def _error(layer: Layer, f: Tensor, move: Move) -> float:
 def _mean_error(layer: Layer, trial: Trial, move: Move) -> float:
     """The relative root mean square error, on the part of the output that the trial selects."""
     f = trial.smooth
-    left, right = _run(layer, move.on_input(f)), move.on_output(_run(layer, f))  # type: ignore[arg-type]
+    left, right = _run(layer, move.on_input(f), ()), move.on_output(_run(layer, f, ()))  # type: ignore[arg-type]
     difference, total = (trial.where(part).square().sum() for part in (left - right, right))
     return float((difference / total.clamp_min(1e-300)).sqrt())
 

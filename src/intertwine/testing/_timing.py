@@ -14,7 +14,7 @@ from torch import nn as torch_nn
 
 from .._checked import Positive, checked
 from ..nn import Layer, to_plain
-from ._conformance import example_input
+from ._conformance import example_inputs
 
 _MIN_SECONDS = 2e-3  # shorter runs are repeated within one measurement, since the clock is too coarse for them
 
@@ -65,25 +65,25 @@ def compare(first: Callable[[], object], second: Callable[[], object], *, repeat
 
 
 @checked
-def training_step(layer: torch_nn.Module, x: Tensor, g: Tensor) -> Callable[[], None]:
+def training_step(layer: torch_nn.Module, x: Tensor, g: Tensor, *companions: Tensor) -> Callable[[], None]:
     """A function that calls the layer and computes gradients, for the gradient g of the output."""
 
     def run() -> None:
         layer.zero_grad(set_to_none=True)
         x.grad = None
-        layer(x).backward(g)
+        layer(x, *companions).backward(g)
 
     return run
 
 
 @checked
-def evaluation(layer: torch_nn.Module, x: Tensor) -> Callable[[], None]:
+def evaluation(layer: torch_nn.Module, x: Tensor, *companions: Tensor) -> Callable[[], None]:
     """A function that calls the layer in evaluation mode, without gradients."""
     layer.eval()
 
     def run() -> None:
         with torch.no_grad():
-            layer(x)
+            layer(x, *companions)
 
     return run
 
@@ -108,17 +108,19 @@ def compare_with_plain(
     True
     """
     dimension = getattr(layer.in_type.space, "dimension", 2)
-    x = example_input(layer, min_size=size if dimension == 2 else size // 2 + 2)[:1]
-    x = torch.randn(batch, *x.shape[1:])
+    (x, *_) = example_inputs(layer, min_size=size if dimension == 2 else size // 2 + 2)
+    rows = 64 * batch if layer.companions else batch  # points are many and small
+    x, noise = torch.randn(rows, *x.shape[1:]), torch.Generator().manual_seed(0)
+    rest = [companion.draw(rows, noise, x.dtype) for companion in layer.companions]
     plain = to_plain(layer)
     if training:
         x.requires_grad_()
         layer.train(), plain.train()
         with torch.no_grad():
-            g = torch.randn_like(layer(x))
-        sides = training_step(plain, x, g), training_step(layer, x, g)
+            g = torch.randn_like(layer(x, *rest))
+        sides = training_step(plain, x, g, *rest), training_step(layer, x, g, *rest)
     else:
-        sides = evaluation(plain, x), evaluation(layer, x)
+        sides = evaluation(plain, x, *rest), evaluation(layer, x, *rest)
     for side in sides:
         side()
     calls = max(1, ceil(_MIN_SECONDS / max(cpu_seconds(sides[0]), 1e-7)))

@@ -12,6 +12,10 @@ def everywhere(f: Tensor) -> Tensor:
     return f
 
 
+def unmoved(companions: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    return companions
+
+
 @dataclass(frozen=True)
 class Move:
     """A group element, as it acts on the input and on the output of a layer.
@@ -26,6 +30,7 @@ class Move:
     on_input: Callable[[Tensor], Tensor]
     on_output: Callable[[Tensor], Tensor]
     where: Callable[[Tensor], Tensor] = everywhere
+    on_companions: Callable[[tuple[Tensor, ...]], tuple[Tensor, ...]] = unmoved
 
 
 @dataclass(frozen=True)
@@ -35,6 +40,7 @@ class Trial:
     Attributes:
         sizes: the spatial sizes of the inputs.
         inputs: a random field.
+        companions: the other inputs.
         exact: the elements that must commute up to rounding.
         smooth: a field for the inexact elements, on which the bound of the layer's claim holds.
         inexact: the other elements.
@@ -47,3 +53,4 @@ class Trial:
     smooth: Tensor | None = None
     inexact: Iterable[Move] = field(default=())
     where: Callable[[Tensor], Tensor] = everywhere
+    companions: tuple[Tensor, ...] = ()

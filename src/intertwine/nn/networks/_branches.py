@@ -12,13 +12,15 @@ from torch import nn as torch_nn
 from ..._checked import checked, describe
 from ...errors import InputError, TypeMismatchError
 from ...groups import Cyclic, Dihedral, direct_sum
-from ...spaces import FieldType, Grid2d
+from ...spaces import Cloud2d, FieldType, Grid2d
 from .._layer import Claim, Exact, Layer, combined_claim, register_layer
+from ..clouds._point_conv import PointConv
 from ..linear._conv2d import Conv2d
 from ..nonlinear._nonlinearity import ReLU
 from ..norms._norm import BatchNorm
 from ..resizing._pool import AvgPool2d, GlobalPool
 from ._identity import Identity
+from ._passing import joint_companions, passed_on
 from ._sequential import Sequential
 
 
@@ -30,6 +32,7 @@ class Branches(Layer):
         self.fixed_sizes = next((b.fixed_sizes for b in branches if b.fixed_sizes is not None), None)
         self.needs_space = any(branch.needs_space for branch in branches)
         self.keeps_space = branches[0].keeps_space
+        self.companions = joint_companions(branches)
 
     @abstractmethod
     def join(self, outputs: Sequence[Tensor]) -> Tensor:
@@ -45,9 +48,9 @@ class Branches(Layer):
         """The combined claim of the branches."""
         return combined_claim([branch.claim for branch in self.branches])
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, *companions: Tensor) -> Tensor:
         self.check_input(x)
-        outputs = [branch(x) for branch in self.branches]
+        outputs = [branch(x, *passed_on(self, branch, companions)) for branch in self.branches]
         self._same_sizes([tuple(output.shape[2:]) for output in outputs])
         return self.join(outputs)
 
@@ -75,9 +78,12 @@ class Branches(Layer):
         root, graph, tracer = torch_nn.Module(), Graph(), Tracer()
         tracer.graph = graph  # `join` records its operations on the proxies here
         x = graph.placeholder("x")
+        companions = [graph.placeholder(companion.name) for companion in self.companions]
+        outputs = []
         for name, branch in zip(self._modules, self.branches, strict=True):
             root.add_module(name, branch.to_plain())
-        outputs = [Proxy(graph.call_module(name, (x,)), tracer) for name in self._modules]
+            inputs = (x, *passed_on(self, branch, companions))
+            outputs.append(Proxy(graph.call_module(name, inputs), tracer))
         graph.output(self.join(outputs).node)  # type: ignore[arg-type, attr-defined]
         return GraphModule(root, graph, class_name=f"Plain{type(self).__name__}")
 
@@ -151,6 +157,8 @@ class Residual(Branches):
         yield cls(Sequential(ReLU(field), Conv2d(field, field, 3, padding=1, padding_mode="circular")))
         field = Grid2d(C8).field(C8.regular)
         yield cls(Conv2d(field, field, 5, padding=2))
+        field = Cloud2d("SO(2)").field("trivial + irrep1")
+        yield cls(PointConv(field, field, radius=1.0))
 
     def join(self, outputs: Sequence[Tensor]) -> Tensor:
         """The sum."""

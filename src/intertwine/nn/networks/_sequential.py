@@ -12,17 +12,22 @@ from torch import nn as torch_nn
 from ..._checked import describe
 from ...errors import InputError, TypeMismatchError
 from ...groups import Cyclic
-from ...spaces import Grid2d
+from ...spaces import Cloud3d, Grid2d
 from .._layer import Claim, Exact, Layer, combined_claim, register_layer
+from ..clouds._point_conv import PointConv
 from ..linear._conv2d import Conv2d
+from ..nonlinear._gated import Gated
 from ..nonlinear._nonlinearity import ReLU
 from ..norms._norm import BatchNorm
 from ..resizing._pool import AvgPool2d, GlobalPool, GroupPool
+from ._passing import joint_companions, passed_on
 
 
 @register_layer
 class Sequential(Layer):
     """Φ_n ∘ … ∘ Φ_1. The out_type of each layer must be the in_type of the next; a mismatch raises an error.
+
+    Companions, such as positions and edges, go to every layer that takes them.
 
     Shapes: those of the first layer's input and the last layer's output. Equivariance: that of the layers.
 
@@ -68,6 +73,7 @@ class Sequential(Layer):
         self.needs_space = any(layer.needs_space for layer in layers)
         self.keeps_space = all(layer.keeps_space for layer in layers)
         self.fixed_sizes = layers[0].fixed_sizes
+        self.companions = joint_companions(layers)
         for number, layer in enumerate(layers):
             self.add_module(str(number), layer)
 
@@ -82,6 +88,12 @@ class Sequential(Layer):
         )
         periodic = Conv2d(hidden, hidden, 3, padding=1, padding_mode="circular")
         yield cls(cls(periodic, ReLU(hidden)), AvgPool2d(hidden, 2))
+        cloud = Cloud3d("O(3)")
+        gated = Gated(cloud.field("2*irrep0 + irrep1"))
+        scalars = cloud.field("2*irrep0")
+        yield cls(
+            PointConv(scalars, gated.in_type, radius=1.0), gated, PointConv(gated.out_type, gated.out_type, radius=1.0)
+        )
 
     @property
     def claim(self) -> Claim:
@@ -97,9 +109,9 @@ class Sequential(Layer):
     def __getitem__(self, number: int) -> Layer:
         return list(self)[number]
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, *companions: Tensor) -> Tensor:
         for layer in self._modules.values():
-            x = layer(x)  # type: ignore[misc]
+            x = layer(x, *passed_on(self, layer, companions))  # type: ignore[misc, arg-type]
         return x
 
     def output_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
@@ -129,9 +141,20 @@ class Sequential(Layer):
             sizes = layer.output_sizes(sizes)
         return step, margin
 
-    def to_plain(self) -> torch_nn.Sequential:
-        """A ``torch.nn.Sequential`` of plain layers."""
-        return torch_nn.Sequential(*(layer.to_plain() for layer in self))
+    def to_plain(self) -> torch_nn.Module:
+        """A ``torch.nn.Sequential`` of plain layers; a graph of them if they take companions."""
+        plain = torch_nn.Sequential(*(layer.to_plain() for layer in self))
+        if not self.companions:
+            return plain
+        from torch.fx import Graph, GraphModule  # imported here because it is slow to import
+
+        graph = Graph()
+        x = graph.placeholder("x")
+        companions = [graph.placeholder(companion.name) for companion in self.companions]
+        for number, layer in enumerate(self):
+            x = graph.call_module(str(number), (x, *passed_on(self, layer, companions)))
+        graph.output(x)
+        return GraphModule(plain, graph, class_name="PlainSequential")
 
     def extra_repr(self) -> str:
         """Nothing: the layers print themselves."""

@@ -1,0 +1,31 @@
+"""What layers on clouds take beside the features."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ...spaces import Cloud
+from .._layer import Companion
+
+
+def cloud_geometry(space: Cloud) -> tuple[Companion, Companion]:
+    """Positions, which motions move, and edges, which they don't."""
+    return Companion("positions", partial(_positions, space.dimension), partial(_moved, space)), Companion(
+        "edges", _edges
+    )
+
+
+def _positions(dimension: int, n: int, noise: torch.Generator, dtype: torch.dtype) -> Tensor:
+    return torch.rand(n, dimension, dtype=dtype, generator=noise)
+
+
+def _edges(n: int, noise: torch.Generator, dtype: torch.dtype) -> Tensor:
+    return torch.randint(n, (2, 3 * n), generator=noise)
+
+
+def _moved(space: Cloud, positions: Tensor, g: Any) -> Tensor:
+    return space.act(g, positions)

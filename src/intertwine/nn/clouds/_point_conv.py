@@ -1,0 +1,328 @@
+"""Convolutions of fields on scattered points."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import sqrt
+
+import torch
+from torch import Tensor
+from torch import nn as torch_nn
+
+from ..._checked import Positive, checked
+from ..._devices import on_cpu, without_autocast
+from ...errors import InputError, TypeMismatchError
+from ...spaces import Cloud2d, Cloud3d, FieldType
+from .._layer import Exact, Layer, register_layer
+from .._traced import TracedLayer
+from ..basis._summands import is_trivial
+from ..basis._tables import TableModule
+from ._companions import cloud_geometry
+from ._frames import PlanarFrames, SpatialFrames
+from ._irreducibles import Kind, SortedFields, sorted_fields
+from ._radial import RadialBasis, RadialNetwork
+from ._radius_graph import as_box, edge_vectors
+from ._sectors import Sector, sectors
+
+_FADE = 0.1
+"""Directions fade out below this share of the radius: the direction of an edge of length 0 is not defined."""
+
+
+@register_layer
+class PointConv(TracedLayer):
+    r"""(Φf)(x_i) = Σ_j κ(x_j − x_i) f(x_j) over the edges from j to i, with κ(hr) = ρ2(h) κ(r) ρ1(h)⁻¹.
+
+    A kernel is known from its values along one axis, κ(r) = ρ2(h) A(\|r\|) ρ1(h)⁻¹ for r = \|r\| h e, where A commutes
+    with the turns about the axis: these are the kernels on H\\G/H. So each edge is turned into its own frame,
+    multiplied by matrices that are sparse there, and turned back. With n copies of each degree up to L that takes about
+    n²L³ multiplications per edge instead of the n²L⁶ of tensor products with harmonics.
+
+    The matrices are A(r) = Σ_k W_k R_k(r) with weights W_k and radial functions R_k, one for each copy and row of the
+    input. The radial functions come from a small network of the distance and vanish smoothly at the radius. A second,
+    isotropic part Σ_j R_0(r) f(x_j) is mixed after the sum over the edges. Directions fade out where points meet, so
+    that κ is continuous there and has a derivative; only the isotropic part remains.
+
+    Shapes: features ``(points, d1)`` to ``(points, d2)``; positions ``(points, dimension)``; edges ``(2, edges)``, each
+    column a source and a target, as in PyTorch Geometric. Equivariance: exact under all motions, and under permutations
+    of the points.
+
+    Args:
+        in_type: fields on a cloud under SO(2), O(2), SO(3) or O(3), a sum of irreducibles.
+        out_type: fields on the same cloud.
+        radius: edges this long and longer contribute nothing.
+        rank: how many radial functions each copy and row has.
+        basis: the functions of the distance that the radial network starts from, :func:`gaussian_basis` or
+            :func:`bessel_basis`.
+        functions: how many of them.
+        hidden: widths of the hidden layers of the radial network.
+        neighbors: a typical number of edges per point, by which the sum is scaled.
+        bias: one number per trivial field of the output.
+
+    >>> from intertwine.nn import radius_graph
+    >>> space = Cloud3d("SO(3)")
+    >>> layer = PointConv(space.field("4*irrep0"), space.field("4*irrep0 + 2*irrep1"), radius=1.0)
+    >>> positions = torch.rand(20, 3)
+    >>> layer(torch.randn(20, 4), positions, radius_graph(positions, 1.0)).shape
+    torch.Size([20, 10])
+    """
+
+    @checked
+    def __init__(
+        self,
+        in_type: FieldType,
+        out_type: FieldType,
+        *,
+        radius: float,
+        rank: Positive = 1,
+        basis: RadialBasis = "gaussian",
+        functions: Positive = 8,
+        hidden: Sequence[int] = (64,),
+        neighbors: float = 1.0,
+        bias: bool = True,
+    ) -> None:
+        self._require(in_type, out_type, radius, neighbors)
+        super().__init__(in_type, out_type, Exact())
+        inputs, outputs = (sorted_fields(field, caller="PointConv") for field in (in_type, out_type))
+        self.companions = cloud_geometry(in_type.space)  # type: ignore[arg-type]
+        self.radius, self.rank, self.neighbors = float(radius), rank, float(neighbors)
+        self._inputs, self._outputs = inputs, outputs
+        self._sectors = sectors(in_type.space.stabilizer, inputs, outputs)  # type: ignore[arg-type]
+        self._isotropic = _isotropic(inputs, outputs)
+        degrees = tuple(sorted({*inputs.degrees, *outputs.degrees}))
+        self.frames = SpatialFrames(degrees) if in_type.space.dimension == 3 else PlanarFrames(degrees)  # type: ignore[attr-defined]
+        self._directional = sum(sector.sizes[0] for sector in self._sectors) * rank
+        copies = sum(inputs.count(degree) for degree in inputs.degrees)
+        radial_functions = self._directional + copies
+        self.radial = RadialNetwork(
+            radial_functions, radius=self.radius, basis=basis, functions=functions, hidden=hidden
+        )
+        self.weights = torch_nn.ParameterList(
+            torch_nn.Parameter(torch.empty(rank * rows, (2 if sector.phase else 1) * columns))
+            for sector, (rows, columns) in ((sector, sector.sizes) for sector in self._sectors)
+        )
+        self.isotropic = torch_nn.ParameterList(
+            torch_nn.Parameter(torch.empty(inputs.kinds[i].count, outputs.kinds[o].count)) for i, o in self._isotropic
+        )
+        self.channels = _Channels(inputs.order, outputs.inverse, _trivial_channels(out_type))
+        scalars = len(self.channels.scalars)
+        self.bias = torch_nn.Parameter(torch.zeros(scalars)) if bias and scalars else None
+        self.reset_parameters()
+
+    @staticmethod
+    def _require(in_type: FieldType, out_type: FieldType, radius: float, neighbors: float) -> None:
+        if in_type.space != out_type.space:
+            raise TypeMismatchError("PointConv", expected="field types on one cloud", got=f"{in_type} and {out_type}")
+        for name, value in (("radius", radius), ("neighbors", neighbors)):
+            if not 0 < value < float("inf"):
+                raise InputError("PointConv", expected=f"{name} above 0", got=str(value))
+
+    @torch.no_grad()
+    def reset_parameters(self) -> None:
+        """Draw the weights so that unit features give outputs of about unit size."""
+        for weight, sector in zip(self.weights, self._sectors, strict=True):
+            weight.normal_(0, 1 / sqrt(len(weight) * (2 if sector.phase else 1)))
+        for weight in self.isotropic:
+            weight.normal_(0, 1 / sqrt(len(weight)))
+        if self.bias is not None:
+            self.bias.zero_()
+
+    @classmethod
+    def examples(cls) -> Iterator[Layer]:
+        space = Cloud3d("SO(3)")
+        yield cls(space.field("2*irrep0 + irrep1"), space.field("irrep2 + 3*irrep0 + 2*irrep1"), radius=1.5)
+        space = Cloud3d("O(3)")
+        mixed = space.field("2*irrep(1,-1) + irrep(0,-1) + irrep(1,1) + irrep(0,1) + irrep(2,1) + irrep(2,-1)")
+        yield cls(mixed, mixed, radius=1.5, rank=2, neighbors=8.0)
+        plane = Cloud2d("SO(2)")
+        yield cls(plane.field("irrep1 + trivial + irrep3"), plane.field("2*irrep2 + irrep1"), radius=1.5, bias=False)
+        plane = Cloud2d("O(2)")
+        yield cls(plane.field("irrep1 + irrep(0,-1) + trivial"), plane.field("irrep2 + irrep(0,-1)"), radius=1.5)
+
+    # -- the map -----------------------------------------------------------------------------------------------
+
+    def forward(  # type: ignore[override]
+        self, x: Tensor, positions: Tensor, edges: Tensor, box: Tensor | Sequence[float] | None = None
+    ) -> Tensor:
+        """Φ(x) at the same points.
+
+        Args:
+            x: features ``(points, channels)``.
+            positions: ``(points, dimension)``.
+            edges: ``(2, edges)``, sources and targets.
+            box: as in :func:`radius_graph`, for points that repeat periodically.
+        """
+        self.check_input(x)
+        self._check_geometry(x, positions, edges)
+        matrix = None if box is None else as_box(box, positions, self.radius, caller="PointConv")
+        with without_autocast(x):  # distances need full precision, and mixed types cannot be summed over edges
+            return self._along(x, edge_vectors(positions, edges, matrix), edges)
+
+    def compute(self, x: Tensor, positions: Tensor, edges: Tensor) -> Tensor:
+        """The map without checks."""
+        return self._along(x, edge_vectors(positions, edges, None), edges)
+
+    def _along(self, x: Tensor, vectors: Tensor, edges: Tensor) -> Tensor:
+        source, target = edges[0], edges[1]
+        distance, directions = _polar(vectors)
+        radial = self.radial(distance)
+        fade = distance.square() / (distance.square() + (_FADE * self.radius) ** 2)
+        sent = x[:, self.channels.sort][source]
+        turned = self._turned(sent, self.frames(directions), radial[:, : self._directional] * fade[:, None])
+        out = x.new_zeros(x.shape[0], self.out_type.dim).index_add(0, target, turned)
+        out = (out + self._mixed(x, sent, radial[:, self._directional :], target)) / sqrt(2 * self.neighbors)
+        out = out[:, self.channels.unsort]
+        return out if self.bias is None else out.index_add(1, self.channels.scalars, self.bias.expand(x.shape[0], -1))
+
+    def _turned(self, sent: Tensor, frames: dict[int, Tensor], radial: Tensor) -> Tensor:
+        """Into the frames of the edges, through the sectors, and back."""
+        rows = {l: frames[l].mT @ part if l else part for l, part in _by_degree(sent, self._inputs).items()}
+        pieces: dict[tuple[int, int], list[tuple[int, Tensor]]] = {}
+        start = 0
+        for sector, weight in zip(self._sectors, self.weights, strict=True):
+            width = self.rank * sector.sizes[0]
+            for part, row, sign, values in _through(sector, weight, rows, radial[:, start : start + width], self.rank):
+                signed = values if sign > 0 else -values
+                pieces.setdefault((part.degree, row), []).append((part.first, signed))
+            start += width
+        back = []
+        for l in self._outputs.degrees:
+            zeros = sent.new_zeros(sent.shape[0], self._outputs.count(l))
+            stacked = torch.stack(
+                [_joined(pieces.get((l, row), []), self._outputs, l, zeros) for row in range(self._outputs.dims[l])], 1
+            )
+            back.append((frames[l] @ stacked if l else stacked).flatten(1))
+        return torch.cat(back, 1)
+
+    def _mixed(self, x: Tensor, sent: Tensor, radial: Tensor, target: Tensor) -> Tensor:
+        """The isotropic part: it commutes with all turns, so the weights wait until the edges are summed."""
+        parts, start = [], 0
+        for l, part in _by_degree(sent, self._inputs).items():
+            parts.append((part * radial[:, None, start : start + self._inputs.count(l)]).flatten(1))
+            start += self._inputs.count(l)
+        summed = torch.zeros_like(x).index_add(0, target, torch.cat(parts, 1))
+        values = _by_degree(summed, self._inputs)
+        mixed = {}
+        for (i, o), weight in zip(self._isotropic, self.isotropic, strict=True):
+            kind = self._inputs.kinds[i]
+            mixed[o] = values[kind.degree][:, :, kind.first : kind.first + kind.count] @ weight
+        out = []
+        for l in self._outputs.degrees:
+            numbers = [o for o, kind in enumerate(self._outputs.kinds) if kind.degree == l]
+            zeros = [x.new_zeros(x.shape[0], self._outputs.dims[l], self._outputs.kinds[o].count) for o in numbers]
+            out.append(torch.cat([mixed.get(o, zero) for o, zero in zip(numbers, zeros, strict=True)], 2).flatten(1))
+        return torch.cat(out, 1)
+
+    def _check_geometry(self, x: Tensor, positions: Tensor, edges: Tensor) -> None:
+        n, d = len(x), self.in_type.space.dimension  # type: ignore[attr-defined]
+        if positions.shape != (n, d) or positions.dtype != x.dtype:
+            raise InputError(
+                "PointConv",
+                expected=f"positions ({n}, {d}) of {x.dtype}, one per row of the features",
+                got=f"{positions.dtype} of shape {tuple(positions.shape)}",
+            )
+        if edges.ndim != 2 or len(edges) != 2 or edges.dtype != torch.int64:
+            raise InputError(
+                "PointConv",
+                expected="edges (2, edges) of torch.int64",
+                got=f"{edges.dtype} of shape {tuple(edges.shape)}",
+                fix="Make them with intertwine.nn.radius_graph.",
+            )
+        if torch.compiler.is_compiling() or x.device.type == "meta":  # what follows looks at values
+            return
+        if edges.numel() and not (int(edges.min()) >= 0 and int(edges.max()) < n):
+            raise InputError(
+                "PointConv",
+                expected=f"edges between points 0 to {n - 1}",
+                got=f"numbers from {int(edges.min())} to {int(edges.max())}",
+            )
+        if not bool(positions.detach().isfinite().all()):
+            raise InputError("PointConv", expected="finite positions", got="infinite or missing numbers among them")
+
+
+def _polar(vectors: Tensor) -> tuple[Tensor, Tensor]:
+    """Lengths and directions. A vector of length 0 gets the last axis as direction, and no gradient."""
+    squares = vectors.square().sum(1)
+    zero = squares == 0
+    length = torch.where(zero, torch.ones_like(squares), squares).sqrt()
+    axis = torch.zeros_like(vectors[:1])
+    axis = torch.cat([axis[:, 1:], torch.ones_like(axis[:, :1])], 1)
+    directions = torch.where(zero[:, None], axis, vectors / length[:, None])
+    return torch.where(zero, torch.zeros_like(length), length), directions
+
+
+def _by_degree(values: Tensor, fields: SortedFields) -> dict[int, Tensor]:
+    """Sorted channels as one ``(edges, rows, copies)`` per degree."""
+    parts, start = {}, 0
+    for l in fields.degrees:
+        width = fields.dims[l] * fields.count(l)
+        parts[l] = values[:, start : start + width].unflatten(1, (fields.dims[l], fields.count(l)))
+        start += width
+    return parts
+
+
+def _through(
+    sector: Sector, weight: Tensor, rows: dict[int, Tensor], radial: Tensor, rank: int
+) -> Iterator[tuple[Kind, int, int, Tensor]]:
+    """One sector of A(r): scale each copy by its radial functions, then mix the copies."""
+    size = len(sector.inputs[0].rows)
+    columns = []
+    for number in range(size):
+        parts = []
+        for part in sector.inputs:
+            row, sign = part.rows[number]
+            values = rows[part.kind.degree][:, row, part.kind.first : part.kind.first + part.kind.count]
+            parts.append(values if sign > 0 else -values)
+        columns.append(torch.cat(parts, 1))
+    values = torch.stack(columns, 1)
+    if rank > 1:
+        values = values.repeat(1, 1, rank)
+    mixed = (values * radial[:, None]) @ weight
+    if sector.phase:  # (a + ib)(c + is)
+        a, b = mixed.chunk(2, 2)
+        mixed = torch.stack([a[:, 0] - b[:, 1], a[:, 1] + b[:, 0]], 1)
+    start = 0
+    for part in sector.outputs:
+        for number, (row, sign) in enumerate(part.rows):
+            yield part.kind, row, sign, mixed[:, number, start : start + part.kind.count]
+        start += part.kind.count
+
+
+def _joined(pieces: list[tuple[int, Tensor]], fields: SortedFields, degree: int, zeros: Tensor) -> Tensor:
+    """One row of all copies of a degree; copies that no sector reaches are zero."""
+    by_start = dict(pieces)
+    kinds = [kind for kind in fields.kinds if kind.degree == degree]
+    columns = [by_start.get(kind.first, zeros[:, kind.first : kind.first + kind.count]) for kind in kinds]
+    return columns[0] if len(columns) == 1 else torch.cat(columns, 1)
+
+
+def _isotropic(inputs: SortedFields, outputs: SortedFields) -> tuple[tuple[int, int], ...]:
+    """Pairs of equal irreducibles, by number."""
+    return tuple(
+        (i, o)
+        for i, a in enumerate(inputs.kinds)
+        for o, b in enumerate(outputs.kinds)
+        if (a.degree, a.natural) == (b.degree, b.natural)
+    )
+
+
+class _Channels(TableModule):
+    """Which channels come where: sorted by degree, and back; and which of the output are scalars."""
+
+    sort: Tensor
+    unsort: Tensor
+    scalars: Tensor
+
+    def __init__(self, sort: Tensor, unsort: Tensor, scalars: Tensor) -> None:
+        super().__init__()
+        for name, table in (("sort", sort), ("unsort", unsort), ("scalars", scalars)):
+            self.register_table(name, table)
+
+
+@on_cpu
+def _trivial_channels(field: FieldType) -> Tensor:
+    channels, start = [], 0
+    for atom in field.rho.atoms:
+        if is_trivial(atom):
+            channels.append(start)
+        start += atom.dim
+    return torch.tensor(channels, dtype=torch.int64)

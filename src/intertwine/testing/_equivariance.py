@@ -159,8 +159,9 @@ def _error(layer: Layer, trial: Trial, move: Move) -> float:
 
 def _mean_error(layer: Layer, trial: Trial, move: Move) -> float:
     """The relative root mean square error, on the part of the output that the trial selects."""
-    f = trial.smooth
-    left, right = _run(layer, move.on_input(f), ()), move.on_output(_run(layer, f, ()))  # type: ignore[arg-type]
+    f, companions = trial.smooth, trial.companions
+    left = _run(layer, move.on_input(f), move.on_companions(companions))  # type: ignore[arg-type]
+    right = move.on_output(_run(layer, f, companions))  # type: ignore[arg-type]
     difference, total = (trial.where(part).square().sum() for part in (left - right, right))
     return float((difference / total.clamp_min(1e-300)).sqrt())
 

@@ -11,9 +11,9 @@ from torch import nn as torch_nn
 
 from ..._devices import without_autocast
 from ..._kept import Kept
-from ...errors import TypeMismatchError
-from ...groups import direct_sum
-from ...spaces import FieldType, Grid
+from ...errors import InputError, TypeMismatchError
+from ...groups import FiniteGroup, direct_sum
+from ...spaces import Cloud, FieldType, Grid, Grid1d, Grid2d, Grid3d, Point
 from .._layer import Approximate, Claim, Exact, Layer, Strict
 from ..basis._invariants import Invariants
 from ..basis._summands import permutes
@@ -53,6 +53,7 @@ class FilterLayer(Layer):
     ) -> None:
         super().__init__(in_type, out_type, claim)
         self.groups, self.gain = groups, gain
+        in_type, out_type = at_one_point(in_type), at_one_point(out_type)
         part = _one_group(type(self).__name__, in_type, out_type, groups)
         self.expansion = FilterExpansion(part, out_type, kernel_size)
         self.invariants = Invariants(out_type.rho)
@@ -95,6 +96,24 @@ class FilterLayer(Layer):
         self._cache.forget()
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         return self
+
+
+def at_one_point(field: FieldType) -> FieldType:
+    """A type on a grid whose filters of one tap are the equivariant maps of the values of ``field``.
+
+    At one point it does not matter how the group moves the others, so any grid of the group will do: for a finite group
+    a line that it leaves alone, for a group of rotations the space in which it turns.
+    """
+    space = field.space
+    if not isinstance(space, Point | Cloud):
+        return field
+    group = space.stabilizer
+    if isinstance(group, FiniteGroup):
+        return Grid1d(group, action=group.trivial).field(field.rho)
+    dimension = getattr(getattr(group, "standard", None), "dim", None)
+    if dimension not in (2, 3):
+        raise InputError("Linear", expected="a finite group, SO(2), O(2), SO(3) or O(3)", got=f"fields of {group.name}")
+    return (Grid2d(group) if dimension == 2 else Grid3d(group)).field(field.rho)
 
 
 def filter_claim(space: Grid, allow_asymmetric: bool) -> Strict:

@@ -11,11 +11,11 @@ from torch.nn.functional import linear
 
 from ..._checked import checked
 from ...groups import SO2, Cyclic, Dihedral
-from ...spaces import FieldType, Grid2d
+from ...spaces import Cloud, Cloud3d, FieldType, Grid2d, Point, Space
 from .._export import filled
 from .._layer import Layer, pointwise_claim, register_layer, require_grid
 from ..pointwise._point_map import point_map
-from ._filter_layer import FilterLayer
+from ._filter_layer import FilterLayer, at_one_point
 
 
 @register_layer
@@ -51,10 +51,11 @@ class Linear(FilterLayer):
 
     @checked
     def __init__(self, in_type: FieldType, out_type: FieldType, *, bias: bool = True, gain: float = 1.0) -> None:
-        space = require_grid("Linear", in_type, out_type)
-        claim, sizes = pointwise_claim(space), (1,) * space.dimension
+        space = _require_values("Linear", in_type, out_type)
+        grid = at_one_point(in_type).space
+        claim, sizes = pointwise_claim(space), (1,) * grid.dimension  # type: ignore[attr-defined]
         super().__init__(in_type, out_type, claim, kernel_size=sizes, groups=1, bias=bias, gain=gain)
-        self.point = point_map(in_type, out_type)
+        self.point = point_map(at_one_point(in_type), at_one_point(out_type))
 
     @classmethod
     def examples(cls) -> Iterator[Layer]:
@@ -67,6 +68,10 @@ class Linear(FilterLayer):
         plane = Grid2d(so2)
         fields = plane.field(so2.irrep(2) + so2.irrep(0) + 2 * so2.irrep(1))
         yield cls(fields, fields)
+        cloud = Cloud3d("O(3)")
+        yield cls(cloud.field("3*irrep0 + irrep(1,1) + 2*irrep1"), cloud.field("2*irrep0 + 2*irrep1 + irrep(1,1)"))
+        point = Point("S3")
+        yield cls(point.field("regular + irrep1"), point.field("irrep2 + trivial + regular"))
 
     def forward(self, x: Tensor) -> Tensor:
         self.check_input(x)
@@ -91,3 +96,10 @@ class Linear(FilterLayer):
         last = graph.call_function(torch.movedim, (graph.placeholder("x"), 1, -1))
         graph.output(graph.call_function(torch.movedim, (graph.call_module("linear", (last,)), -1, 1)))
         return GraphModule(root, graph, class_name="PlainLinear")
+
+
+def _require_values(caller: str, in_type: FieldType, out_type: FieldType) -> Space:
+    """The space of both types: a point, a cloud or a grid."""
+    if isinstance(in_type.space, Point | Cloud) and in_type.space == out_type.space:
+        return in_type.space
+    return require_grid(caller, in_type, out_type)

@@ -186,7 +186,7 @@ class GroupNorm(_Affine):
         weight, bias = self.per_channel()
         if self._plain:
             return group_norm(x, self.num_groups, weight, bias, self.eps)
-        y = x.flatten(2)
+        y = x.unsqueeze(-1).flatten(2)  # one spatial axis, even if the input has none
         mean = self._sum(y.mean(2) * self.fields.get_buffer("along"))  # (batch, d)
         y = y - (mean * self.center)[:, :, None]
         square = self._sum(y.square().mean(2) * self.fields.get_buffer("share"))

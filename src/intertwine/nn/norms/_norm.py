@@ -118,7 +118,7 @@ class BatchNorm(Layer):
         """A ``torch.nn.BatchNorm`` of the right dimension in evaluation mode, with running statistics per channel."""
         mean, var = self._statistics()
         kinds = torch_nn.BatchNorm1d, torch_nn.BatchNorm2d, torch_nn.BatchNorm3d
-        kind = kinds[len(axis_names(self.in_type.space)) - 1]
+        kind = kinds[max(len(axis_names(self.in_type.space)), 1) - 1]
         plain = kind(self.in_type.dim, eps=self.eps, affine=self.weight is not None).to(mean)
         with torch.no_grad():
             plain.running_mean.copy_(mean)  # type: ignore[union-attr]

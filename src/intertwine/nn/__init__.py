@@ -52,6 +52,8 @@ from .networks import Plain as Plain
 from .networks import Residual as Residual
 from .networks import Sequential as Sequential
 from .nonlinear import ELU as ELU
+from .nonlinear import Bilinear as Bilinear
+from .nonlinear import DepthwiseBilinear as DepthwiseBilinear
 from .nonlinear import FourierNonlinearity as FourierNonlinearity
 from .nonlinear import Gated as Gated
 from .nonlinear import NormNonlinearity as NormNonlinearity

@@ -15,12 +15,14 @@ class TracedLayer(Layer):
     ``compute`` is the map without checks and without branches that depend on the input.
     """
 
+    traced_method = "compute"
+
     def to_plain(self) -> torch_nn.Module:
         """A graph of torch functions, with copies of the parameters."""
         from torch.fx import GraphModule, Tracer  # imported here because it is slow to import
 
         tracer = Tracer()
-        tracer.traced_func_name = "compute"
+        tracer.traced_func_name = self.traced_method
         layer = deepcopy(self).eval()
         graph = tracer.trace(layer)
         for node in graph.nodes:

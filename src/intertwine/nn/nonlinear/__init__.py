@@ -1,5 +1,7 @@
 """Nonlinearities and tensor products."""
 
+from ._bilinear import Bilinear as Bilinear
+from ._bilinear import DepthwiseBilinear as DepthwiseBilinear
 from ._fourier import FourierNonlinearity as FourierNonlinearity
 from ._fourier import band_limited_quotient as band_limited_quotient
 from ._fourier import band_limited_regular as band_limited_regular

@@ -13,7 +13,6 @@ import intertwine as tw
 
 parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
 parser.add_argument("--epochs", type=int, default=100)
-parser.add_argument("--examples", type=int, default=1000)
 options = parser.parse_args()
 
 point = tw.spaces.Point("O(3)")
@@ -59,7 +58,7 @@ plain = nn.Sequential(nn.Linear(20, 140), nn.SiLU(), *hidden, nn.Linear(140, 6))
 
 x_test, y_test = draw(2000, seed=1)
 for name, net in (("plain", plain), ("equivariant", equivariant)):
-    train(net, *draw(options.examples, seed=0))
+    train(net, *draw(1000, seed=0))
     with torch.no_grad():
         missed = float((net(x_test) - y_test).square().mean() / y_test.var())
         g = point.sample(1, torch.Generator().manual_seed(0))[0]

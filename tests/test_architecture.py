@@ -59,7 +59,7 @@ INSIDE: dict[str, tuple[str, ...]] = {
     "data": ("sources", TOP, "readers", "named", "catalog"),
     "nn": (
         *("basis", "filters", "pointwise", TOP),
-        *("linear", "clouds", "nonlinear", "norms", "resizing", "types", "networks", "twins"),
+        *("linear", "clouds", "sets", "nonlinear", "norms", "resizing", "types", "networks", "twins"),
     ),
     "relaxed": (TOP, "low_rank", "soft", "loosened"),
     "train": (TOP, "loading", "records", "loop"),

@@ -8,6 +8,7 @@ and each imports only those before it. The first three lie below the top: they m
     pointwise  the fast path for 1 x 1 maps
     linear     convolutions and linear layers
     clouds     fields on scattered points
+    sets       sets and graphs of any size
     nonlinear  nonlinearities and tensor products
     norms      normalization and dropout
     resizing   pooling, blurring, upsampling
@@ -78,6 +79,7 @@ from .resizing import MaxPool2d as MaxPool2d
 from .resizing import MaxPool3d as MaxPool3d
 from .resizing import NormPool as NormPool
 from .resizing import Upsample as Upsample
+from .sets import TupleLinear as TupleLinear
 from .twins import typed as typed
 from .types import FromIrreps as FromIrreps
 from .types import Restrict as Restrict

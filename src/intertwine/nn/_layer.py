@@ -15,7 +15,7 @@ from .._checked import checked, describe
 from .._devices import on_cpu
 from .._registry import Registry
 from ..errors import InputError, TypeMismatchError
-from ..spaces import Cloud, FieldType, Grid, HomogeneousSpace, Point, Space
+from ..spaces import Cloud, FieldType, Grid, HomogeneousSpace, Point, Space, Tuples
 
 
 @checked
@@ -96,12 +96,12 @@ class Companion:
 
     Attributes:
         name: the name of the argument.
-        draw: a random one for n rows of features, for the conformance suite.
+        draw: a random one for given fields, for the conformance suite.
         move: what an element of the group makes of it.
     """
 
     name: str
-    draw: Callable[[int, torch.Generator, torch.dtype], Tensor]
+    draw: Callable[[Tensor, torch.Generator], Tensor]
     move: Callable[[Tensor, Any], Tensor] = _unmoved
 
 
@@ -217,13 +217,15 @@ def axis_names(space: Space) -> tuple[str, ...]:
         return ("depth", "height", "width")[-space.dimension :]
     if isinstance(space, Point | Cloud):
         return ()
+    if isinstance(space, Tuples):
+        return ("elements",) * space.order
     return ("points",) if isinstance(space, HomogeneousSpace) else ("rings", "azimuths")
 
 
 @on_cpu
 def pointwise_claim(space: Space) -> Strict:
     """The claim of a layer that acts on every sample in the same way, linear or not."""
-    if isinstance(space, HomogeneousSpace | Point | Cloud) or (isinstance(space, Grid) and space.exact):
+    if isinstance(space, HomogeneousSpace | Point | Cloud | Tuples) or (isinstance(space, Grid) and space.exact):
         return Exact()
     if not isinstance(space, Grid):
         return Approximate("acting on samples raises the degree of a field on the sphere", bound=0.2)

@@ -27,3 +27,4 @@ from ._spin import spin_decomposition as spin_decomposition
 from ._spin_tables import SpinTables as SpinTables
 from ._spin_tables import spin_tables as spin_tables
 from ._spin_transform import SpinTransform as SpinTransform
+from ._tuples import Tuples as Tuples

@@ -14,7 +14,7 @@ from .._checked import checked
 from ..errors import InputError
 from ..nn import Layer, Relaxed, to_plain
 from ..relaxed import relaxed_layers, to_equivariant_
-from ..spaces import Cloud, Grid, HomogeneousSpace, Point, SphereGrid
+from ..spaces import Cloud, Grid, HomogeneousSpace, Point, SphereGrid, Tuples
 from ._device import assert_follows_device
 from ._equivariance import assert_equivariant, equivariance_errors
 
@@ -90,7 +90,7 @@ def example_inputs(layer: Layer, dtype: torch.dtype = torch.float32, *, min_size
     rows = 6 if layer.companions else 2
     noise = torch.Generator().manual_seed(0)
     x = torch.randn(rows, layer.in_type.dim, *_sizes(layer, min_size), dtype=dtype)
-    return x, *(companion.draw(rows, noise, dtype) for companion in layer.companions)
+    return x, *(companion.draw(x, noise) for companion in layer.companions)
 
 
 def _sizes(layer: Layer, min_size: int) -> tuple[int, ...]:
@@ -101,6 +101,8 @@ def _sizes(layer: Layer, min_size: int) -> tuple[int, ...]:
         return (space.points,)
     if isinstance(space, Point | Cloud):
         return ()
+    if isinstance(space, Tuples):
+        return (4,) * space.order
     if not isinstance(space, Grid):
         grid: SphereGrid = getattr(layer, "in_grid", SphereGrid("gauss-legendre", 4))
         return grid.shape

@@ -12,12 +12,13 @@ from .._checked import Positive, checked
 from ..errors import InputError
 from ..nn import Approximate, Layer, Relaxed, Strict
 from ..relaxed import TRANSLATION, to_equivariant_
-from ..spaces import Cloud, Grid, HomogeneousSpace, Point, Space, Sphere
+from ..spaces import Cloud, Grid, HomogeneousSpace, Point, Space, Sphere, Tuples
 from ._coset_trial import coset_trial
 from ._grid_trial import grid_trial
 from ._scattered_trial import scattered_trial
 from ._sphere_trial import sphere_trial
 from ._trial import Move, Trial
+from ._tuples_trial import tuples_trial
 
 _ZERO_SHARE = 1e-9  # shares up to this count as zero
 
@@ -127,6 +128,8 @@ def _trial(layer: Layer, size: int | None, noise: torch.Generator) -> Trial:
         return sphere_trial(layer, noise)
     if isinstance(space, Point | Cloud):
         return scattered_trial(layer, space, noise)
+    if isinstance(space, Tuples):
+        return tuples_trial(layer, space, noise)
     raise InputError(
         "assert_equivariant",
         expected="a layer on a grid, a cloud, a point, a finite space G/H or the sphere",

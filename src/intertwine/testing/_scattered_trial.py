@@ -33,7 +33,7 @@ def scattered_trial(layer: Layer, space: Point | Cloud, noise: torch.Generator) 
         )
 
     f = torch.randn(_ROWS, layer.in_type.dim, dtype=torch.float64, generator=noise)
-    companions = tuple(part.draw(_ROWS, noise, torch.float64) for part in layer.companions)
+    companions = tuple(part.draw(f, noise) for part in layer.companions)
     moves = [move(number, g) for number, g in enumerate(space.sample(_ELEMENTS, noise))]
     if isinstance(layer.claim, Approximate):
         return Trial((_ROWS,), f, (), smooth=f, inexact=moves, companions=companions)

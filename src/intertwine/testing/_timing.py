@@ -111,7 +111,7 @@ def compare_with_plain(
     (x, *_) = example_inputs(layer, min_size=size if dimension == 2 else size // 2 + 2)
     rows = 64 * batch if layer.companions else batch  # points are many and small
     x, noise = torch.randn(rows, *x.shape[1:]), torch.Generator().manual_seed(0)
-    rest = [companion.draw(rows, noise, x.dtype) for companion in layer.companions]
+    rest = [companion.draw(x, noise) for companion in layer.companions]
     plain = to_plain(layer)
     if training:
         x.requires_grad_()

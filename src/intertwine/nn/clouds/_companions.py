@@ -19,12 +19,12 @@ def cloud_geometry(space: Cloud) -> tuple[Companion, Companion]:
     )
 
 
-def _positions(dimension: int, n: int, noise: torch.Generator, dtype: torch.dtype) -> Tensor:
-    return torch.rand(n, dimension, dtype=dtype, generator=noise)
+def _positions(dimension: int, x: Tensor, noise: torch.Generator) -> Tensor:
+    return torch.rand(len(x), dimension, dtype=x.dtype, generator=noise)
 
 
-def _edges(n: int, noise: torch.Generator, dtype: torch.dtype) -> Tensor:
-    return torch.randint(n, (2, 3 * n), generator=noise)
+def _edges(x: Tensor, noise: torch.Generator) -> Tensor:
+    return torch.randint(len(x), (2, 3 * len(x)), generator=noise)
 
 
 def _moved(space: Cloud, positions: Tensor, g: Any) -> Tensor:

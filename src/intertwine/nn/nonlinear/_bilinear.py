@@ -297,8 +297,8 @@ def _copies(rho: Representation) -> list[tuple[Representation, Tensor]]:
     return copies
 
 
-def _draw(channels: int, n: int, noise: torch.Generator, dtype: torch.dtype) -> Tensor:
-    return torch.randn(n, channels, dtype=dtype, generator=noise)
+def _draw(channels: int, x: Tensor, noise: torch.Generator) -> Tensor:
+    return torch.randn(len(x), channels, dtype=x.dtype, generator=noise)
 
 
 def _moved(field: FieldType, y: Tensor, g: Any) -> Tensor:

@@ -1,0 +1,3 @@
+"""Sets and graphs of any size."""
+
+from ._tuple_linear import TupleLinear as TupleLinear

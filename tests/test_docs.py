@@ -23,9 +23,19 @@ BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
 
 
 def run_page(text: str, name: str) -> doctest.TestResults:
-    code = "\n".join(BLOCK.findall(text))
-    test = doctest.DocTestParser().get_doctest(code, {}, name, name, 0)
-    return doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS).run(test)
+    """Run the blocks of a page in one namespace: those with >>> as doctests, others as they would be pasted."""
+    names: dict[str, object] = {}
+    runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)
+    attempted = 0
+    for block in BLOCK.findall(text):
+        if ">>>" in block:
+            test = doctest.DocTestParser().get_doctest(block, names, name, name, 0)
+            test.globs = names  # a copy otherwise: later blocks use what earlier ones define
+            runner.run(test, clear_globs=False)
+        else:
+            exec(compile(block, name, "exec"), names)
+            attempted += 1
+    return doctest.TestResults(runner.summarize(verbose=False).failed, runner.tries + attempted)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -34,11 +44,13 @@ def test_page(page: Path) -> None:
     result = run_page("" if page.name in SCRIPTS else text, page.name)
     assert result.failed == 0
     shown = BLOCK.findall(text) and page.name not in SCRIPTS
-    assert result.attempted > 0 or not shown, "a block without >>> shows nothing that could be checked"
+    assert result.attempted > 0 or not shown
 
 
 def test_a_page_that_is_wrong_fails() -> None:
     assert run_page("```python\n>>> 1 + 1\n3\n\n```", "wrong").failed == 1
+    with pytest.raises(ZeroDivisionError):
+        run_page("```python\nx = 0\n```\ntext\n```python\n1 / x\n```", "wrong")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -37,6 +37,7 @@ from .clouds import gaussian_basis as gaussian_basis
 from .clouds import radius_graph as radius_graph
 from .clouds import smooth_cutoff as smooth_cutoff
 from .filters import FilterExpansion as FilterExpansion
+from .linear import Conv1d as Conv1d
 from .linear import Conv2d as Conv2d
 from .linear import Conv3d as Conv3d
 from .linear import ConvTranspose2d as ConvTranspose2d

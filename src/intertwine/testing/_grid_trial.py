@@ -19,11 +19,12 @@ from ._trial import Move, Trial, everywhere
 Named = tuple[str, Element]
 
 _SIZES = {
+    1: (33, 32, 31, 34, 35, 36, 37, 40, 41, 64, 65),
     2: (33, 32, 31, 34, 35, 36, 37, 29, 28, 40, 41, 48, 49, 64, 65),
     3: (9, 8, 10, 11, 12, 13, 16, 17, 18, 19, 20, 24, 25),
 }
 _RANDOM = 3  # number of random elements per component of a Lie group
-_MIN_SMOOTH_SIZE = {2: 28, 3: 16}  # leaves room for a smooth field inside a ball
+_MIN_SMOOTH_SIZE = {1: 28, 2: 28, 3: 16}  # leaves room for a smooth field inside a ball
 
 
 def grid_trial(layer: Layer, space: Grid, size: int | None, noise: torch.Generator) -> Trial:

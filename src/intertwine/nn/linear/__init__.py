@@ -1,5 +1,6 @@
 """Linear layers with weights: convolutions on grids and spheres, linear maps at each point and between cosets."""
 
+from ._conv1d import Conv1d as Conv1d
 from ._conv2d import Conv2d as Conv2d
 from ._conv3d import Conv3d as Conv3d
 from ._conv_transpose import ConvTranspose2d as ConvTranspose2d

@@ -39,7 +39,7 @@ class Conv(FilterLayer):
     """
 
     dimension: ClassVar[int]
-    plain: ClassVar[type[torch_nn.Conv2d] | type[torch_nn.Conv3d]]
+    plain: ClassVar[type[torch_nn.Conv1d] | type[torch_nn.Conv2d] | type[torch_nn.Conv3d]]
 
     @checked
     def __init__(

@@ -70,12 +70,14 @@ from .norms import Dropout as Dropout
 from .norms import GroupNorm as GroupNorm
 from .norms import InstanceNorm as InstanceNorm
 from .norms import LayerNorm as LayerNorm
+from .resizing import AvgPool1d as AvgPool1d
 from .resizing import AvgPool2d as AvgPool2d
 from .resizing import AvgPool3d as AvgPool3d
 from .resizing import BlurPool2d as BlurPool2d
 from .resizing import BlurPool3d as BlurPool3d
 from .resizing import GlobalPool as GlobalPool
 from .resizing import GroupPool as GroupPool
+from .resizing import MaxPool1d as MaxPool1d
 from .resizing import MaxPool2d as MaxPool2d
 from .resizing import MaxPool3d as MaxPool3d
 from .resizing import NormPool as NormPool

@@ -18,7 +18,8 @@ from ..clouds._point_conv import PointConv
 from ..linear._conv2d import Conv2d
 from ..nonlinear._nonlinearity import ReLU
 from ..norms._norm import BatchNorm
-from ..resizing._pool import AvgPool2d, GlobalPool
+from ..resizing._pool import GlobalPool
+from ..resizing._window_pool import AvgPool2d
 from ._identity import Identity
 from ._passing import joint_companions, passed_on
 from ._sequential import Sequential

@@ -19,7 +19,8 @@ from ..linear._conv2d import Conv2d
 from ..nonlinear._gated import Gated
 from ..nonlinear._nonlinearity import ReLU
 from ..norms._norm import BatchNorm
-from ..resizing._pool import AvgPool2d, GlobalPool, GroupPool
+from ..resizing._pool import GlobalPool, GroupPool
+from ..resizing._window_pool import AvgPool2d
 from ._passing import joint_companions, passed_on
 
 

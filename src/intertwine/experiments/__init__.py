@@ -9,6 +9,7 @@ order; each one imports only those before it, and no paper imports another.
     soft      relaxed equivariance with continuous filters
     relu      how ReLU networks encode symmetries, and the propositions about them
     tvae      topographic autoencoders
+    clouds    point clouds: charged particles
     theory    the classification of published networks, with a check of each row
     demo      the four verbs on embedded digits
 """

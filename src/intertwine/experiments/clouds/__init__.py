@@ -1,0 +1,5 @@
+"""Point clouds: charged particles."""
+
+from ._nbody import EXPERIMENT as NBODY
+
+EXPERIMENTS = (NBODY,)

@@ -124,7 +124,7 @@ def require_the_response_of(filters, in_type, expansion):
         if rho.is_permutation:
             c = torch.where(c + rho.matrices.mean(0) > 0, r + (1 - r) * c, c)
         total = float(torch.einsum("koax,ab,xy,koby->", filters, c, alike, filters))
-        assert response.at(r) == pytest.approx(total, rel=1e-9)
+        assert response.at_correlation(r) == pytest.approx(total, rel=1e-9)
 
 
 @pytest.mark.parametrize("group", [C4, D4])

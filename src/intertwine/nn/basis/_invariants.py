@@ -46,15 +46,15 @@ class Invariants(TableModule):
         """The vector ``(d,)`` with these coordinates ``(size,)``."""
         if self._indexed:
             return coordinates.index_select(0, self.number_of)
-        at, out = 0, []
+        start, out = 0, []
         for number, (n, k) in enumerate(zip(self._parts.counts, self._numbers, strict=True)):
             vectors = self.get_buffer(f"vectors{number}").to(coordinates.dtype)
-            stop = at + n * k
+            stop = start + n * k
             if k == 1:  # no sum needed
-                out.append((coordinates[at:stop, None] * vectors).flatten())
+                out.append((coordinates[start:stop, None] * vectors).flatten())
             else:  # not a matrix product, which autocast would round
-                out.append((coordinates[at:stop].view(n, k, 1) * vectors).sum(1).flatten())
-            at = stop
+                out.append((coordinates[start:stop].view(n, k, 1) * vectors).sum(1).flatten())
+            start = stop
         vector = out[0] if len(out) == 1 else torch.cat(out)
         return vector if self._parts.order is None else vector.index_select(0, self.get_buffer("order"))
 
@@ -66,22 +66,22 @@ class Invariants(TableModule):
         """The coordinates ``(size,)`` of the invariant part of a vector ``(d,)``, for an orthogonal ρ."""
         if self._parts.order is not None:
             v = torch.zeros_like(v).index_copy(0, self.get_buffer("order"), v)
-        at, out = 0, []
+        start, out = 0, []
         for number, (n, kind) in enumerate(zip(self._parts.counts, self._parts.kinds, strict=True)):
-            stop = at + n * kind.dim
+            stop = start + n * kind.dim
             duals = self.get_buffer(f"duals{number}").to(v.dtype)
-            out.append((v[at:stop].view(n, kind.dim, 1) * duals).sum(1).flatten())
-            at = stop
+            out.append((v[start:stop].view(n, kind.dim, 1) * duals).sum(1).flatten())
+            start = stop
         return torch.cat(out)
 
 
 @on_cpu
 def _numbers(parts: Summands, vectors: list[Tensor]) -> Tensor:
     """The number of the coordinate that each channel shows."""
-    at, out = 0, []
+    start, out = 0, []
     for n, v in zip(parts.counts, vectors, strict=True):
-        out.append((at + len(v) * torch.arange(n)[:, None] + v.argmax(0)).flatten())
-        at += n * len(v)
+        out.append((start + len(v) * torch.arange(n)[:, None] + v.argmax(0)).flatten())
+        start += n * len(v)
     numbers = torch.cat(out)
     return numbers if parts.order is None else numbers[parts.order]
 
@@ -95,9 +95,9 @@ def invariant_vectors(rho: Representation) -> Tensor:
         orbit = rho.permutation_table.amin(0)
         return (orbit == torch.unique(orbit)[:, None]).to(torch.float64)
     pieces = rho.decompose()
-    columns, at = [], 0
+    columns, start = [], 0
     for psi in pieces.irreps:
         if is_trivial(psi):
-            columns.append(pieces.basis[:, at])
-        at += psi.dim
+            columns.append(pieces.basis[:, start])
+        start += psi.dim
     return torch.stack(columns) if columns else torch.zeros(0, rho.dim, dtype=torch.float64)

@@ -39,10 +39,10 @@ def summands(rho: Representation) -> Summands:
     """
     kinds = {atom.digest: atom for atom in rho.atoms}
     channels: dict[str, list[int]] = {digest: [] for digest in kinds}
-    at = 0
+    offset = 0
     for atom in rho.atoms:
-        channels[atom.digest] += range(at, at + atom.dim)
-        at += atom.dim
+        channels[atom.digest] += range(offset, offset + atom.dim)
+        offset += atom.dim
     counts = tuple(len(channels[digest]) // atom.dim for digest, atom in kinds.items())
     order = torch.argsort(torch.tensor([c for part in channels.values() for c in part]))
     sorted_already = torch.equal(order, torch.arange(rho.dim))
@@ -61,11 +61,11 @@ class Run:
 
 def runs(rho: Representation) -> tuple[Run, ...]:
     """The fields of ρ in order. Neighbors of equal dimension form one run, which takes one reshape instead of many."""
-    result, at = [], 0
+    result, offset = [], 0
     for dim, group in groupby(rho.atoms, key=lambda atom: atom.dim):
         count = len(list(group))
-        result.append(Run(at, at + count * dim, count, dim))
-        at += count * dim
+        result.append(Run(offset, offset + count * dim, count, dim))
+        offset += count * dim
     return tuple(result)
 
 

@@ -111,18 +111,18 @@ def _gather_table(space: Grid, p1: Tensor, p2: Tensor, kernel_size: tuple[int, .
 def _gather_response(p1: Tensor, p2: Tensor, places: Tensor, correlation: Tensor) -> Response:
     """Entries of one row that share a weight add up: those exchanged by an element that fixes the row."""
     start = places[0]  # under the identity
-    own = torch.zeros(p2.shape[1], p1.shape[1], len(start), dtype=torch.float64)
+    uncorrelated = torch.zeros(p2.shape[1], p1.shape[1], len(start), dtype=torch.float64)
     shared, again = (
-        torch.zeros_like(own),
-        torch.zeros_like(own),
+        torch.zeros_like(uncorrelated),
+        torch.zeros_like(uncorrelated),
     )  # again: elements per entry
     for to2, to1, place in zip(p2, p1, places, strict=True):
         row = (to2 == torch.arange(len(to2)))[:, None, None]
         column = (to1 == torch.arange(len(to1)))[:, None]
-        own += (row & column) * correlation[start, place]
+        uncorrelated += (row & column) * correlation[start, place]
         shared += (row & ~column) * correlation[start, place]
         again += row & column & (place == start)
-    return Response(float((own / again).sum()), float((shared / again).sum()))
+    return Response(float((uncorrelated / again).sum()), float((shared / again).sum()))
 
 
 def tap_images(space: Grid, kernel_size: tuple[int, ...]) -> Tensor:
@@ -146,7 +146,7 @@ def _regular_table(kind: FieldType, group: FiniteGroup, kernel_size: tuple[int, 
     norms = turned.square().sum((1, 2)).repeat(group.order)
     taps = natural_correlation(kind.space, kernel_size)  # type: ignore[arg-type]
     # No two channels of a field share a weight in one row, so their correlation makes no difference.
-    response = Response(group.order * natural_response(turned[:, :, None], taps, group.trivial).own)
+    response = Response(group.order * natural_response(turned[:, :, None], taps, group.trivial).uncorrelated)
     return Table("regular", norms, response, tensors)
 
 

@@ -63,7 +63,7 @@ class FilterExpansion(TableModule):
             )
         )
         blocks, n = self._blocks(), len(ins)
-        self._rows = [blocks[at : at + n] for at in range(0, len(blocks), n)]  # blocks by kind of output
+        self._rows = [blocks[start : start + n] for start in range(0, len(blocks), n)]  # blocks by kind of output
         for name, order in (("rows", self._out.order), ("columns", self._in.order)):
             if order is not None:
                 self.register_table(name, order)
@@ -195,7 +195,7 @@ def _deviations(blocks: Sequence[FilterBlock], r: float) -> list[float]:
     Assumes an input of variance 1; r is the correlation of channels that the group exchanges.
     """
     shares = [b.d1 * b.d2 / float(b.norms.sum()) if b.weights else 0.0 for b in blocks]
-    variance = sum(b.copies[1] * share * b.response.at(r) / b.d2 for b, share in zip(blocks, shares, strict=True))
+    variance = sum(b.copies[1] * share * b.response.at_correlation(r) / b.d2 for b, share in zip(blocks, shares, strict=True))
     return [sqrt(share / variance) for share in shares]
 
 

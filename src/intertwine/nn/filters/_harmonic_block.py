@@ -129,7 +129,7 @@ def harmonic_table(in_kind: FieldType, out_kind: FieldType, kernel_size: tuple[i
         return None
     shells = tap_harmonics(in_kind.space, kernel_size)
     rows, columns = _irreducibles(out_kind.rho), _irreducibles(in_kind.rho)
-    parts, norms, own, shared = [], [torch.zeros(0, dtype=torch.float64)], 0.0, 0.0
+    parts, norms, uncorrelated, shared = [], [torch.zeros(0, dtype=torch.float64)], 0.0, 0.0
     correlation = natural_correlation(in_kind.space, kernel_size)  # type: ignore[arg-type]
     exchanged_share = columns.means(exchanged(in_kind.rho))
     for (i, psi2), (j, psi1) in product(enumerate(rows.kinds), enumerate(columns.kinds)):
@@ -143,8 +143,8 @@ def harmonic_table(in_kind: FieldType, out_kind: FieldType, kernel_size: tuple[i
                 norms.append(norm.expand(shape).flatten())
                 natural = torch.einsum("smx,snx->smn", shell.values @ correlation, shell.values)
                 part = shape[0] * shape[1] * float(torch.einsum("aijm,aijn,smn->", angular, angular, natural))
-                own, shared = own + part, shared + part * exchanged_share[j]
-    return HarmonicTable(shells, rows, columns, tuple(parts), torch.cat(norms), Response(own, shared))
+                uncorrelated, shared = uncorrelated + part, shared + part * exchanged_share[j]
+    return HarmonicTable(shells, rows, columns, tuple(parts), torch.cat(norms), Response(uncorrelated, shared))
 
 
 @lru_cache(maxsize=64)
@@ -179,12 +179,12 @@ def _lattice_harmonics(
         number = torch.full((image.shape[1],), -1)
         number[orbit] = torch.arange(len(orbit))
         matrices = torch.nn.functional.one_hot(number[image[:, orbit]], len(orbit)).mT.to(torch.float64)
-        pieces, at = group.representation(matrices, name="functions on an orbit").decompose(), 0
+        pieces, start = group.representation(matrices, name="functions on an orbit").decompose(), 0
         for psi in pieces.irreps:
             values = torch.zeros(image.shape[1], psi.dim, dtype=torch.float64)
-            values[orbit] = pieces.basis[:, at : at + psi.dim]
+            values[orbit] = pieces.basis[:, start : start + psi.dim]
             harmonics.append((psi, values))
-            at += psi.dim
+            start += psi.dim
     return harmonics
 
 
@@ -194,10 +194,10 @@ def _irreducibles(rho: Representation) -> Irreducibles:
     names = [psi.digest for psi in pieces.irreps]
     # Copies of one irreducible become neighbors, so they form one axis.
     columns: dict[str, list[int]] = {name: [] for name in kinds}
-    at = 0
+    start = 0
     for name in names:
-        columns[name] += range(at, at + kinds[name].dim)
-        at += kinds[name].dim
+        columns[name] += range(start, start + kinds[name].dim)
+        start += kinds[name].dim
     basis = pieces.basis[:, [c for part in columns.values() for c in part]]
     same = torch.equal(basis, torch.eye(rho.dim, dtype=basis.dtype))
     return Irreducibles(tuple(kinds.values()), tuple(names.count(n) for n in kinds), None if same else basis)
@@ -250,13 +250,13 @@ class HarmonicBlock(FilterBlock):
         Then the block is one elementwise product, without a matrix product per pair of shells.
         """
         parts = {part.kind: part for part in table.parts}
-        coupling, shell_of, at = [], [], 0
+        coupling, shell_of, start = [], [], 0
         for kind, shell in enumerate(table.shells):
             shells, m = shell.values.shape[:2]
             if kind in parts:
                 coupling.append(parts[kind].angular.view(self.d2, self.d1, 1, m).expand(-1, -1, shells, -1).flatten(2))
-                shell_of += [at + s for s in range(shells) for _ in range(m)]
-                at += shells
+                shell_of += [start + s for s in range(shells) for _ in range(m)]
+                start += shells
             else:
                 coupling.append(torch.zeros(self.d2, self.d1, shells * m, dtype=torch.float64, device="cpu"))
                 shell_of += [0] * (shells * m)

@@ -29,16 +29,16 @@ class Response:
     """Σ tr κ C κᵀ over kernels, linear in the correlation r of channels of one field that the group exchanges.
 
     Attributes:
-        own: the response at r = 0.
+        uncorrelated: the response at r = 0.
         shared: what r = 1 adds to it.
     """
 
-    own: float
+    uncorrelated: float
     shared: float = 0.0
 
-    def at(self, r: float) -> float:
+    def at_correlation(self, r: float) -> float:
         """The response to fields with this correlation."""
-        return self.own + r * self.shared
+        return self.uncorrelated + r * self.shared
 
 
 def natural_correlation(space: Grid, kernel_size: tuple[int, ...]) -> Tensor:

@@ -326,11 +326,11 @@ def _functions(caller: str, rho: Representation) -> tuple[list[Representation], 
     """The irreducibles of one function, its domain, and the channels of each function ``(n, D)``."""
     places: dict[str, list[int]] = {}
     kinds: dict[str, Representation] = {}
-    at = 0
+    offset = 0
     for atom in rho.atoms:
         kinds[atom.digest] = atom
-        places.setdefault(atom.digest, []).append(at)
-        at += atom.dim
+        places.setdefault(atom.digest, []).append(offset)
+        offset += atom.dim
     n = len(places.get(rho.group.trivial.digest, []))
     domains = ["group", "quotient"] if isinstance(rho.group, CompactLieGroup) else ["group"]
     irreducible = all(_is_irrep(psi) for psi in kinds.values())

@@ -52,13 +52,13 @@ class Gated(TracedLayer):
         activation: torch_nn.Module | None = None,
     ) -> None:
         pieces: list[tuple[int, int, int, int | None]] = []
-        gates = at = 0
+        gates = start = 0
         kinds = {atom.digest: is_trivial(atom) for atom in out_type.rho.atoms}
         for (dim, trivial), group in groupby(out_type.rho.atoms, key=lambda atom: (atom.dim, kinds[atom.digest])):
             count = len(list(group))
-            pieces.append((at, count, dim, None if trivial else gates))
+            pieces.append((start, count, dim, None if trivial else gates))
             gates += 0 if trivial else count
-            at += count * dim
+            start += count * dim
         rho = out_type.rho + gates * out_type.space.stabilizer.trivial if gates else out_type.rho
         super().__init__(out_type.space.field(rho), out_type, pointwise_claim(out_type.space))
         self.gate = torch_nn.Sigmoid() if gate is None else gate
@@ -86,8 +86,8 @@ class Gated(TracedLayer):
         """The map without checks."""
         factors = self.gate(x[:, self.out_type.dim :]) if self.gates else x
         out = []
-        for at, count, dim, first_gate in self._pieces:
-            part = x[:, at : at + count * dim]
+        for start, count, dim, first_gate in self._pieces:
+            part = x[:, start : start + count * dim]
             if first_gate is None:
                 out.append(self.activation(part))
                 continue

@@ -147,13 +147,13 @@ class NormNonlinearity(TracedLayer):
 
     def compute(self, x: Tensor) -> Tensor:
         """The map without checks."""
-        at, out = 0, []
+        start, out = 0, []
         y = x.unsqueeze(-1).flatten(2)  # one spatial axis, even if the input has none
         for run, part in zip(self._runs, split(y, self._runs), strict=True):
             norm = part.square().sum(2, keepdim=True).clamp_min(self.eps**2).sqrt()
-            bias = self.bias[at : at + run.count].view(-1, 1, 1)
+            bias = self.bias[start : start + run.count].view(-1, 1, 1)
             out.append((part * (torch.relu(norm + bias) / norm)).flatten(1, 2))
-            at += run.count
+            start += run.count
         return join(out).reshape(x.shape)
 
 

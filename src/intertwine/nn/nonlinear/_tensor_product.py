@@ -53,11 +53,11 @@ class _Pairs:
 @on_cpu
 def _channels(rho: Representation) -> tuple[tuple[Representation, ...], list[Tensor]]:
     """The kinds of summands, and the channels of the copies of each kind, ``(n, d)``."""
-    parts, at, channels = summands(rho), 0, []
+    parts, start, channels = summands(rho), 0, []
     order = torch.arange(rho.dim) if parts.order is None else torch.argsort(parts.order)
     for kind, n in zip(parts.kinds, parts.counts, strict=True):
-        channels.append(order[at : at + n * kind.dim].view(n, kind.dim))
-        at += n * kind.dim
+        channels.append(order[start : start + n * kind.dim].view(n, kind.dim))
+        start += n * kind.dim
     return parts.kinds, channels
 
 
@@ -165,9 +165,9 @@ class _Paths(TableModule):
         Skips the filter on all products of channels, which for many fields costs more to build and apply than all paths
         together.
         """
-        rest, rows, at = iter(weights), [], [0]
+        rest, rows, start = iter(weights), [], [0]
         for copies, size in ((copies, size) for _, copies, _, _, size in self._shapes[0]):
-            at.append(at[-1] + copies * size)
+            start.append(start[-1] + copies * size)
         left, right = self.get_buffer("left"), self.get_buffer("right")
         for c, row in enumerate(self._shapes):
             total: Tensor | None = None
@@ -178,7 +178,7 @@ class _Paths(TableModule):
                 if name in self.paths:
                     part = self.paths[name](x, weight)
                 else:  # squares of single fields have no paths
-                    block_range = slice(at[number], at[number + 1])
+                    block_range = slice(start[number], start[number + 1])
                     products = x.index_select(1, left[block_range]) * x.index_select(1, right[block_range])
                     block = torch.matmul(weight, self.get_buffer(f"maps{name}")).view(n, copies, d, size)
                     part = (products @ block.permute(1, 3, 0, 2).reshape(copies * size, n * d)).view(-1, n, d)
@@ -395,10 +395,10 @@ def _irreducible_squares(pairs: _Pairs) -> tuple[list[Representation], Tensor]:
     """The irreducibles of Sym²ρ, and the matrix from products to their coordinates."""
     pieces = pairs.rho.decompose()
     inverse = pieces.basis.T if pairs.rho.is_orthogonal else torch.linalg.inv(pieces.basis)
-    rows, at = [], 0
+    rows, start = [], 0
     for psi in pieces.irreps:
-        row = inverse[at : at + psi.dim]
+        row = inverse[start : start + psi.dim]
         energy = pairs.variance * row.square().sum() + (row @ pairs.second_moment).square().sum()
         rows.append(row * (psi.dim / energy).sqrt())
-        at += psi.dim
+        start += psi.dim
     return list(pieces.irreps), torch.cat(rows) * pairs.scale

@@ -75,11 +75,11 @@ def adapted_basis(rho: Representation) -> AdaptedBasis:
     pieces = rho.decompose()
     copies: dict[str, list[Tensor]] = {}
     kinds: dict[str, Representation] = {}
-    at = 0
+    offset = 0
     for psi in pieces.irreps:
         kinds[psi.digest] = psi
-        copies.setdefault(psi.digest, []).append(pieces.basis[:, at : at + psi.dim])
-        at += psi.dim
+        copies.setdefault(psi.digest, []).append(pieces.basis[:, offset : offset + psi.dim])
+        offset += psi.dim
     columns, components = [], []
     for digest, psi in kinds.items():
         frame, algebra = _frame(psi)
@@ -164,8 +164,8 @@ class IrreducibleRows(TableModule):
         self.bases = [adapted_basis(kind) for kind in self.kinds]
         self.parts = _parts(rho, self.kinds, atoms.counts)
         self._heights = [part.dim * part.count for part in self.parts]
-        all_runs = sorted((at, n * part.dim) for part in self.parts for at, n in part.runs)
-        self._starts, self._sizes = [at for at, _ in all_runs], [size for _, size in all_runs]
+        all_runs = sorted((offset, n * part.dim) for part in self.parts for offset, n in part.runs)
+        self._starts, self._sizes = [offset for offset, _ in all_runs], [size for _, size in all_runs]
         self.places, self.shares = _places(self.parts, self.bases)
         # If each ψ occurs in one kind only, rows are already in the order (kind, ψ) and need not move.
         owners = Counter(digest for digest, _ in self.shares)
@@ -184,7 +184,7 @@ class IrreducibleRows(TableModule):
         pieces = dict(zip(self._starts, _split(flat, self._sizes, 1), strict=True))
         out = []
         for part in self.parts:
-            copies = [pieces[at].unflatten(1, (n, part.dim)).permute(2, 1, 0, 3) for at, n in part.runs]
+            copies = [pieces[offset].unflatten(1, (n, part.dim)).permute(2, 1, 0, 3) for offset, n in part.runs]
             out.append(_stack(copies, 1).reshape(part.dim * part.count, -1))
         return _stack(out).contiguous()
 
@@ -194,9 +194,9 @@ class IrreducibleRows(TableModule):
         by_part = _split(rows, self._heights)
         for part, part_rows in zip(self.parts, by_part, strict=True):
             runs = _split(part_rows.view(part.dim, part.count, batch, -1), [n for _, n in part.runs], 1)
-            for (at, n), run in zip(part.runs, runs, strict=True):
-                pieces[at] = run.permute(2, 1, 0, 3).reshape(batch, n * part.dim, -1)
-        return _stack([pieces[at] for at in self._starts], 1).view(batch, self.dim, *sizes)
+            for (offset, n), run in zip(part.runs, runs, strict=True):
+                pieces[offset] = run.permute(2, 1, 0, 3).reshape(batch, n * part.dim, -1)
+        return _stack([pieces[offset] for offset in self._starts], 1).view(batch, self.dim, *sizes)
 
     # -- channels to the irreducible basis -------------------------------------------------------------------------
 
@@ -299,11 +299,11 @@ def _split(x: Tensor, sizes: list[int], axis: int = 0) -> list[Tensor]:
 
 def _parts(rho: Representation, kinds: tuple[Representation, ...], counts: tuple[int, ...]) -> tuple[Part, ...]:
     runs: dict[str, list[tuple[int, int]]] = {kind.digest: [] for kind in kinds}
-    at = 0
+    offset = 0
     for digest, group in groupby(rho.atoms, key=lambda atom: atom.digest):
         atoms = list(group)
-        runs[digest].append((at, len(atoms)))
-        at += sum(atom.dim for atom in atoms)
+        runs[digest].append((offset, len(atoms)))
+        offset += sum(atom.dim for atom in atoms)
     parts, row = [], 0
     for kind, count in zip(kinds, counts, strict=True):
         parts.append(Part(kind.dim, count, row, tuple(runs[kind.digest])))

@@ -53,7 +53,7 @@ def apply(function: type[Function], *args: Any) -> Tensor:
 def _copies(n: int, size: int) -> Iterator[tuple[int, int]]:
     """(first, count) of the copies in each piece, given the size of a copy."""
     step = max(1, PIECE // max(size, 1))
-    return ((at, min(step, n - at)) for at in range(0, n, step))
+    return ((start, min(step, n - start)) for start in range(0, n, step))
 
 
 class _Enter(Function):
@@ -64,9 +64,9 @@ class _Enter(Function):
         channels = x.reshape(batch, x.shape[1] // d, d, -1).permute(2, 1, 0, 3)
         n, samples = channels.shape[1], batch * channels.shape[3]
         out = x.new_empty(d, n * samples)
-        for at, count in _copies(n, d * samples):
-            piece = channels[:, at : at + count].reshape(d, -1)
-            torch.mm(matrix, piece, out=out[:, at * samples : (at + count) * samples])
+        for start, count in _copies(n, d * samples):
+            piece = channels[:, start : start + count].reshape(d, -1)
+            torch.mm(matrix, piece, out=out[:, start * samples : (start + count) * samples])
         return out.view(d * n, samples)
 
     @staticmethod
@@ -83,9 +83,9 @@ class _Leave(Function):
         columns = rows.reshape(d, n * samples)
         out = rows.new_empty(batch, n * d, *sizes)
         channels = out.view(batch, n, d, -1).permute(2, 1, 0, 3)
-        for at, count in _copies(n, d * samples):
-            piece = matrix @ columns[:, at * samples : (at + count) * samples]
-            channels[:, at : at + count].copy_(piece.view(d, count, batch, -1))
+        for start, count in _copies(n, d * samples):
+            piece = matrix @ columns[:, start * samples : (start + count) * samples]
+            channels[:, start : start + count].copy_(piece.view(d, count, batch, -1))
         return out
 
     @staticmethod
@@ -100,8 +100,8 @@ class _TurnedGelu(Function):
         ctx.matrices = first, last  # type: ignore[attr-defined]
         columns = rows.reshape(len(first), -1)
         out = torch.empty_like(columns)
-        for at, count in _copies(columns.shape[1], len(first)):
-            torch.mm(last, gelu(first @ columns[:, at : at + count]), out=out[:, at : at + count])
+        for start, count in _copies(columns.shape[1], len(first)):
+            torch.mm(last, gelu(first @ columns[:, start : start + count]), out=out[:, start : start + count])
         return out.view(rows.shape)
 
     @staticmethod
@@ -112,8 +112,8 @@ class _TurnedGelu(Function):
         if torch.is_grad_enabled():  # second derivatives need differentiable operations
             return (first.T @ torch.ops.aten.gelu_backward(last.T @ g, first @ columns)).view(rows.shape), None, None
         out = torch.empty_like(columns)
-        for at, count in _copies(columns.shape[1], len(first)):
-            piece = slice(at, at + count)
+        for start, count in _copies(columns.shape[1], len(first)):
+            piece = slice(start, start + count)
             inner = torch.ops.aten.gelu_backward(last.T @ g[:, piece], first @ columns[:, piece])
             torch.mm(first.T, inner, out=out[:, piece])
         return out.view(rows.shape), None, None

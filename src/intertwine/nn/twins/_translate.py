@@ -205,7 +205,7 @@ class Translator:
     def _channels(self, node: Node, size: int) -> Representation:
         """The representation on the channels of a tensor; the group fixes channels that belong to no channel group."""
         parts: list[Representation] = []
-        at = 0
+        offset = 0
         trivial = self.group.trivial
         sites = sorted(
             (site.start, name)
@@ -214,9 +214,9 @@ class Translator:
             if site.node == node.name and site.axis == 1
         )
         for start, name in sites:
-            parts += [trivial] * (start - at) + [self.types[name]]
-            at = start + self.types[name].dim
-        return direct_sum([*parts, *[trivial] * (size - at)])
+            parts += [trivial] * (start - offset) + [self.types[name]]
+            offset = start + self.types[name].dim
+        return direct_sum([*parts, *[trivial] * (size - offset)])
 
     def _commutes(self, layer: Plain, source: Node, value: Value) -> bool:
         """Whether a module commutes with the generators of the group, on a random input in float64."""

@@ -63,13 +63,13 @@ class IrreducibleBasis(TableModule):
     def _product(self, x: Tensor, way: str, mix: Mix) -> Tensor:
         if not any(self._turned):
             return x
-        at, out = 0, []
+        start, out = 0, []
         for number, (count, dim) in enumerate(self._shapes):
-            part = x[:, at : at + count * dim].unsqueeze(-1).flatten(2)  # one spatial axis, even if x has none
+            part = x[:, start : start + count * dim].unsqueeze(-1).flatten(2)  # one spatial axis, even if x has none
             if self._turned[number]:
                 part = mix(self.get_buffer(f"{way}{number}"), part.unflatten(1, (count, dim))).flatten(1, 2)
             out.append(part)
-            at += count * dim
+            start += count * dim
         return (out[0] if len(out) == 1 else torch.cat(out, 1)).reshape(x.shape)
 
 
@@ -84,13 +84,13 @@ def _basis(kind: Representation) -> tuple[Tensor, Tensor]:
 def _sorted(kinds: Sequence[Representation], counts: Sequence[int]) -> tuple[list[Representation], Tensor]:
     """The irreducibles in order, and the position of each of their channels before sorting."""
     ranks = {psi.digest: rank for rank, psi in reversed(list(enumerate(direct_sum(kinds).decompose().irreps)))}
-    placed, at = [], 0
+    placed, start = [], 0
     for kind, n in zip(kinds, counts, strict=True):
         pieces = kind.decompose().irreps
         for _ in range(n):
             for psi in pieces:
-                placed.append((ranks[psi.digest], psi, range(at, at + psi.dim)))
-                at += psi.dim
+                placed.append((ranks[psi.digest], psi, range(start, start + psi.dim)))
+                start += psi.dim
     placed.sort(key=lambda piece: piece[0])
     return [psi for _, psi, _ in placed], torch.tensor([c for _, _, channels in placed for c in channels])
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import subprocess
 import sys
 import warnings
+from itertools import islice
 
 import pytest
 import torch
 
-from intertwine.errors import InputError
 from intertwine.groups import Dihedral
 from intertwine.nn import (
     LAYERS,
@@ -25,7 +25,8 @@ from intertwine.nn import (
     Sequential,
     to_plain,
 )
-from intertwine.spaces import Grid, Grid2d, HomogeneousSpace, SphereGrid
+from intertwine.spaces import Grid2d
+from intertwine.testing._conformance import example_inputs
 
 D4 = Dihedral(4)
 PLANE = Grid2d(D4)
@@ -117,31 +118,15 @@ class SideBySide(torch.nn.Module):
         super().__init__()
         torch.manual_seed(0)
         layers = [next(iter(LAYERS[name].examples())).eval() for name in LAYERS]
-        self.inputs = tuple(layer_input(layer) for layer in layers)
-        self.expected = [layer(x).detach() for layer, x in zip(layers, self.inputs, strict=True)]
+        groups = [example_inputs(layer) for layer in layers]
+        self.counts = [len(inputs) for inputs in groups]
+        self.inputs = tuple(x for inputs in groups for x in inputs)
+        self.expected = [layer(*inputs).detach() for layer, inputs in zip(layers, groups, strict=True)]
         self.plain = torch.nn.ModuleList(to_plain(layer) for layer in layers)
 
     def forward(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        return tuple(plain(x) for plain, x in zip(self.plain, inputs, strict=True))
-
-
-def layer_input(layer: Layer) -> torch.Tensor:
-    space = layer.in_type.space
-    if isinstance(space, Grid):
-        candidates = ((n,) * space.dimension for n in range(6, 20))
-        sizes = layer.fixed_sizes or next(each for each in candidates if accepts(layer, each))
-        return torch.randn(2, layer.in_type.dim, *sizes)
-    if isinstance(space, HomogeneousSpace):
-        return torch.randn(2, layer.in_type.dim, space.points)
-    return torch.randn(2, layer.in_type.dim, *getattr(layer, "in_grid", SphereGrid("gauss-legendre", 4)).shape)
-
-
-def accepts(layer: Layer, sizes: tuple[int, ...]) -> bool:
-    try:
-        layer.output_sizes(sizes)
-    except InputError:
-        return False
-    return True
+        rest = iter(inputs)
+        return tuple(plain(*islice(rest, count)) for plain, count in zip(self.plain, self.counts, strict=True))
 
 
 def test_onnx():

@@ -195,7 +195,9 @@ def _deviations(blocks: Sequence[FilterBlock], r: float) -> list[float]:
     Assumes an input of variance 1; r is the correlation of channels that the group exchanges.
     """
     shares = [b.d1 * b.d2 / float(b.norms.sum()) if b.weights else 0.0 for b in blocks]
-    variance = sum(b.copies[1] * share * b.response.at_correlation(r) / b.d2 for b, share in zip(blocks, shares, strict=True))
+    variance = sum(
+        b.copies[1] * share * b.response.at_correlation(r) / b.d2 for b, share in zip(blocks, shares, strict=True)
+    )
     return [sqrt(share / variance) for share in shares]
 
 

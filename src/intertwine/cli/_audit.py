@@ -278,9 +278,9 @@ def _print(
         ]
         typer.echo(json.dumps({**found.to_dict(), "gates": gates}, indent=2, ensure_ascii=False))
         return
-    from ..report import audit_table
+    from ..report import audit_table, wide_console
 
-    _console().print(audit_table(found, judged))
+    wide_console().print(audit_table(found, judged))
     for note in notes:
         typer.echo(f"weights: {note}", err=True)
     if out is not None:
@@ -289,19 +289,11 @@ def _print(
 
 def _compare(first: Path, second: Path, *, as_json: bool) -> None:
     from ..measure import read_audit
-    from ..report import audit_differences
+    from ..report import audit_differences, wide_console
 
     a, b = read_audit(first), read_audit(second)
     rows, table = audit_differences(a, b)
     if as_json:
         typer.echo(json.dumps(rows, indent=2, ensure_ascii=False))
     else:
-        _console().print(table)
-
-
-def _console() -> Any:
-    """The terminal, or lines of 140 letters where the output goes into a file."""
-    from rich.console import Console
-
-    console = Console()
-    return console if console.is_terminal else Console(width=140)
+        wide_console().print(table)

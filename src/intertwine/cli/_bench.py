@@ -97,9 +97,10 @@ def _progress(examples: list[Any], *, quiet: bool) -> Iterator[Any]:
 
 
 def _print(rows: list[dict[str, Any]], facts: dict[str, Any]) -> None:
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
+
+    from ..report import wide_console
 
     table = Table(box=None, pad_edge=False)
     for title in ("layer", "types", "what", "plain ms", "layer ms", "ratio", "quartiles"):
@@ -114,8 +115,7 @@ def _print(rows: list[dict[str, Any]], facts: dict[str, Any]) -> None:
             f"{row['ratio']:.2f}",
             f"{low:.2f} – {high:.2f}",
         )
-    console = Console()
-    (console if console.is_terminal else Console(width=150)).print(table)
+    wide_console(columns=150).print(table)
     typer.echo(
         f"CPU milliseconds, {facts['threads']} thread{'s' * (facts['threads'] != 1)}, batch {facts['batch']}, "
         f"{facts['repeats']} pairs; ratio: layer over plain. torch {facts['torch']}. The examples are small: "

@@ -135,14 +135,10 @@ def show(
     if as_json:
         typer.echo(json.dumps(_as_json(experiment, comparison, scale.value), indent=2, ensure_ascii=False))
         return
-    from rich.console import Console
+    from ..report import comparison_table, wide_console
 
-    from ..report import comparison_table
-
-    console = Console()
-    wide = console if console.is_terminal else Console(width=140)
     typer.echo(f"{experiment.title} ({experiment.reference}), scale {scale.value}")
-    wide.print(comparison_table(experiment, comparison))
+    wide_console().print(comparison_table(experiment, comparison))
 
 
 def report(

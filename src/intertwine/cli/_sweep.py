@@ -111,10 +111,10 @@ def show(
 
 
 def _print(study: Any) -> None:
-    from rich.console import Console
     from rich.table import Table
 
     from ..experiments import best
+    from ..report import wide_console
 
     trials = [trial for trial in study.trials if not trial.user_attrs.get("surplus")]
     names = sorted({name for trial in trials for name in trial.params})
@@ -125,8 +125,7 @@ def _print(study: Any) -> None:
         value = "" if trial.value is None or trial.state.name != "COMPLETE" else f"{trial.value:.4g}"
         settings = [f"{v:.4g}" if isinstance(v := trial.params.get(name, ""), float) else str(v) for name in names]
         table.add_row(str(trial.number), trial.state.name.lower(), value, *settings)
-    console = Console()
-    (console if console.is_terminal else Console(width=140)).print(table)
+    wide_console().print(table)
     found = best(study)
     chosen = " ".join(f"--set {key}={value}" for key, value in found["settings"].items())
     typer.echo(f"best: trial {found['trial']}, {found['metric']} = {found['value']:.4g} with {chosen}")

@@ -28,12 +28,12 @@ def theory(
 
     Exit code 1 if a check fails.
     """
-    from rich.console import Console
     from rich.table import Table
 
     from ..experiments import classification
+    from ..report import wide_console
 
-    console = Console()
+    console = wide_console(columns=200)
     rows = classification()
     with console.status("checking", spinner="line") if console.is_terminal else nullcontext():
         found = [(row, row.check() if row.check is not None else None) for row in rows]
@@ -58,7 +58,7 @@ def theory(
                 shown = [f"{check.dim}", f"{check.error:.0e}", f"{check.random_error:.0e}"]
                 shown[0] = shown[0] if check.passed else f"FAILED {shown[0]}"
             table.add_row(row.group, row.stabilizer, row.base, row.rho, row.papers, row.builder, *shown)
-        (console if console.is_terminal else Console(width=200)).print(table)
+        console.print(table)
         checked = sum(check is not None for _, check in found)
         typer.echo(
             f"{checked} of {len(rows)} rows checked: kernels counted against characters; relative error under motions "

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from ..._checked import checked
+from ..._figures import Panel, Panels
 from ...data import AugmentedSplit, Split, load, random_rotation90
 from ...groups import Cyclic
 from ...measure import Audit, accuracy, audit, invariance_error, match, symmetrize, tune
@@ -23,7 +24,6 @@ from ...models import GroupCNN, SimpleNet, SoftResNet, TopographicVAE, plain_cnn
 from ...relaxed import RelaxationTable, relaxation_penalty, relaxation_table
 from ...train import TrainConfig, deterministic_loader, fit, seed_all
 from ..lab._classifier import cross_entropy, hit_rate
-from ..lab._figures import Panel, Panels
 from ._capsules import DIVERGENCE, SIZE, STEPS, TurningDigits, save_capsules, train_capsules
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from ..._checked import checked
+from ..._figures import Figure
 from ...errors import InputError
 from ...train import Logger
-from ._figures import Figure
 
 Scale = Literal["smoke", "small", "paper"]
 SCALES: tuple[Scale, ...] = ("smoke", "small", "paper")

@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from torch import Tensor
 
+from ..._figures import Figure, Panel, Panels, Plot, Series, Table
 from ...relaxed import flops_against_rank
+from ..lab._arrays import load_arrays
 from ..lab._classifier import PARAMETERS
 from ..lab._experiment import FinishedRun
-from ..lab._figures import Figure, Panel, Panels, Plot, Series, Table, load_arrays
 from ._maps import IMAGES
 from ._table import LAYERS, MOVED, TEST
 

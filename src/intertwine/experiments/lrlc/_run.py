@@ -14,9 +14,9 @@ from ...data import ImageData, Normalization, Split, load, random_crop
 from ...errors import InputError
 from ...models import SimpleNet
 from ...train import seed_all
+from ..lab._arrays import save_arrays
 from ..lab._classifier import PARAMETERS, accuracy, fit_classifier, hit_rate
 from ..lab._experiment import Job
-from ..lab._figures import save_arrays
 from ._maps import combining_arrays
 from ._table import MOVED, TEST, TRAIN, VALIDATION
 

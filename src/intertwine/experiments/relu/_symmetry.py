@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
+from ..._figures import Figure, Panel, Panels, Table
 from ...measure import Matching, gcnn_barrier, invariance_error, match
 from ...measure.surgery import filter_pairs
 from ...models import GVGG11, VGG11
+from ..lab._arrays import load_arrays, save_arrays
 from ..lab._experiment import Experiment, ExperimentRow, FinishedRun, Job, Metric, Ordering, Published
-from ..lab._figures import Figure, Panel, Panels, Table, load_arrays, save_arrays
 from ._run import KINDS, PAPER, SMALL, SMOKE, prepared, some, trained
 
 ACCURACY = Metric("accuracy", "", "higher", "share of test images that are classified correctly")

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from ..._figures import Figure, Panel, Panels, Plot, Series, Table
 from ...train import read_metrics
+from ..lab._arrays import load_arrays
 from ..lab._experiment import ExperimentRow, FinishedRun
-from ..lab._figures import Figure, Panel, Panels, Plot, Series, Table, load_arrays
 from ._table import TEST
 
 _SUBGROUPS = {"rotation": "rotations", "translation": "translations"}

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..._figures import Figure, Plot, Series
 from ..lab._experiment import Experiment, ExperimentRow, FinishedRun, Ordering, Published
-from ..lab._figures import Figure, Plot, Series
 from ._figures import banks
 from ._run import METRICS, PAPER, REFERENCE, SMALL, SMOKE, run
 from ._table import RUNS, TEST, relaxation

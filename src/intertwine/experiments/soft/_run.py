@@ -21,9 +21,9 @@ from ...errors import InputError, NonFiniteError
 from ...models import SoftResNet
 from ...relaxed import PartialGroupConv2d, extent_penalty, kernel_norms, relaxation_penalty, relaxed_layers
 from ...train import TrainConfig, derive_seed, deterministic_loader, fit, seed_all
+from ..lab._arrays import save_arrays
 from ..lab._classifier import PARAMETERS, accuracy, cross_entropy, hit_rate
 from ..lab._experiment import Job, Metric
-from ..lab._figures import save_arrays
 from ._bank import filter_bank
 from ._best import BestWeights, EnoughError
 from ._table import TEST

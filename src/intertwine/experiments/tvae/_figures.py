@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from ..._figures import Figure, Panel, Panels
+from ..lab._arrays import load_arrays
 from ..lab._experiment import FinishedRun
-from ..lab._figures import Figure, Panel, Panels, load_arrays
 
 
 def traversal_figures(runs: Sequence[FinishedRun], titles: Mapping[str, str]) -> list[Figure]:

@@ -15,11 +15,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..._figures import Figure
 from ...data import DigitMotion, TransformedSequences, load, sample_generator
 from ...measure.metrics import linear_probe
 from ...models import topographic_pool
 from ..lab._experiment import Experiment, ExperimentRow, FinishedRun, Job, Metric, Ordering, Published
-from ..lab._figures import Figure
 from ._figures import traversal_figures
 from ._metrics import ERROR, GAP, METRICS, PUBLISHED_FORM, gap_of, with_nulls
 from ._network import Moving, Network, latents_of, not_told

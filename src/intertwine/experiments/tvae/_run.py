@@ -15,8 +15,8 @@ from torch.utils.data import Dataset
 from ...measure.metrics import capsule_equivariance_error
 from ...models import NotCyclicWarning, VAEOutput
 from ...train import TrainConfig, deterministic_loader, fit, seed_all
+from ..lab._arrays import save_arrays
 from ..lab._experiment import Job
-from ..lab._figures import save_arrays
 from ._measure import held_out, likelihoods, measured, traversal_gap
 from ._metrics import ERROR, ERROR_CENTERED, gap_of
 from ._network import Moving, Network, build, latents_of, not_told, prior_sampler

@@ -13,10 +13,10 @@ from math import pi
 import torch
 from torch import Tensor
 
+from ..._figures import Figure
 from ...data import DSPRITES, FactorGrid, FactorSequences, SpriteImages, load, part_of_grid
 from ...measure.metrics import capsule_correlation
 from ..lab._experiment import Experiment, ExperimentRow, FinishedRun, Job, Metric, Ordering, Published
-from ..lab._figures import Figure
 from ._figures import traversal_figures
 from ._metrics import ERROR, GAP, METRICS, with_nulls
 from ._network import topology_of

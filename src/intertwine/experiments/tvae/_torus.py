@@ -12,12 +12,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..._figures import Figure, Panel, Panels
 from ...data import Split, TransformedSequences, load
 from ...models import VAE, TopographicVAE
 from ...topographic import TorusTopology
 from ...train import seed_all
+from ..lab._arrays import load_arrays, save_arrays
 from ..lab._experiment import Experiment, ExperimentRow, FinishedRun, Job, Metric, Ordering
-from ..lab._figures import Figure, Panel, Panels, load_arrays, save_arrays
 from ._measure import likelihoods
 from ._metrics import ELBO, with_nulls
 from ._network import latents_of

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ... import __version__
 from ..._checked import checked
-from ...experiments import Figure, Panel, Panels, Plot, Series, Table
+from ..._figures import Figure, Panel, Panels, Plot, Series, Table
 from ...measure import METRICS, Audit, Gate, Reading
 from .._html import Block, Column, DataTable, Facts, LayerPicker, Note, Prose, Section, TableCell, page, write_page
 from .._numbers import duration, significant

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..._checked import checked
 from ...measure import METRICS, Audit, Gate, Reading
 from .._numbers import significant
-from .._terminal import heading, plain_table
+from .._terminal import heading, plain_table, wide_console
 from ._text import differences, interval, layer_lines, layer_metrics, metric_title
 
 if TYPE_CHECKING:
@@ -51,6 +52,18 @@ def audit_table(audit: Audit, judged: Judged = ()) -> Group:
         text = f"{'kept' if kept else 'MISSED'}: {gate.metric} of {reading.symmetry or 'the network'} {bound}, is "
         parts.append(Text(text + significant(reading.value), style="green" if kept else "red"))
     return Group(*parts)
+
+
+@checked
+def audit_text(audit: Audit) -> str:
+    """The table of an audit as plain text; ``print(audit)`` shows it."""
+    from rich.console import Console
+
+    console = Console(file=io.StringIO(), width=wide_console().width)
+    with console.capture() as capture:
+        console.print(audit_table(audit))
+    # rich pads every line to the width of the table
+    return "\n".join(line.rstrip() for line in capture.get().splitlines()).strip()
 
 
 def _whole(audit: Audit) -> RenderableType:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from ... import __version__
 from ..._checked import checked
-from ...experiments import Demo, Figure, Plot, Series, Table
+from ..._figures import Figure, Plot, Series, Table
+from ...experiments import Demo
 from ...groups import Dihedral
 from ...kernels import solve
 from ...relaxed import RelaxationTable

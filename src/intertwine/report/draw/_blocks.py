@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from ..._figures import Figure, Panels, Plot, Table
 from ...errors import InputError, IntertwineError
-from ...experiments import Figure, Panels, Plot, Table
 from .._html import Block, Column, DataTable, Gallery, Heading, Note, Picture, Prose, TableCell
 from .._numbers import measured_places, number
 

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import interpolate
 
+from ..._figures import Panel, Panels
 from ...errors import InputError
-from ...experiments import Panel, Panels
 from .._numbers import number
 from ._pieces import LETTER, MARGIN, POINT, SMALL, TEXT, WIDTH, shortened
 from ._svg import INK

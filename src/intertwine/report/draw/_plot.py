@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ..._figures import Plot, Series
 from ...errors import InputError
-from ...experiments import Plot, Series
 from ._pieces import (
     DASHES,
     LETTER,

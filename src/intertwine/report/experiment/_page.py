@@ -10,8 +10,9 @@ from pathlib import Path
 
 from ... import __version__
 from ..._checked import checked
+from ..._figures import Figure
 from ...errors import InputError
-from ...experiments import SCALES, Comparison, Experiment, Figure, Metric, Scale
+from ...experiments import SCALES, Comparison, Experiment, Metric, Scale
 from .._html import (
     Block,
     Column,

@@ -1,27 +1,18 @@
-"""Figures of an experiment as plain values: what is drawn, never how; ``report`` draws them.
+"""Figures as plain values: they say what to draw, and ``report`` draws it.
 
-An experiment gives them by ``Experiment.figures``, from its finished runs. What a run wants to show and no metric can
-hold (a filter, a map, a reconstructed image) it keeps beside its record with :func:`save_arrays`.
+They stand on the ground floor because every room above may describe one. An experiment returns its figures from
+``Experiment.figures``, and users find the classes in ``experiments``.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 from torch import Tensor
 
-from ..._checked import checked
-from ..._files import replace_file
-from ..._untrusted import read_tensors
-from ..._warn import warn_caller
-from ...errors import InputError
-from ...train import RecordWarning
-
-ARRAYS = "arrays.safetensors"
+from ._checked import checked
 
 
 @checked
@@ -119,36 +110,3 @@ class Table:
 
 
 Figure = Plot | Panels | Table
-
-
-@checked
-def save_arrays(folder: Path, arrays: Mapping[str, Tensor]) -> Path:
-    """Keep named arrays in a run's folder, with an atomic write."""
-    from safetensors.torch import save
-
-    plain = {name: values.detach().to("cpu").contiguous() for name, values in arrays.items()}
-    folder.mkdir(parents=True, exist_ok=True)
-    replace_file(folder / ARRAYS, save(plain))
-    return folder / ARRAYS
-
-
-@checked
-def load_arrays(folder: Path) -> dict[str, Tensor]:
-    """What :func:`save_arrays` kept there, by name (``2`` before ``10``); nothing if the run kept nothing.
-
-    >>> load_arrays(Path("no-such-folder"))
-    {}
-    """
-    try:
-        arrays = read_tensors(folder / ARRAYS)  # in any order
-    except FileNotFoundError:
-        return {}
-    except InputError as error:  # the runs beside it still make their figures
-        warn_caller(f"{folder / ARRAYS}: left out: {error.got}", RecordWarning)
-        return {}
-    return {name: arrays[name] for name in sorted(arrays, key=_numbers_apart)}
-
-
-def _numbers_apart(name: str) -> list[str | int]:
-    """Words and numbers in turn, so that names sort as people count."""
-    return [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", name)]

@@ -21,10 +21,11 @@ class Series:
     """One line of a plot.
 
     Attributes:
-        title: what the key says.
-        points: x, and what each seed found there; the mean is drawn, with a band from the least to the greatest.
-        published: numbers of the paper, drawn as such.
-        joined: whether the points are joined by a line.
+        title: its name in the legend.
+        points: pairs of x and one value per seed. The mean is drawn, with a band from the smallest value to the
+            largest.
+        published: whether the numbers are from a paper; they are drawn differently.
+        joined: whether a line joins the points.
     """
 
     title: str
@@ -43,8 +44,8 @@ class Plot:
         x: label of the horizontal axis, with its unit.
         y: label of the vertical axis, with its unit.
         series: its lines.
-        caption: how to read it, in a sentence or two.
-        x_scale: ``log`` for quantities that are compared by ratios.
+        caption: one or two sentences on how to read it.
+        x_scale: ``log`` for quantities that readers compare by ratio.
     """
 
     title: str
@@ -58,12 +59,12 @@ class Plot:
 @checked
 @dataclass(frozen=True)
 class Panel:
-    """One image: numbers ``(height, width)``, or colors ``(3, height, width)`` in [0, 1].
+    """One image: numbers ``(height, width)`` or colors ``(3, height, width)`` in [0, 1].
 
     Attributes:
         values: the image.
-        title: what stands above it; may be empty.
-        quiet: drawn as held out: greyed.
+        title: the text above it; may be empty.
+        quiet: whether to gray it out, as an image that was held out.
     """
 
     values: Tensor
@@ -74,14 +75,15 @@ class Panel:
 @checked
 @dataclass(frozen=True)
 class Panels:
-    """Images side by side, in rows.
+    """Rows of images.
 
     Attributes:
         title: what they show.
-        rows: label of each row, and its images.
-        colors: ``diverging`` for signed numbers, zero in the middle; ``amount`` for numbers from zero; ``gray``.
+        rows: pairs of a label and the images of that row.
+        colors: ``diverging`` for signed numbers, with zero in the middle; ``amount`` for numbers from zero up;
+            ``gray``.
         caption: how to read them.
-        shared: whether all images share one range of values; otherwise each has its own, and the caption should say so.
+        shared: whether all images share one range of values. If each has its own, the caption should say so.
     """
 
     title: str
@@ -94,12 +96,12 @@ class Panels:
 @checked
 @dataclass(frozen=True)
 class Table:
-    """Numbers that are no metric of a row.
+    """Numbers that are not metrics of a row.
 
     Attributes:
         title: what it shows.
-        columns: their names, with units.
-        rows: texts and numbers.
+        columns: the names of the columns, with units.
+        rows: the texts and numbers of each row.
         caption: how to read it.
     """
 

@@ -1,4 +1,4 @@
-"""The laboratory: what an experiment is, the list of all, where jobs run, sweeps, and published against ours."""
+"""What an experiment is, the list of all, engines that run jobs, sweeps, and comparisons with published numbers."""
 
 from ..._figures import Figure as Figure
 from ..._figures import Panel as Panel

@@ -20,7 +20,7 @@ ARRAYS = "arrays.safetensors"
 
 @checked
 def save_arrays(folder: Path, arrays: Mapping[str, Tensor]) -> Path:
-    """Keep named arrays in a run's folder, with an atomic write."""
+    """Save named arrays in a run's folder, with an atomic write."""
     from safetensors.torch import save
 
     plain = {name: values.detach().to("cpu").contiguous() for name, values in arrays.items()}
@@ -31,21 +31,21 @@ def save_arrays(folder: Path, arrays: Mapping[str, Tensor]) -> Path:
 
 @checked
 def load_arrays(folder: Path) -> dict[str, Tensor]:
-    """What :func:`save_arrays` kept there, by name (``2`` before ``10``); nothing if the run kept nothing.
+    """The arrays that :func:`save_arrays` saved in a folder, by name (``2`` before ``10``); empty if there are none.
 
     >>> load_arrays(Path("no-such-folder"))
     {}
     """
     try:
-        arrays = read_tensors(folder / ARRAYS)  # in any order
+        arrays = read_tensors(folder / ARRAYS)  # in no particular order
     except FileNotFoundError:
         return {}
-    except InputError as error:  # the runs beside it still make their figures
+    except InputError as error:  # the figures can still use the other runs
         warn_caller(f"{folder / ARRAYS}: left out: {error.got}", RecordWarning)
         return {}
-    return {name: arrays[name] for name in sorted(arrays, key=_numbers_apart)}
+    return {name: arrays[name] for name in sorted(arrays, key=_natural_order)}
 
 
-def _numbers_apart(name: str) -> list[str | int]:
-    """Words and numbers in turn, so that names sort as people count."""
+def _natural_order(name: str) -> list[str | int]:
+    """A sort key that compares the numbers in names as numbers."""
     return [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", name)]

@@ -11,7 +11,7 @@ _ROWS_SHOWN = 40
 
 
 def print_summary(summary: dict[str, Any]) -> None:
-    """Print the tables, in ASCII only: they must survive any terminal, pipe and code page."""
+    """Print the tables in ASCII, which survives any terminal, pipe and code page."""
     from ..report import wide_console
 
     # Wide, because the columns of these tables are cut rather than wrapped.

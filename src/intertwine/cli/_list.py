@@ -1,4 +1,4 @@
-"""``intertwine list``: what there is to choose from."""
+"""``intertwine list``: the layers, datasets, experiments and groups."""
 
 from __future__ import annotations
 
@@ -20,10 +20,7 @@ def list_kind(
     kind: Annotated[str, typer.Argument(help=f"One of {', '.join(_KINDS)}.", autocompletion=lambda: _KINDS)],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the table.")] = False,
 ) -> None:
-    """List the layers, datasets, experiments or groups that are there, each with a line about it.
-
-    A layer of your own that is registered, as with any other registered thing, appears by itself.
-    """
+    """List the layers, datasets, experiments or groups, each with a one-line description."""
     from rich.table import Table
     from rich.text import Text
 

@@ -1,7 +1,7 @@
 """Where models, data, training and measurement meet.
 
-Each paper has a folder; the registry imports it when experiments are first looked up. The sub-packages stand in this
-order; each one imports only those before it, and no paper imports another.
+Each paper has a folder, which the registry imports when experiments are first looked up. This is the order of the
+sub-packages; each one imports only those before it, and no paper imports another.
 
     lab       what an experiment is, the registry, engines, sweeps
     classics  LeNet on digits, group convolutions on rotated digits

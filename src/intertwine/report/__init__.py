@@ -1,12 +1,12 @@
 """Pictures, tables and pages of what the other rooms compute.
 
-The files at the top are what tables and pages are made of. The sub-packages build on them, in this order; each one
-imports only those before it.
+The files at the top are the parts of tables and pages. The sub-packages build on them, in this order; each one imports
+only those before it.
 
     draw        figures as pictures: plots, panels of images, bases of kernels
     experiment  published numbers against ours, for the terminal and as a page
     audit       an audit, for the terminal and as a page
-    explore     the server, the workers and the pages of ``intertwine explore``
+    explore     the server, the workers and the page of ``intertwine explore``
     demo        the page of ``intertwine demo``
 """
 

@@ -1,8 +1,9 @@
 """What does importing intertwine cost beyond importing torch?
 
-Each statement runs in fresh processes. The runs are interleaved and counted in CPU seconds, which hold up best against
-other work on the machine; the figures are medians. They are taken twice: with bytecode, as after an installation, and
-without it, where Python compiles each of our source files. Run as ``python benchmarks/import_time.py``.
+Each statement runs in fresh processes, right after one that only imports torch: other work on the machine changes the
+speed from second to second, and neighbors share it. The figures are medians of CPU seconds. They are taken twice: with
+bytecode, as after an installation, and without it, where Python compiles each of our source files. Run as ``python
+benchmarks/import_time.py``.
 """
 
 from __future__ import annotations
@@ -51,33 +52,40 @@ def cpu_seconds(statement: str, environment: dict[str, str]) -> float:
     return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
 
 
-def measured(environment: dict[str, str], repeats: int) -> list[dict[str, float]]:
-    """CPU seconds of each statement, once per round."""
-    statements = {
-        **STATEMENTS,
-        **PARTS,
-        **{name: text for name, text in PEERS.items() if find_spec(name.split(".")[0])},
-    }
-    for statement in statements.values():  # fills the file cache and, where allowed, writes the bytecode
+Rounds = list[tuple[float, float]]
+"""CPU seconds of torch alone and of a statement, once per round."""
+
+
+def measured(environment: dict[str, str], repeats: int) -> dict[str, Rounds]:
+    """The rounds of each statement, interleaved."""
+    installed = {name: text for name, text in PEERS.items() if find_spec(name.split(".")[0])}
+    statements = {**STATEMENTS, **PARTS, **installed}
+    for statement in statements.values():  # fills the file cache and, if allowed, writes the bytecode
         cpu_seconds(statement, environment)
-    return [{name: cpu_seconds(text, environment) for name, text in statements.items()} for _ in range(repeats)]
+    rounds: dict[str, Rounds] = {name: [] for name in statements}
+    for _ in range(repeats):
+        for name, statement in statements.items():
+            rounds[name].append((cpu_seconds("import torch", environment), cpu_seconds(statement, environment)))
+    return rounds
 
 
-def summary(runs: list[dict[str, float]]) -> dict[str, Any]:
-    """Medians over rounds; what follows torch is compared with the torch of the same round."""
+def summary(rounds: dict[str, Rounds]) -> dict[str, Any]:
+    """Medians over rounds."""
 
     def beyond_torch(name: str) -> float:
-        return statistics.median(run[name] - run["torch"] for run in runs)
+        return statistics.median(seconds - torch for torch, seconds in rounds[name])
 
     def over_torch(name: str) -> float:
-        return statistics.median(run[name] / run["torch"] for run in runs)
+        return statistics.median(seconds / torch for torch, seconds in rounds[name])
 
     return {
-        "cpu_seconds": {name: statistics.median(run[name] for run in runs) for name in runs[0] if name not in PARTS},
+        "cpu_seconds": {
+            name: statistics.median(seconds for _, seconds in rounds[name]) for name in rounds if name not in PARTS
+        },
         "beyond_torch_seconds": beyond_torch("torch and the mathematics"),
         "beyond_torch_ratio": over_torch("torch and the mathematics"),
-        "over_torch": {name: over_torch(name) for name in ("torch and the layers", *PEERS) if name in runs[0]},
-        "rooms_beyond_torch_seconds": {name: beyond_torch(name) for name in PARTS},
+        "over_torch": {name: over_torch(name) for name in ("torch and the layers", *PEERS) if name in rounds},
+        "rooms_beyond_torch_seconds": {name: beyond_torch(name) for name in ("intertwine list layers", *PARTS)},
     }
 
 
@@ -108,7 +116,7 @@ def main() -> None:
         environment["PYTHONPATH"] = os.pathsep.join([folder, *filter(None, [os.environ.get("PYTHONPATH")])])
         without = summary(measured({**environment, "PYTHONDONTWRITEBYTECODE": "1"}, options.repeats))
         with_bytecode = summary(measured(environment, options.repeats))
-    print(f"CPU seconds, median of {options.repeats} interleaved runs in fresh processes")
+    print(f"CPU seconds, median of {options.repeats} runs in fresh processes")
     show("with bytecode", with_bytecode)
     show("without bytecode", without)
     result = {

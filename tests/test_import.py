@@ -90,16 +90,6 @@ def test_a_room_loads_nothing_that_it_does_not_need(statement: str) -> None:
     assert len(modules) <= MAX_MODULES
 
 
-def test_the_program_answers_help_without_torch() -> None:
-    modules = imported(
-        "from contextlib import redirect_stdout, suppress; from io import StringIO\n"
-        "from intertwine.cli import program\n"
-        "with redirect_stdout(StringIO()), suppress(SystemExit): program()(args=['--help'])\n"
-    )
-    assert "typer" in modules
-    assert [name for name in ("torch", "numpy", "scipy", "rich") if name in modules] == []
-
-
 @pytest.mark.parametrize("room", ["experiments", "report"])
 def test_a_lazy_room_offers_its_names(room: str) -> None:
     """What type checkers see, ``dir`` lists and attributes return."""

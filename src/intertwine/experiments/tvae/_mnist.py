@@ -22,7 +22,7 @@ from ...models import topographic_pool
 from ..lab._experiment import Experiment, ExperimentRow, FinishedRun, Job, Metric, Ordering, Published
 from ._figures import traversal_figures
 from ._metrics import ERROR, GAP, METRICS, PUBLISHED_FORM, gap_of, with_nulls
-from ._network import Moving, Network, latents_of, not_told
+from ._network import Moving, Network, latents_of, one_generator
 from ._run import run_row
 
 # The paper's estimate of log p(x) and the equivariance error, with spreads over three initializations.
@@ -100,7 +100,7 @@ def _motions(settings: Mapping[str, Any]) -> tuple[DigitMotion | TurnOrHue, Digi
     """The motions in training, the motions in tests, and the group elements that they are."""
     frames, length, tested = settings["frames"], settings["length"], settings["tested"]
     if tested != "each and both":
-        return DigitMotion(frames=frames), DigitMotion(frames=frames, mode=tested), not_told
+        return DigitMotion(frames=frames), DigitMotion(frames=frames, mode=tested), one_generator
     turn, hue = length, 1  # generators of the first and of the second cycle
     elements = torch.tensor([turn, -1, hue, turn + hue])  # no element scales
     return TurnOrHue(frames), TurnOrHue(frames, both=True), lambda labels: elements[labels[:, 0, 0]]

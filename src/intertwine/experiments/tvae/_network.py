@@ -20,7 +20,7 @@ Moving = Callable[[Tensor], Tensor | None]
 generator."""
 
 
-def not_told(labels: Tensor) -> None:
+def one_generator(labels: Tensor) -> None:
     """No elements: the only generator moves all sequences."""
 
 

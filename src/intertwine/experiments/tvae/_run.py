@@ -19,10 +19,10 @@ from ..lab._arrays import save_arrays
 from ..lab._experiment import Job
 from ._measure import held_out, likelihoods, measured, traversal_gap
 from ._metrics import ERROR, ERROR_CENTERED, gap_of
-from ._network import Moving, Network, build, latents_of, not_told, prior_sampler
+from ._network import Moving, Network, build, latents_of, one_generator, prior_sampler
 
 
-def train(job: Job, model: nn.Module, sequences: Dataset[Any], moving: Moving = not_told) -> None:
+def train(job: Job, model: nn.Module, sequences: Dataset[Any], moving: Moving = one_generator) -> None:
     """Maximize the ELBO."""
     settings = job.settings
     config = TrainConfig(
@@ -53,7 +53,7 @@ def train(job: Job, model: nn.Module, sequences: Dataset[Any], moving: Moving = 
 
 
 def negative_elbo(
-    model: nn.Module, batch: tuple[Tensor, Tensor], *, moving: Moving = not_told
+    model: nn.Module, batch: tuple[Tensor, Tensor], *, moving: Moving = one_generator
 ) -> tuple[Tensor, dict[str, float]]:
     """The loss and its parts."""
     frames, labels = batch
@@ -68,7 +68,7 @@ def run_row(
     sequences: Dataset[Any],
     test: Mapping[str, tuple[Tensor, Tensor]],
     *,
-    moving: Moving = not_told,
+    moving: Moving = one_generator,
     correlate: Callable[[str, Tensor, Tensor], dict[str, float]] = lambda factor, t, labels: {},
     probe: Callable[[Network], dict[str, float]] = lambda model: {},
 ) -> dict[str, float]:

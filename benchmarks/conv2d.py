@@ -40,12 +40,12 @@ def step(layer: torch.nn.Module, x: torch.Tensor):
     return run
 
 
-def row(name: str, found: Comparison, goal: float) -> dict[str, object]:
-    low, high = found.spread
-    mark = "" if found.ratio <= goal else "   above the goal"
-    times = f"{1e3 * found.first:>9.2f}{1e3 * found.second:>9.2f}"
-    print(f"  {name:<34}{times}{found.ratio:>8.3f}   {low:.3f}–{high:.3f}{mark}")
-    return {"case": name, "ratio": found.ratio, "quartiles": [low, high], "goal": goal}
+def row(name: str, timing: Comparison, goal: float) -> dict[str, object]:
+    low, high = timing.spread
+    mark = "" if timing.ratio <= goal else "   above the goal"
+    times = f"{1e3 * timing.first:>9.2f}{1e3 * timing.second:>9.2f}"
+    print(f"  {name:<34}{times}{timing.ratio:>8.3f}   {low:.3f}–{high:.3f}{mark}")
+    return {"case": name, "ratio": timing.ratio, "quartiles": [low, high], "goal": goal}
 
 
 def ratios(repeats: int) -> list[dict[str, object]]:
@@ -61,10 +61,10 @@ def ratios(repeats: int) -> list[dict[str, object]]:
             )
             for batch, size in ((1, 32), (16, 8)):
                 y = torch.randn(batch, CHANNELS, size, size, requires_grad=True)
-                found = compare(step(plain, y), step(ours, y), repeats=4 * repeats)
-                rows.append(row(f"{name} step, batch {batch}, {size}x{size}", found, SMALL))
-            found = compare(evaluation(plain, x), evaluation(ours, x), repeats=repeats)
-            rows.append(row(f"{name} evaluation", found, EVAL))
+                timing = compare(step(plain, y), step(ours, y), repeats=4 * repeats)
+                rows.append(row(f"{name} step, batch {batch}, {size}x{size}", timing, SMALL))
+            timing = compare(evaluation(plain, x), evaluation(ours, x), repeats=repeats)
+            rows.append(row(f"{name} evaluation", timing, EVAL))
     return rows
 
 
@@ -75,8 +75,8 @@ def wide(repeats: int) -> list[dict[str, object]]:
         for k in (3, 5):
             ours, plain = layers(group, k, 1024)
             x = torch.randn(2, 1024, 8, 8, requires_grad=True)
-            found = compare(step(plain, x), step(ours, x), repeats=min(repeats, 5))
-            rows.append(row(f"{group.name} k={k} step, 1024 channels", found, WIDE))
+            timing = compare(step(plain, x), step(ours, x), repeats=min(repeats, 5))
+            rows.append(row(f"{group.name} k={k} step, 1024 channels", timing, WIDE))
     return rows
 
 
@@ -88,17 +88,17 @@ def construction(repeats: int) -> dict[str, float]:
         block_table.cache_clear()
         return cpu_seconds(lambda: layers(Dihedral(order), 5, 2 * 2 * order))
 
-    found = {f"D{n} cold": statistics.median(cold(n) for _ in range(repeats)) for n in (4, 8)}
+    results = {f"D{n} cold": statistics.median(cold(n) for _ in range(repeats)) for n in (4, 8)}
     group = Dihedral(8)
-    found["D8 again"] = statistics.median(cpu_seconds(lambda: layers(group, 5, 32)) for _ in range(repeats))
+    results["D8 again"] = statistics.median(cpu_seconds(lambda: layers(group, 5, 32)) for _ in range(repeats))
     for wide in (Cyclic(8), Cyclic(16)):
         layer, _ = layers(wide, 5, 1024)
         name = f"{wide.name}, 1024 channels, k=5, initialization"
-        found[name] = statistics.median(cpu_seconds(layer.reset_parameters) for _ in range(repeats))
-    for name, value in found.items():
+        results[name] = statistics.median(cpu_seconds(layer.reset_parameters) for _ in range(repeats))
+    for name, value in results.items():
         print(f"  {name:<50}{value:.4f}")
     print(f"  goals: cold {COLD} s, initialization {INIT} s")
-    return found
+    return results
 
 
 def main() -> None:

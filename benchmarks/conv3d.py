@@ -80,9 +80,9 @@ def evaluation(layer: torch.nn.Module, x: torch.Tensor) -> Callable[[], object]:
     return run
 
 
-def cell(found: Comparison, goal: float) -> str:
-    low, high = found.spread
-    return f"{found.ratio:>7.3f} ({low:.2f}–{high:.2f}){'*' if found.ratio > goal else ' '}"
+def cell(timing: Comparison, goal: float) -> str:
+    low, high = timing.spread
+    return f"{timing.ratio:>7.3f} ({low:.2f}–{high:.2f}){'*' if timing.ratio > goal else ' '}"
 
 
 def table_bytes(layer: torch.nn.Module) -> int:
@@ -101,7 +101,7 @@ def measured(case: Case, repeats: int) -> dict[str, object]:
     runs["evaluation"] = compare(evaluation(plain, x), evaluation(ours, x), repeats=repeats)
     goals = {"forward": case.goal, "step": case.goal, "evaluation": EVAL}
     ratio = table_bytes(ours.expansion) / filter_bytes
-    columns = "".join(cell(found, goals[name]) for name, found in runs.items())
+    columns = "".join(cell(results, goals[name]) for name, results in runs.items())
     print(f"  {case.name:<36}{1e3 * runs['step'].first:>8.1f}{columns}{ratio:>9.3f}")
     return {
         "case": case.name,
@@ -152,8 +152,8 @@ def against_e3nn(repeats: int) -> list[dict[str, object]]:
 def fresh(what: str) -> dict[str, float]:
     """Run one task in a process of its own: nothing kept from before."""
     out = subprocess.run([sys.executable, __file__, "--only", what], check=True, capture_output=True, text=True)
-    found: dict[str, float] = json.loads(out.stdout.splitlines()[-1])
-    return found
+    results: dict[str, float] = json.loads(out.stdout.splitlines()[-1])
+    return results
 
 
 def cold(name: str) -> dict[str, float]:
@@ -187,13 +187,13 @@ def construction() -> list[dict[str, object]]:
     print(f"  {'':<36}{'seconds':>9}{'made':>8}{'+ step':>8}{'plain step':>12}")
     rows = []
     for case in cases():
-        found, plain = fresh(f"cold:{case.name}"), fresh(f"plain:{case.name}")
-        mark = "  above the goal" if found["seconds"] > COLD else ""
+        results, plain = fresh(f"cold:{case.name}"), fresh(f"plain:{case.name}")
+        mark = "  above the goal" if results["seconds"] > COLD else ""
         print(
-            f"  {case.name:<36}{found['seconds']:>9.3f}{found['made MB']:>8.1f}{found['step MB']:>8.1f}"
+            f"  {case.name:<36}{results['seconds']:>9.3f}{results['made MB']:>8.1f}{results['step MB']:>8.1f}"
             f"{plain['step MB']:>12.1f}{mark}"
         )
-        rows.append({"case": case.name, **found, "plain step MB": plain["step MB"]})
+        rows.append({"case": case.name, **results, "plain step MB": plain["step MB"]})
     return rows
 
 

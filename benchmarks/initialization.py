@@ -38,8 +38,8 @@ Digits = tuple[torch.Tensor, torch.Tensor]
 
 def read(folder: Path, name: str) -> torch.Tensor:
     """One file of IDX format, zipped or not."""
-    found = next(path for place in (folder, folder / "mnist") for path in place.glob(f"{name}*"))
-    raw = gzip.decompress(found.read_bytes()) if found.suffix == ".gz" else found.read_bytes()
+    file = next(path for place in (folder, folder / "mnist") for path in place.glob(f"{name}*"))
+    raw = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
     axes = raw[3]
     shape = [int.from_bytes(raw[4 + 4 * i : 8 + 4 * i], "big") for i in range(axes)]
     return torch.frombuffer(bytearray(raw[4 + 4 * axes :]), dtype=torch.uint8).view(shape)
@@ -154,15 +154,19 @@ def run(kind: str, seed: int, data: tuple[Digits, Digits, Digits]) -> dict[str, 
             loss.backward()
             optimizer.step()
             losses.append(float(loss.detach()))
-    own = wrong(net.eval(), validation)
-    found = {"train": statistics.mean(losses[-10:]), "validation": own, "test": wrong(net, test)}
-    return {**found, "lag": own - wrong(net.train(), validation), "weights": sum(p.numel() for p in net.parameters())}
+    error = wrong(net.eval(), validation)
+    results = {"train": statistics.mean(losses[-10:]), "validation": error, "test": wrong(net, test)}
+    return {
+        **results,
+        "lag": error - wrong(net.train(), validation),
+        "weights": sum(p.numel() for p in net.parameters()),
+    }
 
 
 @torch.no_grad()
 def wrong(net: torch.nn.Module, part: Digits) -> float:
-    found = torch.cat([net(x).argmax(1) for x in part[0].split(250)])
-    return 100 * float((found != part[1]).double().mean())
+    predicted = torch.cat([net(x).argmax(1) for x in part[0].split(250)])
+    return 100 * float((predicted != part[1]).double().mean())
 
 
 def asked(python: str, kind: str, seed: int, folder: Path) -> dict[str, float]:
@@ -171,8 +175,8 @@ def asked(python: str, kind: str, seed: int, folder: Path) -> dict[str, float]:
     out = subprocess.run(command, capture_output=True, text=True)
     if out.returncode:
         sys.exit(out.stderr)
-    found: dict[str, float] = json.loads(out.stdout.splitlines()[-1])
-    return found
+    results: dict[str, float] = json.loads(out.stdout.splitlines()[-1])
+    return results
 
 
 def main() -> None:
@@ -193,9 +197,9 @@ def main() -> None:
         for kind in kinds:
             rows[kind].append(asked(options.peer if kind == "escnn" else sys.executable, kind, seed, options.data))
             print(seed, kind, {key: round(value, 2) for key, value in rows[kind][-1].items()}, flush=True)
-    for kind, found in rows.items():
-        test = [row["test"] for row in found]
-        lag, loss = (statistics.median(row[key] for row in found) for key in ("lag", "train"))
+    for kind, runs in rows.items():
+        test = [row["test"] for row in runs]
+        lag, loss = (statistics.median(row[key] for row in runs) for key in ("lag", "train"))
         seeds = " ".join(f"{error:.1f}" for error in test)
         figures = f"median {statistics.median(test):.1f} worst {max(test):.1f} lag {lag:.1f} loss {loss:.2f}"
         print(f"{kind:10s} {figures}: {seeds}")

@@ -34,16 +34,16 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5)
     options = parser.parse_args()
     torch.set_num_threads(1)
-    found: dict[str, object] = {}
+    results: dict[str, object] = {}
     for group in (Cyclic, Dihedral):
         for n in (50, 100, 200, 400, 800, 2000):
             made = cpu_seconds(lambda group=group, n=n: group(n))
             closed = statistics.median(closed_form(group, n) for _ in range(options.repeats))
             table = from_table(group, n) if group(n).order <= SOLVED else None
-            found[f"{group.__name__}({n})"] = {"made": made, "closed form": closed, "from the table": table}
+            results[f"{group.__name__}({n})"] = {"made": made, "closed form": closed, "from the table": table}
             solved = f"{table:8.2f} s from the table, {table / closed:,.0f} times as much" if table is not None else ""
             print(f"{group.__name__}({n}): made in {made:.3f} s, irreducibles in {closed * 1e3:.2f} ms  {solved}")
-    write_result("irreps", found)
+    write_result("irreps", results)
 
 
 if __name__ == "__main__":

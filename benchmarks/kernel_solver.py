@@ -43,13 +43,13 @@ def against_brute_force(repeats: int) -> list[dict[str, object]]:
         ours, oracle = cold(*pair), brute_force(*pair)
         if ours.dim != len(oracle):
             raise SystemExit(f"{group}: {ours.dim} kernels against {len(oracle)}")
-        found = compare(lambda p=pair: cold(*p), lambda p=pair: brute_force(*p), repeats=repeats)
-        spread = f"{found.spread[0]:.0f}–{found.spread[1]:.0f}"
+        timing = compare(lambda p=pair: cold(*p), lambda p=pair: brute_force(*p), repeats=repeats)
+        spread = f"{timing.spread[0]:.0f}–{timing.spread[1]:.0f}"
         print(
-            f"  {group.name:<4}{group.order:>5}{unknowns:>10}{ours.dim:>5}{found.second:>13.4f}{found.first:>10.4f}"
-            f"{found.ratio:>8.0f}x   {spread}"
+            f"  {group.name:<4}{group.order:>5}{unknowns:>10}{ours.dim:>5}{timing.second:>13.4f}{timing.first:>10.4f}"
+            f"{timing.ratio:>8.0f}x   {spread}"
         )
-        rows.append({"group": group.name, "order": group.order, "unknowns": unknowns, "ratio": found.ratio})
+        rows.append({"group": group.name, "order": group.order, "unknowns": unknowns, "ratio": timing.ratio})
     print(f"  goal at order 120: at least {GOAL:.0f}x")
     return rows
 

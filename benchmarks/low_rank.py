@@ -46,12 +46,12 @@ def ratio_to_conv(
     layer: nn.Module, channels: int, width: int, x: Tensor, repeats: int, how: Callable[..., Callable[[], object]]
 ) -> dict[str, object]:
     conv = nn.Conv2d(channels, width, 3)
-    found = compare(how(conv, x), how(layer, x), repeats=repeats)
+    timing = compare(how(conv, x), how(layer, x), repeats=repeats)
     return {
-        "conv_ms": 1000 * found.first,
-        "ms": 1000 * found.second,
-        "ratio": found.ratio,
-        "spread": found.spread,
+        "conv_ms": 1000 * timing.first,
+        "ms": 1000 * timing.second,
+        "ratio": timing.ratio,
+        "spread": timing.spread,
     }
 
 
@@ -73,14 +73,14 @@ def by_rank(ranks: list[int], batch: int, repeats: int) -> list[dict[str, object
                 }
                 if not training:
                     ways["converted"] = made(channels, width, side, rank, "conv").to_locally_connected()
-                found = {name: ratio_to_conv(layer, channels, width, x, repeats, how) for name, layer in ways.items()}
+                results = {name: ratio_to_conv(layer, channels, width, x, repeats, how) for name, layer in ways.items()}
                 pays = building_pays(rank, positions=(side - 2) ** 2, fan=9 * channels, width=width, batch=batch)
                 chosen = "build" if pays else "conv"
                 cells = "".join(
                     f"{cell['ratio']:5.2f} ({cell['spread'][0]:.2f}–{cell['spread'][1]:.2f})".ljust(20)  # type: ignore[index]
-                    for cell in found.values()
+                    for cell in results.values()
                 )
-                conv_ms = found["conv"]["conv_ms"]
+                conv_ms = results["conv"]["conv_ms"]
                 blank = " " * 20 if training else ""
                 print(f"  {f'{channels}, {width}, {side}':<16}{rank:>3}{conv_ms:>9.2f}  {cells}{blank}{chosen}")
                 rows.append(
@@ -91,7 +91,7 @@ def by_rank(ranks: list[int], batch: int, repeats: int) -> list[dict[str, object
                         "side": side,
                         "rank": rank,
                         "rule": chosen,
-                        **found,
+                        **results,
                     }
                 )
     return rows
@@ -111,9 +111,9 @@ def regret(rows: list[dict[str, object]]) -> float:
 def exponent(name: str, sizes: list[int], build: Callable[[int], tuple[nn.Module, Tensor]], repeats: int) -> float:
     """The power of growth between the first and the last size, both in turn."""
     first, last = (forward(*build(size)) for size in (sizes[0], sizes[-1]))
-    found = compare(first, last, repeats=repeats)
-    power = math.log(found.ratio) / math.log(sizes[-1] / sizes[0])
-    print(f"  {name:<44}{sizes[0]:>5} → {sizes[-1]:<5}{found.ratio:>8.1f} times   power {power:.2f}")
+    timing = compare(first, last, repeats=repeats)
+    power = math.log(timing.ratio) / math.log(sizes[-1] / sizes[0])
+    print(f"  {name:<44}{sizes[0]:>5} → {sizes[-1]:<5}{timing.ratio:>8.1f} times   power {power:.2f}")
     return power
 
 
@@ -127,20 +127,22 @@ def growth(batch: int, repeats: int) -> dict[str, float]:
         layer = made(channels, channels, side, rank, "conv").to_locally_connected()
         return layer, torch.randn(batch, channels, side, side)
 
-    found = {}
+    results = {}
     for path in ("conv", "build"):
-        found[f"rank, {path}"] = exponent(f"rank, {path} path", [1, 8], lambda k, p=path: low_rank(p, rank=k), repeats)
-        found[f"places, {path}"] = exponent(
+        results[f"rank, {path}"] = exponent(
+            f"rank, {path} path", [1, 8], lambda k, p=path: low_rank(p, rank=k), repeats
+        )
+        results[f"places, {path}"] = exponent(
             f"places (side - 2)², {path} path",
             [64, 676],
             lambda n, p=path: low_rank(p, side=2 + math.isqrt(n)),
             repeats,
         )
-        found[f"channels, {path}"] = exponent(
+        results[f"channels, {path}"] = exponent(
             f"channels in and out, {path} path", [16, 64], lambda c, p=path: low_rank(p, channels=c), repeats
         )
-    found["rank, converted"] = exponent("rank, converted", [1, 8], lambda k: local(rank=k), repeats)
-    return found
+    results["rank, converted"] = exponent("rank, converted", [1, 8], lambda k: local(rank=k), repeats)
+    return results
 
 
 def main() -> None:

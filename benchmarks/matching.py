@@ -68,22 +68,22 @@ def row(width: int, size: int, images: int, batch: int, repeats: int) -> dict[st
 
     rows: dict[str, object] = {"width": width, "size": size, "images": images, "tracing seconds": tracing}
     for kind in (False, True):
-        found = compare(
+        timing = compare(
             plain,
             lambda kind=kind: match(
                 model, x, "hflip", graph=graph, check=False, constrained=kind, batch_size=batch, input_shape=shape
             ),
             repeats=repeats,
         )
-        low, high = found.spread
+        low, high = timing.spread
         name = "involutions" if kind else "permutations"
-        mark = f"   goal {GOAL}" + ("" if found.ratio <= GOAL else " missed") if (width, size) == (64, 224) else ""
+        mark = f"   goal {GOAL}" + ("" if timing.ratio <= GOAL else " missed") if (width, size) == (64, 224) else ""
         print(
-            f"  width {width:>3}, {images} images of {size}², {name:<13}{found.first:>7.2f}{found.second:>7.2f}"
-            f"{found.ratio:>7.3f}   {low:.3f}–{high:.3f}{mark}   (tracing once {tracing:.1f} s)",
+            f"  width {width:>3}, {images} images of {size}², {name:<13}{timing.first:>7.2f}{timing.second:>7.2f}"
+            f"{timing.ratio:>7.3f}   {low:.3f}–{high:.3f}{mark}   (tracing once {tracing:.1f} s)",
             flush=True,
         )
-        rows[name] = {"ratio": found.ratio, "quartiles": [low, high], "seconds": [found.first, found.second]}
+        rows[name] = {"ratio": timing.ratio, "quartiles": [low, high], "seconds": [timing.first, timing.second]}
     return rows
 
 

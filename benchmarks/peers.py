@@ -103,15 +103,15 @@ def wrapped(layer: torch.nn.Module, field: object) -> Callable[[torch.Tensor], t
 
 
 def cases() -> list[tuple[str, dict[str, Maker], tuple[int, ...]]]:
-    found = []
+    cases = []
     for group in (Cyclic(4), Dihedral(4), Cyclic(8), Cyclic(16)):
         for shape in ((16, 64, 32, 32), (1, 64, 32, 32), (16, 64, 8, 8)):
-            found.append((f"{group.name} k=5, {shape[0]} x {shape[2]}²", planar(group, 5), shape))
+            cases.append((f"{group.name} k=5, {shape[0]} x {shape[2]}²", planar(group, 5), shape))
     for n, k in ((1, 3), (2, 3), (2, 5)):
-        found.append((f"octahedral x{n} k={k}", spatial(Octahedral(), n, k), (2, 24 * n, 16, 16, 16)))
-    found.append(("icosahedral x1 k=3", spatial(Icosahedral(), 1, 3), (2, 60, 12, 12, 12)))
-    found.append(("SO(3) 4 x (0+1+2) k=5", irreducible(4, 5), (2, 36, 16, 16, 16)))
-    return found
+        cases.append((f"octahedral x{n} k={k}", spatial(Octahedral(), n, k), (2, 24 * n, 16, 16, 16)))
+    cases.append(("icosahedral x1 k=3", spatial(Icosahedral(), 1, 3), (2, 60, 12, 12, 12)))
+    cases.append(("SO(3) 4 x (0+1+2) k=5", irreducible(4, 5), (2, 36, 16, 16, 16)))
+    return cases
 
 
 def step(layer: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor) -> Callable[[], None]:

@@ -63,12 +63,12 @@ def irreducible(group: FiniteGroup, channels: int) -> FieldType:
     return Grid2d(group).field(direct_sum(pieces.irreps))
 
 
-def row(name: str, found: Comparison, path: str, goal: float | None = None) -> dict[str, object]:
-    low, high = found.spread
-    mark = "" if goal is None else f"   goal {goal:.2f}" + ("" if found.ratio <= goal else " missed")
-    times = f"{1e3 * found.first:>9.2f}{1e3 * found.second:>9.2f}"
-    print(f"  {name:<46}{path:<13}{times}{found.ratio:>8.3f}   {low:.3f}–{high:.3f}{mark}", flush=True)
-    return {"case": name, "path": path, "ratio": found.ratio, "quartiles": [low, high], "goal": goal}
+def row(name: str, timing: Comparison, path: str, goal: float | None = None) -> dict[str, object]:
+    low, high = timing.spread
+    mark = "" if goal is None else f"   goal {goal:.2f}" + ("" if timing.ratio <= goal else " missed")
+    times = f"{1e3 * timing.first:>9.2f}{1e3 * timing.second:>9.2f}"
+    print(f"  {name:<46}{path:<13}{times}{timing.ratio:>8.3f}   {low:.3f}–{high:.3f}{mark}", flush=True)
+    return {"case": name, "path": path, "ratio": timing.ratio, "quartiles": [low, high], "goal": goal}
 
 
 def points(repeats: int, widths: list[int]) -> list[dict[str, object]]:
@@ -85,13 +85,13 @@ def points(repeats: int, widths: list[int]) -> list[dict[str, object]]:
                     path = "irreducible" if ours.point is not None and ours.point.pays(x) else "dense"
                     name = f"{group.name} {channels} {kind}, {batch} x {size}²"
                     times = repeats if channels >= 512 else 3 * repeats
-                    found = compare(
+                    timing = compare(
                         training_step(plain.train(), x, g), training_step(ours.train(), x, g), repeats=times
                     )
                     goal = GOALS.get((group.name, channels)) if (batch, size) != SIZES[-1] else None
-                    rows.append(row(f"{name} step", found, path, goal))
-                    found = compare(evaluation(plain, x), evaluation(ours, x), repeats=times)
-                    rows.append(row(f"{name} evaluation", found, path))
+                    rows.append(row(f"{name} step", timing, path, goal))
+                    timing = compare(evaluation(plain, x), evaluation(ours, x), repeats=times)
+                    rows.append(row(f"{name} evaluation", timing, path))
     return rows
 
 
@@ -105,10 +105,10 @@ def blocks(repeats: int) -> list[dict[str, object]]:
             g = torch.randn(4, channels, 14, 14)
             point = ours.expand.point
             path = "irreducible" if point is not None and point.pays(x) else "dense"
-            found = compare(training_step(plain, x, g), training_step(ours, x, g), repeats=repeats)
-            rows.append(row(f"{group.name} {channels} step", found, path))
-            found = compare(evaluation(plain, x), evaluation(ours, x), repeats=repeats)
-            rows.append(row(f"{group.name} {channels} evaluation", found, path))
+            timing = compare(training_step(plain, x, g), training_step(ours, x, g), repeats=repeats)
+            rows.append(row(f"{group.name} {channels} step", timing, path))
+            timing = compare(evaluation(plain, x), evaluation(ours, x), repeats=repeats)
+            rows.append(row(f"{group.name} {channels} evaluation", timing, path))
     return rows
 
 
@@ -116,12 +116,12 @@ def switches() -> list[dict[str, object]]:
     print("from how many samples on the irreducible basis is chosen, regular fields")
     rows = []
     for group in GROUPS:
-        found: dict[str, object] = {"group": group.name}
+        results: dict[str, object] = {"group": group.name}
         for channels in (64, 128, 192, 256, 384, 512, 1024):
             gain = PointMap(regular(group, channels), regular(group, channels)).gain
-            found[str(channels)] = -(-_cost_rules.START // gain) if gain > 0 else "never"
-        print("  " + ", ".join(f"{key} {value}" for key, value in found.items()))
-        rows.append(found)
+            results[str(channels)] = -(-_cost_rules.START // gain) if gain > 0 else "never"
+        print("  " + ", ".join(f"{key} {value}" for key, value in results.items()))
+        rows.append(results)
     return rows
 
 
@@ -170,8 +170,8 @@ def main() -> None:
         _cost_rules.START = -1
         points(options.repeats, options.widths)
         return
-    found = {"switches": switches(), "blocks": blocks(options.repeats), "memory": memory()}
-    write_result("pointwise", {"points": points(options.repeats, options.widths), **found})
+    results = {"switches": switches(), "blocks": blocks(options.repeats), "memory": memory()}
+    write_result("pointwise", {"points": points(options.repeats, options.widths), **results})
 
 
 if __name__ == "__main__":

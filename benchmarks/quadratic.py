@@ -46,9 +46,9 @@ def step(layer: torch.nn.Module, x: torch.Tensor) -> None:
     layer(x).square().mean().backward()
 
 
-def shown(what: str, found: Comparison) -> list[float]:
-    print(f"{what}: {found.ratio:.2f} ({found.spread[0]:.2f}-{found.spread[1]:.2f})", flush=True)
-    return [found.ratio, *found.spread]
+def shown(what: str, timing: Comparison) -> list[float]:
+    print(f"{what}: {timing.ratio:.2f} ({timing.spread[0]:.2f}-{timing.spread[1]:.2f})", flush=True)
+    return [timing.ratio, *timing.spread]
 
 
 def main() -> None:
@@ -61,28 +61,28 @@ def main() -> None:
     for name, layer in layers.items():
         x = torch.randn(BATCH, layer.in_type.dim)
         y = x.clone().requires_grad_()
-        found = compare(partial(forward, layer.eval(), y, True), partial(forward, layer.eval(), x, False), repeats=9)
-        result[name] = shown(f"{name}, without gradients over with", found)
+        timing = compare(partial(forward, layer.eval(), y, True), partial(forward, layer.eval(), x, False), repeats=9)
+        result[name] = shown(f"{name}, without gradients over with", timing)
     for degrees, copies in ((2, 8), (2, 16), (2, 32), (3, 2), (3, 4), (3, 8), (3, 16)):
         ours = nn.TensorProduct(field(copies, degrees), field(copies, degrees))
         x = torch.randn(500, ours.in_type.dim, requires_grad=True)
         title = f"TensorProduct, {copies} copies of degrees below {degrees}, step over"
         for name, other in others(ours, copies, degrees).items():
-            found = compare(partial(step, other, x), partial(step, ours, x), repeats=9)
-            result[f"{copies} x {degrees} over {name}"] = shown(f"{title} {name}", found)
+            timing = compare(partial(step, other, x), partial(step, ours, x), repeats=9)
+            result[f"{copies} x {degrees} over {name}"] = shown(f"{title} {name}", timing)
     write_result("quadratic", result)
 
 
 def others(ours: nn.TensorProduct, copies: int, degrees: int) -> dict[str, torch.nn.Module]:
     """What does the same as our layer."""
-    found: dict[str, torch.nn.Module] = {"one filter": with_a_filter(ours)} if ours.paths.paths else {}
+    results: dict[str, torch.nn.Module] = {"one filter": with_a_filter(ours)} if ours.paths.paths else {}
     if find_spec("e3nn") is not None:
         from e3nn import o3
 
         irreps = o3.Irreps(" + ".join(f"{copies}x{degree}e" for degree in range(degrees)))
-        found["e3nn's square"] = o3.TensorSquare(irreps, irreps)
-        found["e3nn's product"] = Twice(o3.FullyConnectedTensorProduct(irreps, irreps, irreps))
-    return found
+        results["e3nn's square"] = o3.TensorSquare(irreps, irreps)
+        results["e3nn's product"] = Twice(o3.FullyConnectedTensorProduct(irreps, irreps, irreps))
+    return results
 
 
 class Twice(torch.nn.Module):

@@ -25,12 +25,12 @@ from intertwine.relaxed.soft._soft_variants import cheapest
 GOALS = {(64, "step"): 2.0, (16, "step"): 4.0, (64, "evaluation"): 1.9}
 
 
-def row(name: str, found: Comparison, path: str, goal: float | None = None) -> dict[str, object]:
-    low, high = found.spread
-    mark = "" if goal is None else f"   goal {goal:.2f}" + ("" if found.ratio <= goal else " missed")
-    times = f"{1e3 * found.first:>9.1f}{1e3 * found.second:>9.1f}"
-    print(f"  {name:<52}{path:<9}{times}{found.ratio:>8.2f}   {low:.2f}–{high:.2f}{mark}", flush=True)
-    return {"case": name, "variant": path, "ratio": found.ratio, "quartiles": [low, high], "goal": goal}
+def row(name: str, timing: Comparison, path: str, goal: float | None = None) -> dict[str, object]:
+    low, high = timing.spread
+    mark = "" if goal is None else f"   goal {goal:.2f}" + ("" if timing.ratio <= goal else " missed")
+    times = f"{1e3 * timing.first:>9.1f}{1e3 * timing.second:>9.1f}"
+    print(f"  {name:<52}{path:<9}{times}{timing.ratio:>8.2f}   {low:.2f}–{high:.2f}{mark}", flush=True)
+    return {"case": name, "variant": path, "ratio": timing.ratio, "quartiles": [low, high], "goal": goal}
 
 
 def planar(
@@ -45,29 +45,29 @@ def planar(
     for what, training in (("step", True), ("evaluation", False)):
         path = variant or cheapest(soft._sizes(x[:, :, None], 1, True, training))
         if training:
-            found = compare(training_step(plain, x, g), training_step(soft, x, g), repeats=repeats)
+            timing = compare(training_step(plain, x, g), training_step(soft, x, g), repeats=repeats)
         else:
-            found = compare(evaluation(plain, x), evaluation(soft, x), repeats=repeats)
+            timing = compare(evaluation(plain, x), evaluation(soft, x), repeats=repeats)
         goal = GOALS.get((batch, what)) if goals else None
-        rows.append(row(f"{name}, {what}", found, path, goal))
+        rows.append(row(f"{name}, {what}", timing, path, goal))
     return rows
 
 
 def plane(repeats: int, force: bool) -> dict[str, list[dict[str, object]]]:
     print("soft convolution against Conv2d (variant; CPU milliseconds: plain, soft; ratio; quartiles)")
     variants: list[str | None] = ["window", "rank"] if force else [None]
-    found: dict[str, list[dict[str, object]]] = {"batches": [], "places": [], "channels": []}
+    results: dict[str, list[dict[str, object]]] = {"batches": [], "places": [], "channels": []}
     for variant in variants:
         for batch in (64, 16, 1):
             for domain in ("input", "output"):
-                found["batches"] += planar(repeats, batch, (32, 32), 32, domain, variant, not force)
+                results["batches"] += planar(repeats, batch, (32, 32), 32, domain, variant, not force)
         print(" growth with places")
         for size in (16, 24, 48):
-            found["places"] += planar(repeats, 16, (32, 32), size, "input", variant, False)
+            results["places"] += planar(repeats, 16, (32, 32), size, "input", variant, False)
         print(" growth with channels")
         for channels, size in (((3, 32), 32), ((16, 16), 16), ((64, 64), 16), ((128, 128), 8)):
-            found["channels"] += planar(repeats, 64, channels, size, "input", variant, False)
-    return found
+            results["channels"] += planar(repeats, 64, channels, size, "input", variant, False)
+    return results
 
 
 def group(repeats: int) -> list[dict[str, object]]:
@@ -81,14 +81,14 @@ def group(repeats: int) -> list[dict[str, object]]:
         soft = SoftGroupConv2d(channels, channels, rotation_softness=1.0, learn=True, variant="dense", **options)
         name = f"{channels} channels, {samples} samples, {size}²"
         times = repeats if channels < 128 else max(1, repeats // 2)
-        found = compare(training_step(strict, x, g), training_step(soft, x, g), repeats=times)
-        rows.append(row(f"{name}, soft against strict", found, "dense", 1.05))
+        timing = compare(training_step(strict, x, g), training_step(soft, x, g), repeats=times)
+        rows.append(row(f"{name}, soft against strict", timing, "dense", 1.05))
         path = cheapest(soft._sizes(x, samples, False, True))
         if path != "dense":
             soft.variant = None
-            found = compare(training_step(strict, x, g), training_step(soft, x, g), repeats=times)
+            timing = compare(training_step(strict, x, g), training_step(soft, x, g), repeats=times)
             goal = 0.5 if (channels, samples) == (128, 16) else None
-            rows.append(row(f"{name}, soft as chosen against strict", found, path, goal))
+            rows.append(row(f"{name}, soft as chosen against strict", timing, path, goal))
     return rows
 
 
@@ -132,9 +132,9 @@ def main() -> None:
         return
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    found: dict[str, object] = dict(plane(options.repeats, options.force))
+    results: dict[str, object] = dict(plane(options.repeats, options.force))
     if not options.force:
-        write_result("soft", {**found, "group": group(options.repeats), "memory": memory()})
+        write_result("soft", {**results, "group": group(options.repeats), "memory": memory()})
 
 
 if __name__ == "__main__":

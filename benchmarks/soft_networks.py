@@ -79,11 +79,11 @@ def main() -> None:
         for kind in (name for name in PUBLISHED[samples] if name != "strict"):
             name = f"{'T(2)' if samples == 1 else f'SE(2)/{samples}'} {kind}"
             both = measured(samples, kind, options.width, options.repeats)
-            for at, (what, found) in enumerate(zip(("training", "evaluation"), both, strict=True)):
+            for at, (what, timing) in enumerate(zip(("training", "evaluation"), both, strict=True)):
                 published = PUBLISHED[samples][kind][at] / PUBLISHED[samples]["strict"][at]
-                low, high = found.spread
+                low, high = timing.spread
                 print(
-                    f"{name:<16}{BATCHES[samples]:>4}  {what:<11}{found.first:>8.3f}{found.ratio:>8.2f}   "
+                    f"{name:<16}{BATCHES[samples]:>4}  {what:<11}{timing.first:>8.3f}{timing.ratio:>8.2f}   "
                     f"{low:.2f}–{high:.2f}   published {published:.2f}",
                     flush=True,
                 )
@@ -92,8 +92,8 @@ def main() -> None:
                         "network": name,
                         "step": what,
                         "batch": BATCHES[samples],
-                        "strict_seconds": found.first,
-                        "ratio": found.ratio,
+                        "strict_seconds": timing.first,
+                        "ratio": timing.ratio,
                         "quartiles": [low, high],
                         "published": published,
                     }

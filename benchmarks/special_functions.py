@@ -68,7 +68,7 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     random = torch.Generator().manual_seed(0)
-    found: dict[str, object] = {"e3nn": e3nn.__version__}
+    results: dict[str, object] = {"e3nn": e3nn.__version__}
     print(f"{'':44}ours / e3nn {e3nn.__version__}")
     for dtype in (torch.float32, torch.float64):
         points = {f"{n} points": torch.randn(n, 3, generator=random).to(dtype) for n in POINTS}
@@ -87,9 +87,9 @@ def main() -> None:
                         b()
                         calls = max(1, ceil(0.005 / max(cpu_seconds(b), 1e-6)))
                         result = compare(several(b, calls), several(a, calls), repeats=options.repeats)
-                        found[name] = {"ratio": result.ratio, "spread": result.spread, "error": error}
+                        results[name] = {"ratio": result.ratio, "spread": result.spread, "error": error}
                         print(f"{name:62} {result.ratio:.2f} ({result.spread[0]:.2f}-{result.spread[1]:.2f})")
-    write_result("special_functions", found)
+    write_result("special_functions", results)
 
 
 if __name__ == "__main__":

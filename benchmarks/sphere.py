@@ -53,11 +53,13 @@ def costs(repeats: int) -> list[dict[str, object]]:
             layer = SphereConv(field(kind, channels), field(kind, channels), grid)
             x = torch.randn(8, channels, *grid.shape, requires_grad=True)
             step = median_seconds(training_step(layer, x), repeats)
-            found = compare(partial(evaluation, layer, x), partial(transforms, layer, x), repeats=repeats)
+            timing = compare(partial(evaluation, layer, x), partial(transforms, layer, x), repeats=repeats)
             name = f"{kind}, L={band_limit}, {channels} channels"
-            low, high = found.spread
-            print(f"  {name:<34}{1e3 * step:>9.2f}{1e3 * found.first:>9.2f}{found.ratio:>8.2f}   {low:.2f}–{high:.2f}")
-            rows.append({"case": name, "step": step, "evaluation": found.first, "transform share": found.ratio})
+            low, high = timing.spread
+            print(
+                f"  {name:<34}{1e3 * step:>9.2f}{1e3 * timing.first:>9.2f}{timing.ratio:>8.2f}   {low:.2f}–{high:.2f}"
+            )
+            rows.append({"case": name, "step": step, "evaluation": timing.first, "transform share": timing.ratio})
     return rows
 
 
@@ -79,9 +81,9 @@ def errors() -> list[dict[str, object]]:
         for kind in FIELDS:
             for band_limit in (4, 8, 16, 32, 64):
                 grid = SPHERE.grid(grid_kind, band_limit=band_limit)
-                found = [rotation_error(field(kind, 2), grid, dtype) for dtype in (torch.float64, torch.float32)]
-                print(f"  {grid_kind:<16}{kind:<10}L={band_limit:<4}{found[0]:.1e}  {found[1]:.1e}")
-                rows.append({"grid": grid_kind, "fields": kind, "band limit": band_limit, "errors": found})
+                results = [rotation_error(field(kind, 2), grid, dtype) for dtype in (torch.float64, torch.float32)]
+                print(f"  {grid_kind:<16}{kind:<10}L={band_limit:<4}{results[0]:.1e}  {results[1]:.1e}")
+                rows.append({"grid": grid_kind, "fields": kind, "band limit": band_limit, "errors": results})
     return rows
 
 
@@ -111,9 +113,9 @@ def peers(repeats: int) -> list[dict[str, object]]:
         to, back = ToS2Grid(band_limit, (n, n - 1)), FromS2Grid((n, n - 1), band_limit)
         c = torch.randn(128, (band_limit + 1) ** 2)
         ours = SpinTransform(SPHERE.grid("equiangular", band_limit=band_limit), H.trivial)
-        found = compare(partial(_e3nn_there_and_back, to, back, c), partial(there_and_back, ours, c), repeats=repeats)
-        print(f"  L={band_limit:<4}{1e3 * found.first:>9.2f}{1e3 * found.second:>9.2f}{found.ratio:>8.2f}")
-        rows.append({"band limit": band_limit, "ratio to e3nn": found.ratio})
+        timing = compare(partial(_e3nn_there_and_back, to, back, c), partial(there_and_back, ours, c), repeats=repeats)
+        print(f"  L={band_limit:<4}{1e3 * timing.first:>9.2f}{1e3 * timing.second:>9.2f}{timing.ratio:>8.2f}")
+        rows.append({"band limit": band_limit, "ratio to e3nn": timing.ratio})
     return rows
 
 

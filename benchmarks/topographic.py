@@ -63,16 +63,16 @@ def networks(repeats: int) -> list[dict[str, object]]:
         print(f"{name}, 8 sequences (CPU ms: without, with; ratio; quartiles; ratio to the VAE with one encoder)")
         for title, topology in topologies.items():
             model = TopographicVAE(image, **shape, topology=topology)
-            found = compare(step(alone, x), step(model, x), repeats=repeats)
+            timing = compare(step(alone, x), step(model, x), repeats=repeats)
             other = compare(step(plain, x), step(model, x), repeats=max(3, repeats // 3))
-            low, high = found.spread
-            mark = "" if found.ratio <= GOAL else "   above the goal"
+            low, high = timing.spread
+            mark = "" if timing.ratio <= GOAL else "   above the goal"
             print(
-                f"  {title:<20}{1e3 * found.first:>8.1f}{1e3 * found.second:>8.1f}{found.ratio:>8.3f}"
+                f"  {title:<20}{1e3 * timing.first:>8.1f}{1e3 * timing.second:>8.1f}{timing.ratio:>8.3f}"
                 f"   {low:.3f}–{high:.3f}   {other.ratio:.2f}{mark}"
             )
             rows.append(
-                {"case": f"{name}, {title}", "ratio": found.ratio, "quartiles": [low, high], "to_vae": other.ratio}
+                {"case": f"{name}, {title}", "ratio": timing.ratio, "quartiles": [low, high], "to_vae": other.ratio}
             )
     return rows
 
@@ -85,11 +85,11 @@ def products(repeats: int) -> list[dict[str, object]]:
     each = torch.tensor([1, 9] * 4)
     print("digits 28 x 28, 2 capsules of 81, C9 x C9 over C81 (CPU ms: C81, C9 x C9; ratio; quartiles)")
     for title, moving in (("one element", 9), ("one for each sequence", each), ("inferred", None)):
-        found = compare(step(cyclic, x), step(both, x, moving=moving), repeats=repeats)
-        low, high = found.spread
-        times = f"{1e3 * found.first:>8.1f}{1e3 * found.second:>8.1f}"
-        print(f"  {title:<24}{times}{found.ratio:>8.3f}   {low:.3f}–{high:.3f}")
-        rows.append({"case": title, "ratio": found.ratio, "quartiles": [low, high]})
+        timing = compare(step(cyclic, x), step(both, x, moving=moving), repeats=repeats)
+        low, high = timing.spread
+        times = f"{1e3 * timing.first:>8.1f}{1e3 * timing.second:>8.1f}"
+        print(f"  {title:<24}{times}{timing.ratio:>8.3f}   {low:.3f}–{high:.3f}")
+        rows.append({"case": title, "ratio": timing.ratio, "quartiles": [low, high]})
     return rows
 
 
@@ -103,13 +103,13 @@ def sums(repeats: int) -> list[dict[str, object]]:
             shifting_topology(size),
             shifting_topology(size, band=1),
         ):
-            found = _both(topology, size, repeats)
+            timing = _both(topology, size, repeats)
             share = len(topology.offsets)
             print(
-                f"  {size} x {size}, {share:>3} neighbors{1e3 * found.first:>10.2f}{1e3 * found.second:>8.2f}"
-                f"{found.ratio:>8.2f}"
+                f"  {size} x {size}, {share:>3} neighbors{1e3 * timing.first:>10.2f}{1e3 * timing.second:>8.2f}"
+                f"{timing.ratio:>8.2f}"
             )
-            rows.append({"case": f"{size} x {size}, {share} neighbors", "dense_over_shifts": found.ratio})
+            rows.append({"case": f"{size} x {size}, {share} neighbors", "dense_over_shifts": timing.ratio})
     return rows
 
 

@@ -160,10 +160,10 @@ def loaders(batch: int, repeats: int) -> list[dict[str, object]]:
     ):
         theirs = DataLoader(plain(images, labels), batch, shuffle=True)
         mine = deterministic_loader(ours(images, labels), batch, seed=0)
-        found = compare(lambda x=theirs: list(x), lambda x=mine: list(x), repeats=repeats)
-        first, second = 1000 * found.first / 64, 1000 * found.second / 64
-        print(f"  {name:<42}{first:>9.2f}{second:>9.2f}{found.ratio:>8.2f}")
-        rows.append({"dataset": name, "torch_ms": first, "ours_ms": second, "ratio": found.ratio})
+        timing = compare(lambda x=theirs: list(x), lambda x=mine: list(x), repeats=repeats)
+        first, second = 1000 * timing.first / 64, 1000 * timing.second / 64
+        print(f"  {name:<42}{first:>9.2f}{second:>9.2f}{timing.ratio:>8.2f}")
+        rows.append({"dataset": name, "torch_ms": first, "ours_ms": second, "ratio": timing.ratio})
     return rows
 
 

@@ -62,9 +62,10 @@ def public_names(room: str) -> list[tuple[str, object]]:
     """The public names of a room in alphabetical order; of a sub-package, those that its room does not show."""
     module = import_module(f"intertwine.{room}")
     parent = vars(import_module(module.__name__.rpartition(".")[0]))
-    public = [(n, v) for n, v in vars(module).items() if not n.startswith("_") and not inspect.ismodule(v)]
-    own = [(n, v) for n, v in public if n != "annotations" and parent.get(n) is not v]
-    return sorted(own, key=lambda pair: pair[0].lower())
+    # dir, not vars: some rooms import their names on first use
+    named = [(n, getattr(module, n)) for n in dir(module) if not n.startswith("_") and n != "annotations"]
+    public = [(n, v) for n, v in named if not inspect.ismodule(v) and parent.get(n) is not v]
+    return sorted(public, key=lambda pair: pair[0].lower())
 
 
 def api_page(room: str) -> str:

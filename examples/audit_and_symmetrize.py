@@ -11,7 +11,7 @@ import intertwine as tw
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--epochs", type=int, default=10)
 parser.add_argument("--seed", type=int, default=0)
-parser.add_argument("--out", type=Path, help="a folder for the page of the audit")
+parser.add_argument("--out", type=Path, help="folder for the page of the audit")
 options = parser.parse_args()
 
 data = tw.data.load("digits", size=16).normalized()
@@ -19,7 +19,7 @@ data = tw.data.load("digits", size=16).normalized()
 
 
 def train(net: nn.Module, epochs: int) -> nn.Module:
-    """Your own loop: images turned by quarter turns at random."""
+    """An ordinary training loop, with images rotated by random quarter turns."""
     optimizer = torch.optim.Adam(net.parameters(), lr=1e-2)
     for _ in range(epochs):
         for part in torch.randperm(len(x)).split(64):
@@ -33,19 +33,19 @@ def train(net: nn.Module, epochs: int) -> nn.Module:
 torch.manual_seed(options.seed)
 net = train(tw.models.plain_cnn(1, 10, widths=(8, 12, 16)), options.epochs)
 
-found = tw.measure.audit(net, (test[0][:200], test[1][:200]), "c4", name="digits")
-for layer in (r for r in found.readings if r.metric == "layer_equivariance_error"):
+audit = tw.measure.audit(net, (test[0][:200], test[1][:200]), "c4", name="digits")
+for layer in (r for r in audit.readings if r.metric == "layer_equivariance_error"):
     print(f"{layer.layer:6} {layer.kind:12} equivariance error {layer.value:.2f} [{layer.low:.2f}, {layer.high:.2f}]")
 if options.out:
-    found.save(options.out)  # audit.html, audit.json, audit.csv, audit.xml
+    audit.save(options.out)  # audit.html, audit.json, audit.csv, audit.xml
     print("page:", options.out / "audit.html")
 
-seen = torch.cat([x.rot90(k, (2, 3)) for k in range(4)])  # images distributed as in training
-twin = tw.measure.symmetrize(net, seen, "c4")
-# Trained on with its weights tied, it cannot leave the symmetry.
+training_images = torch.cat([x.rot90(k, (2, 3)) for k in range(4)])  # distributed as in training
+twin = tw.measure.symmetrize(net, training_images, "c4")
+# Fine-tuned with tied weights, it stays exactly symmetric.
 final = tw.measure.tune(twin, (x, y), epochs=options.epochs, lr=3e-3).model
 
-for name, model in {"yours": net, "averaged": twin.model, "averaged, trained on": final}.items():
+for name, model in {"yours": net, "averaged": twin.model, "averaged and tuned": final}.items():
     error = tw.measure.invariance_error(model, test[0], "c4").mean
     print(f"{name:20}  accuracy {tw.measure.accuracy(model, test):.1%}  invariance error {error:.1e}")
 if not (error < 1e-5 < tw.measure.invariance_error(net, test[0], "c4").mean):

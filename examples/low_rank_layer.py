@@ -1,7 +1,7 @@
-"""Relax: a low-rank locally connected (LRLC) layer, between one filter for all places and one for each.
+"""Relax: a low-rank locally connected (LRLC) layer, between one filter for all positions and one per position.
 
-The class is the half of the picture that a stroke lies in: a convolution followed by a mean cannot tell; an LRLC layer
-learns to mix its two filter banks differently above and below, and `combining_maps` shows it.
+The class is the half of the image that contains a stroke. A convolution followed by a mean cannot tell the halves
+apart. An LRLC layer learns to mix its two filter banks differently above and below, and `combining_maps` shows it.
 """
 
 import argparse
@@ -15,7 +15,7 @@ SIZE = 12
 
 
 def strokes(count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Pictures of noise with one horizontal stroke, and whether it lies in the lower half."""
+    """Noisy images with one horizontal stroke, and whether it is in the lower half."""
     images = 0.3 * torch.randn(count, 1, SIZE, SIZE, generator=generator)
     rows = torch.randint(1, SIZE - 1, (count,), generator=generator)
     images[torch.arange(count), 0, rows, 2:-2] += 1.0
@@ -23,7 +23,7 @@ def strokes(count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
 
 
 def network(layer: nn.Module) -> nn.Module:
-    """The layer, then a mean over all places: nothing but the layer can know places."""
+    """The layer, then a mean over all positions: only the layer can depend on the position."""
     return nn.Sequential(layer, nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 2))
 
 
@@ -53,7 +53,7 @@ for name, layer in layers.items():
     score[name] = tw.measure.accuracy(net.eval(), test)
     print(f"{name:17}  {sum(p.numel() for p in layer.parameters()):5} weights  accuracy {score[name]:.1%}")
 
-share = tw.relaxed.combining_maps(low_rank)[0].mean(1)  # (rows,): how much of bank 1 each row uses
+share = tw.relaxed.combining_maps(low_rank)[0].mean(1)  # (rows,): the weight of bank 1 in each row
 print("share of the first bank, row by row:", " ".join(f"{value:.2f}" for value in share.tolist()))
 if not (score["low rank, K = 2"] > score["convolution"] + 0.1 and share.max() - share.min() > 0.1):
-    raise SystemExit("The low-rank layer should tell the halves apart, by mixing its banks by rows.")
+    raise SystemExit("The low-rank layer should tell the halves apart, by mixing its banks differently in each row.")

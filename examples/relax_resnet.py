@@ -1,7 +1,7 @@
-"""Relax: a trained ResNet is loosened and trained further, on images where it matters where things are.
+"""Relax: loosen a trained ResNet and train it further, on images where the position matters.
 
-The class of an image is its digit and the half in which it stands. A ResNet that commutes with translations cannot tell
-the halves apart; the same network with a dial in every convolution starts from its weights and learns to.
+The class of an image is its digit and the half that contains it. A translation-equivariant ResNet cannot tell the
+halves apart; the same network with a dial in every convolution starts from its weights and learns to.
 """
 
 import argparse
@@ -11,11 +11,11 @@ from torch import Tensor, nn
 
 import intertwine as tw
 
-AROUND = {"padding": 1, "padding_mode": "circular"}  # no border by which a convolution could tell where it is
+AROUND = {"padding": 1, "padding_mode": "circular"}  # no border that would reveal the position to a convolution
 
 
 class Block(nn.Module):
-    """Two convolutions beside an identity, as in every ResNet."""
+    """Two convolutions and a skip connection, as in every ResNet."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -23,18 +23,18 @@ class Block(nn.Module):
         self.conv2, self.bn2 = nn.Conv2d(width, width, 3, **AROUND), nn.BatchNorm2d(width)
 
     def forward(self, x: Tensor) -> Tensor:
-        """The sum of both ways."""
+        """Add the two branches."""
         return torch.relu(x + self.bn2(self.conv2(torch.relu(self.bn1(self.conv1(x))))))
 
 
 def placed(images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-    """Each digit in the upper and in the lower half of a taller image, as two classes."""
+    """Each digit in the upper and in the lower half of a taller image, as two different classes."""
     empty = torch.full_like(images, float(images.min()))
     return torch.cat([torch.cat([images, empty], 2), torch.cat([empty, images], 2)]), torch.cat([labels, labels + 10])
 
 
 def train(net: nn.Module, data: tuple[Tensor, Tensor], epochs: int) -> nn.Module:
-    """Adam with one cycle of its step size, and a penalty on what lies outside the symmetry."""
+    """Adam with a one-cycle learning rate, and a penalty on the part outside the symmetry."""
     parts = [part for _ in range(epochs) for part in torch.randperm(len(data[0])).split(64)]
     optimizer = torch.optim.Adam(net.train().parameters())
     cycle = torch.optim.lr_scheduler.OneCycleLR(optimizer, 5e-3, len(parts))
@@ -56,10 +56,10 @@ if __name__ == "__main__":
     torch.manual_seed(options.seed)
     stem, head = nn.Conv2d(1, 16, 3, stride=2, **AROUND), [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 20)]
     resnet = train(nn.Sequential(stem, Block(16), Block(16), *head), data, options.epochs)
-    loose = tw.relaxed.relax(resnet, data[0][:2], how="low-rank", rank=2)  # the same answers, for now
+    loose = tw.relaxed.relax(resnet, data[0][:2], how="low-rank", rank=2)  # the same outputs, for now
     begin = [tw.measure.accuracy(net, test) for net in (resnet, loose)]
     end = [tw.measure.accuracy(train(net, data, options.epochs), test) for net in (resnet, loose)]
     print("trained {:.1%}, loosened {:.1%}; trained further: strict {:.1%}, loosened {:.1%}".format(*begin, *end))
     print(tw.relaxed.relaxation_table(loose))
     if begin[0] != begin[1] or end[1] < end[0] + 0.1:
-        raise SystemExit("The loosened network should begin where the ResNet stood, and go where it cannot.")
+        raise SystemExit("The loosened network should start as accurate as the ResNet, and become more accurate.")

@@ -1,6 +1,7 @@
-"""Impose: a network that commutes with the eight motions of the square, on digits that lie any way round.
+"""Impose: a network that is invariant to the eight symmetries of the square, on digits in any orientation.
 
-Both networks see upright digits only. The plain one is lost when they are turned or mirrored; the other cannot tell.
+Both networks train on upright digits only. The plain one fails if digits are rotated or mirrored; for the other it
+makes no difference.
 """
 
 import argparse
@@ -32,7 +33,7 @@ networks = {"plain": tw.models.plain_cnn(1, 10, widths=(10, 16)), "D4": nn.Seque
 
 
 def moved(images: torch.Tensor, g: int) -> torch.Tensor:
-    """Turned by g quarter turns; mirrored first from g = 4 on."""
+    """Rotated by g quarter turns; for g >= 4, mirrored first."""
     return (images.flip(3) if g >= 4 else images).rot90(g % 4, (2, 3))
 
 
@@ -46,12 +47,11 @@ for name, net in networks.items():
             optimizer.step()
     net.eval()
     upright = tw.measure.accuracy(net, (test_x, test_y))
-    any_way = sum(tw.measure.accuracy(net, (moved(test_x, g), test_y)) for g in range(8)) / 8
+    any_orientation = sum(tw.measure.accuracy(net, (moved(test_x, g), test_y)) for g in range(8)) / 8
     errors[name] = tw.measure.invariance_error(net, test_x, "d4").mean
     weights = sum(p.numel() for p in net.parameters())
-    print(
-        f"{name:5}  {weights:6} weights  upright {upright:.1%}  any way round {any_way:.1%}  error {errors[name]:.1e}"
-    )
+    accuracies = f"upright {upright:.1%}  any orientation {any_orientation:.1%}"
+    print(f"{name:5}  {weights:6} weights  {accuracies}  error {errors[name]:.1e}")
 
 if not errors["D4"] < 1e-5 < errors["plain"]:
-    raise SystemExit("The D4 network should not see how the digit lies, and the plain one should.")
+    raise SystemExit("The D4 network should be invariant, and the plain one should not.")

@@ -32,6 +32,8 @@ FLOORS: tuple[tuple[str, ...], ...] = (
         "_devices",
         "_torchvision",
         "_untrusted",
+        "_figures",
+        "_lazy",
     ),
     ("groups",),
     ("spaces",),

@@ -12,12 +12,12 @@ import pytest
 
 FOLDER = Path(__file__).parent.parent / "examples"
 EXAMPLES = {  # the fewest epochs that show the claim, and a line of the output
-    "rotated_digits": (1, r"^D4 +\d+ weights  upright (\S+)%  any way round \1%  error \S+e-0[678]$"),
+    "rotated_digits": (1, r"^D4 +\d+ weights  upright (\S+)%  any orientation \1%  error \S+e-0[678]$"),
     "relax_resnet": (3, r"^2\.conv2  LowRankConv  0\.\d+ +combining weights 0\.\d+$"),
     "low_rank_layer": (2, r"^share of the first bank, row by row:( [01]\.\d\d){10}$"),
-    "own_sequences": (8, r"^frames foretold by rolling the first: squared error 0\.\d+; by standing still: 0\.\d+$"),
+    "own_sequences": (8, r"^squared error of frames predicted by rolling the first: 0\.\d+; by repeating it: 0\.\d+$"),
     "inertia": (3, r"^equivariant +42801 weights  misses \S+% of the variance  error under a rotation \S+e-0[678]$"),
-    "audit_and_symmetrize": (1, r"^averaged, trained on  accuracy \S+%  invariance error \S+e-0[678]$"),
+    "audit_and_symmetrize": (1, r"^averaged and tuned +accuracy \S+%  invariance error \S+e-0[678]$"),
 }
 
 

@@ -75,13 +75,11 @@ def shown_by(room: str) -> set[str]:
     """The public names in the source of a room's face; of a room that is one file, its classes and functions."""
     face = ROOT / "src" / "intertwine" / room.replace(".", "/") / "__init__.py"
     file = face if face.exists() else face.parent.with_suffix(".py")
-    found: set[str] = set()
-    for node in ast.parse(file.read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.ImportFrom) and node.module != "__future__" and node.module:
-            found |= {alias.asname or alias.name for alias in node.names}
-        elif isinstance(node, (ast.ClassDef, ast.FunctionDef)):
-            found.add(node.name)
-    return {name for name in found if not name.startswith("_")}
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]  # also under TYPE_CHECKING
+    names = {alias.asname for node in imports for alias in node.names if alias.asname}  # `as` marks what a face shows
+    names |= {node.name for node in tree.body if isinstance(node, (ast.ClassDef, ast.FunctionDef))}
+    return {name for name in names if not name.startswith("_")}
 
 
 def look_at(site: Path, profile: Path) -> None:

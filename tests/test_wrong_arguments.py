@@ -75,7 +75,8 @@ def public_callables() -> Iterator[tuple[str, Callable[..., Any]]]:
     for room in ROOMS:
         module = importlib.import_module(f"intertwine.{room}")
         shown = vars(importlib.import_module(module.__name__.rpartition(".")[0]))
-        for name, value in sorted(vars(module).items()):
+        for name in dir(module):  # not vars: some rooms import their names on first use
+            value = getattr(module, name)
             if name.startswith("_") or inspect.ismodule(value) or not callable(value):
                 continue
             if shown.get(name) is value:

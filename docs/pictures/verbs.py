@@ -89,9 +89,9 @@ def measured(data: tw.data.ImageData) -> list[tuple[str, Tensor]]:
             nn.functional.cross_entropy(net(seen), labels[part]).backward()
             optimizer.step()
     twin = tw.measure.symmetrize(net.eval(), torch.cat([images, images.flip(3)]), "hflip")
-    own, moved = tw.measure.surgery.filter_pairs(net, twin.matching, "0.weight")
+    filters, moved = tw.measure.surgery.filter_pairs(net, twin.matching, "0.weight")
     return [
-        ("filters", own[:, 0].detach()),
+        ("filters", filters[:, 0].detach()),
         ("mirrored,\nmatched", moved[:, 0].detach()),
         ("made\nsymmetric", twin.model[0].weight.detach()[:, 0]),
     ]

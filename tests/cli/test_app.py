@@ -188,7 +188,7 @@ from intertwine.cli import main
 try:
     main(["--help"])
 except SystemExit as done:
-    print(done.code, [name for name in ("torch", "numpy", "scipy", "matplotlib") if name in sys.modules])
+    print(done.code, [name for name in ("torch", "numpy", "scipy", "matplotlib", "rich") if name in sys.modules])
 '"""
     done = python(code)
     assert done.stdout.splitlines()[-1] == "0 []", done.stderr

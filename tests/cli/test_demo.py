@@ -28,7 +28,7 @@ def test_the_whole_story(tmp_path):
     assert errors["plain"] > 0.1
     page = (tmp_path / "index.html").read_text()
     assert len(page) < 3_000_000
-    for text in ("Every network", "Impose: kernels", "Relax: how far", "rolling capsules", "Where turned digits"):
+    for text in ("Every network", "Impose: kernels", "Relax: how far", "rolling capsules", "Where rotated digits"):
         assert text.lower() in page.lower()
     kept = load_capsules(tmp_path)
     assert kept is not None

@@ -43,7 +43,7 @@ def test_it_opens_a_browser_and_ends_well(opened, tmp_path, monkeypatch):
     address = re.match(r"Open (http://127\.0\.0\.1:\d+/) ", done.stdout)
     assert address
     assert opened == [address[1]]
-    assert done.stdout.endswith("ended\n")
+    assert done.stdout.endswith("stopped\n")
 
 
 @pytest.mark.parametrize("how", ["--no-browser", "no screen"])
@@ -63,9 +63,7 @@ def test_a_port_that_is_taken_is_one_line():
         taken.listen()
         done = runner.invoke(program(), ["explore", "--no-browser", "--port", str(taken.getsockname()[1])])
     assert (done.exit_code, done.stdout) == (2, "")
-    assert re.fullmatch(
-        r"error: intertwine explore: expected a port on which nobody listens yet; got .*\n", done.stderr
-    )
+    assert re.fullmatch(r"error: intertwine explore: expected a free port; got .*\n", done.stderr)
 
 
 def test_a_folder_named_demo_is_found_by_itself(opened, tmp_path, monkeypatch):
@@ -98,7 +96,7 @@ def interrupt(process):
     """One Ctrl-C ends it, without a trace."""
     process.send_signal(signal.SIGINT)
     assert process.wait(30) == 0
-    assert (process.stdout.read(), process.stderr.read()) == ("ended\n", "")
+    assert (process.stdout.read(), process.stderr.read()) == ("stopped\n", "")
 
 
 def test_ctrl_c_at_once(running):

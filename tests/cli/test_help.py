@@ -81,14 +81,14 @@ def served(arguments: list[str]) -> None:
     ) as process:
         try:
             assert process.stdout is not None
-            found = re.fullmatch(r"Open http://127\.0\.0\.1:(\d+)/  \(Ctrl-C ends it\)\n", process.stdout.readline())
-            assert found
-            with closing(http.client.HTTPConnection("127.0.0.1", int(found[1]), timeout=60)) as connection:
+            address = re.fullmatch(r"Open http://127\.0\.0\.1:(\d+)/  \(Ctrl-C stops it\)\n", process.stdout.readline())
+            assert address
+            with closing(http.client.HTTPConnection("127.0.0.1", int(address[1]), timeout=60)) as connection:
                 connection.request("GET", "/")
                 assert connection.getresponse().read().startswith(b"<!doctype html>")
             process.send_signal(signal.SIGINT)
             assert process.wait(30) == 0
-            assert process.stdout.read() == "ended\n"
+            assert process.stdout.read() == "stopped\n"
         finally:
             process.kill()
 
@@ -100,7 +100,7 @@ def test_an_example_that_cannot_be_pasted_is_noticed():
 
 def test_help_fits_a_terminal_and_says_the_exit_codes():
     text = help_of(())
-    assert re.search(r"^ +0  all is well$", text, re.MULTILINE)
+    assert re.search(r"^ +0  success$", text, re.MULTILINE)
     assert re.search(r"^ +2  wrong usage or wrong input", text, re.MULTILINE)
 
 

@@ -156,7 +156,7 @@ def test_a_long_table_is_cut_and_says_so() -> None:
 
 
 def test_an_ambiguous_subgroup_is_noted_beside_the_answer() -> None:
-    note = "D4 has several classes of subgroups C2; taken: {e, r^2}; the others: C2#2 = {e, s}, C2#3 = {e, r s}"
+    note = "D4 has several classes of subgroups C2; chosen: {e, r^2}; others: C2#2 = {e, s}, C2#3 = {e, r s}"
     done = run("--group D4 --subgroup C2 --json")
     assert done.stderr == f"note: {note}\n"
     assert json.loads(done.stdout)["notes"] == [note]

@@ -27,6 +27,17 @@ def test_everything_registered_is_listed():
     assert all(row["what"] and ":class:" not in row["what"] for row in rows("layers"))
 
 
+def test_listing_layers_builds_none(monkeypatch):
+    """Building an example of every layer takes seconds."""
+    built = []
+    monkeypatch.setattr(nn.Layer, "__init__", lambda self, *args: built.append(self))
+    assert {row["room"] for row in rows("layers")} == {"tw.nn", "tw.relaxed"}
+    assert built == []
+    with pytest.raises(AttributeError):  # the trap works: no layer can be built here
+        list(nn.LAYERS["ReLU"].examples())
+    assert built
+
+
 def test_what_the_groups_say_can_be_parsed():
     for row in rows("groups"):
         assert parse(row["parse"].split(",")[0])

@@ -282,7 +282,7 @@ class TestFigures:
         metrics = {row.name: [run.metrics for run in runs if run.row == row.name] for row in MNIST.rows}
         text = experiment_page(MNIST, compare(MNIST, metrics), runs, scale="smoke")
         assert "could not" not in text
-        assert text.count("What is combined where") == 2
+        assert text.count("Combining weights by position") == 2
         assert "Accuracy against size" in text
         assert len(text.encode()) < 3_000_000
 
@@ -368,7 +368,7 @@ class TestImageNet:
     def test_bad_choices(self):
         with pytest.raises(InputError, match="a rank for low-rank, input-low-rank, wide only"):
             LowRankResNet(3, 32, 10, layer="low-rank")
-        with pytest.raises(InputError, match="from 0 to 2 exchanged blocks; got 3"):
+        with pytest.raises(InputError, match="between 0 and 2 exchanged blocks; got 3"):
             LowRankResNet(3, 32, 10, exchanged=3, blocks=(1, 1))
         with pytest.raises(InputError, match=r"images \(3, 32, 32\); got \(3, 16, 16\)"):
             LowRankResNet(3, 32, 10, blocks=(1,), exchanged=0, width=4)(torch.zeros(1, 3, 16, 16))
@@ -412,7 +412,7 @@ class TestFaces:
         with pytest.raises(InputError, match=r"celeba: expected list_attr_celeba.txt, list_eval_partition.txt and"):
             load("celeba", folder=tmp_path)
         write_celeba(tmp_path)
-        with pytest.raises(InputError, match=r"an attribute of the second line .*: Bald, Male, Young, .*'Smiling'"):
+        with pytest.raises(InputError, match=r"an attribute from the second line .*: Bald, Male, Young, .*'Smiling'"):
             load("celeba", folder=tmp_path, attribute="Smiling")
         with pytest.raises(InputError, match="evaluate 'test' or 'val'; got 'train'"):
             load("celeba", folder=tmp_path, evaluate="train")

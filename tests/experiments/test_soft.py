@@ -373,7 +373,7 @@ def test_figures(tmp_path):
     titles = [figure.title for figure in found]
     assert "Learned ω' of each layer, se2-4" in titles
     assert "Accuracy against λ, t2" in titles
-    assert "How the relaxation develops, se2-4" in titles
+    assert "Relaxation during training, se2-4" in titles
     table = next(figure for figure in found if isinstance(figure, Table))
     assert list(table.columns[-2:]) == ["blocks.1.second", "last"]
     assert len(table.columns) == 7

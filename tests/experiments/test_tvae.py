@@ -53,7 +53,7 @@ class TestEveryRow:
         assert not all(greyed)
         found = compare(experiment, {row: [runs[0].metrics]} | {r.name: [] for r in experiment.rows if r.name != row})
         page = experiment_page(experiment, found, runs, scale="smoke")
-        assert "rolling the capsules" in page
+        assert "images from rolled capsules" in page
 
 
 def test_turn_and_hue_have_a_cycle_each(tmp_path):

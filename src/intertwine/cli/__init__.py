@@ -1,4 +1,4 @@
-"""The front door: parse, call, print; no mathematics."""
+"""The command line: parses options, calls the package and prints; no mathematics."""
 
 from ._app import main as main
 from ._app import program as program

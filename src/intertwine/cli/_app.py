@@ -21,10 +21,10 @@
 #
 #         typer.echo(groups.parse(group).order)
 #
-# Every file is imported to build the help text, therefore anything heavy is imported inside the command function.
-# A file without `register` is a helper of the commands. Wrong input is raised as an IntertwineError, which this
-# file turns into one line; a check that ran and failed is `raise typer.Exit(CHECK_FAILED)`. The examples in the epilog
-# are run by a test, in the order in which they stand, in an empty folder.
+# Building the help text imports every file, so import anything heavy inside the command function. A file without
+# `register` is shared by commands. For wrong input, raise an IntertwineError, which this file turns into one line; for
+# a check that ran and failed, `raise typer.Exit(CHECK_FAILED)`. A test runs the examples in the epilogs, in order, in
+# an empty folder.
 
 from __future__ import annotations
 
@@ -49,21 +49,21 @@ _WELCOME = """\
 intertwine {version}: impose, relax, learn and measure symmetry in neural networks.
 
 Start      intertwine kernels --group D4 --subgroup C2 --in trivial --out regular
-See it     demo trains, relaxes, audits and mends small networks in minutes; explore is a page to try things on
-Impose     kernels solves for what commutes with a group; theory checks the table of known networks; list what there is
-Measure    audit a trained network, symmetrize it; bench says what the layers cost on this machine
-Reproduce  experiment runs the tables of papers, published beside ours; sweep searches settings
-Help       intertwine COMMAND --help ends with an example to paste; --install-completion completes names
+Look       demo trains, relaxes, audits and symmetrizes small networks in minutes; explore opens an interactive page
+Impose     kernels solves for equivariant kernels; theory checks the table of known networks; list shows what there is
+Measure    audit and symmetrize take a trained network; bench measures what layers cost on this machine
+Reproduce  experiment runs the tables of papers, published numbers next to ours; sweep searches settings
+Help       intertwine COMMAND --help ends with an example to paste; --install-completion adds tab completion
 Python     import intertwine as tw
-Exit       0 fine, 1 a check failed, 2 wrong usage or input: one line, and --debug shows the trace"""
+Exit code  0 success, 1 a check failed, 2 wrong usage or input (one line; --debug shows the traceback)"""
 
 _EXIT_CODES = """\
 \b
 Exit codes:
-  0  all is well
+  0  success
   1  a check ran and failed: a gate of audit, a row of theory, a job of experiment
   2  wrong usage or wrong input: one line that says what to do
-Anything else is a defect of this package and shows Python's trace.
+Anything else is a bug in this package and shows a Python traceback.
 
 \b
 Example:
@@ -72,11 +72,11 @@ Example:
 
 
 class _Program(TyperGroup):
-    """The one place where an error becomes a line on stderr and an exit code."""
+    """Turns errors into a line on stderr and an exit code."""
 
-    # The context class moved between typer releases, and nothing but its parameters is used here.
+    # Any: the context class moved between typer releases, and only its parameters are used here.
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if "--debug" in args:  # wherever it stands: one adds it at the end of the line that failed
+        if "--debug" in args:  # in any position: people add it at the end of the line that failed
             args = ["--debug", *(text for text in args if text != "--debug")]
         try:
             return super().parse_args(ctx, args)
@@ -90,7 +90,7 @@ class _Program(TyperGroup):
         except IntertwineError as error:
             _explain(str(error), debug=ctx.params.get("debug", False))
         except OSError as error:
-            if error.filename is None:  # not about a file that somebody named: a broken pipe, or a defect
+            if error.filename is None:  # not about a file that the user named: a broken pipe, or a bug
                 raise
             _explain(f"{error.filename}: {error.strerror}", debug=ctx.params.get("debug", False))
         except Exception as error:
@@ -99,10 +99,10 @@ class _Program(TyperGroup):
 
 
 def _explain_usage(error: Exception) -> None:
-    """One line for options and arguments that are wrong; any other error goes on."""
-    # By what they can do, not by their class: it moved between typer releases.
+    """Print one line for wrong options and arguments; raise any other error again."""
+    # Recognized by their attributes, because their class moved between typer releases.
     message, context = getattr(error, "format_message", None), getattr(error, "ctx", None)
-    if message is None or context is None or type(error).__name__ == "NoArgsIsHelpError":  # which prints the help
+    if message is None or context is None or type(error).__name__ == "NoArgsIsHelpError":  # this one prints the help
         raise error
     path, text = context.command_path, message()
     _explain(f"{path}: {text}{'' if text.endswith(('.', '?', '!')) else '.'} See '{path} --help'.", debug=False)
@@ -111,19 +111,19 @@ def _explain_usage(error: Exception) -> None:
 def _explain(message: str, *, debug: bool) -> None:
     if debug:
         traceback.print_exc()
-    plain = bool(os.environ.get("NO_COLOR"))  # see no-color.org; in a pipe there are no colors anyway
+    plain = bool(os.environ.get("NO_COLOR"))  # see no-color.org; typer strips colors in a pipe
     typer.echo("error: " if plain else typer.style("error: ", fg="red", bold=True), nl=False, err=True)
     typer.echo(" ".join(message.split()), err=True)
 
 
 def program() -> typer.Typer:
-    """Build the program with every command found in this folder."""
+    """Build the program with every command in this folder."""
     app = typer.Typer(
         name="intertwine",
         cls=_Program,
         add_completion=True,
-        rich_markup_mode=None,  # plain help: the same text on a terminal, in a pipe and in a log
-        pretty_exceptions_enable=False,  # a defect shows Python's own trace
+        rich_markup_mode=None,  # plain help: the same text in a terminal, a pipe and a log
+        pretty_exceptions_enable=False,  # a bug shows a plain Python traceback
     )
     app.callback(invoke_without_command=True, epilog=_EXIT_CODES)(_start)
     package = __name__.rpartition(".")[0]
@@ -132,22 +132,22 @@ def program() -> typer.Typer:
             register = getattr(import_module(f"{package}.{module}"), "register", None)
             if register is not None:
                 register(app)
-    _keep_lines(app)
+    _keep_examples_whole(app)
     return app
 
 
-def _keep_lines(app: typer.Typer) -> None:
-    """Examples are shown as they are written, one a line: broken in two they could not be pasted."""
+def _keep_examples_whole(app: typer.Typer) -> None:
+    """Show each example on one line, as written: a wrapped example could not be pasted."""
     for command in app.registered_commands:
         command.epilog = _pasteable(command.epilog)
     for group in app.registered_groups:
         if group.typer_instance is not None:
             group.typer_instance.info.epilog = _pasteable(group.typer_instance.info.epilog)
-            _keep_lines(group.typer_instance)
+            _keep_examples_whole(group.typer_instance)
 
 
 def _pasteable(epilog: str | None) -> str | None:
-    """``Example:  intertwine ...`` with the command on a line of its own, and more commands below it."""
+    """``Example:  intertwine ...`` with each command on its own line."""
     if not isinstance(epilog, str) or not epilog.startswith("Example"):
         return epilog
     title, _, rest = epilog.partition(":")
@@ -155,8 +155,8 @@ def _pasteable(epilog: str | None) -> str | None:
     return "\n".join(["\b", f"{title}:", *(f"  {line}" for line in lines)])
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(requested: bool) -> None:
+    if requested:
         typer.echo(f"intertwine {__version__}")
         raise typer.Exit
 
@@ -167,7 +167,7 @@ def _start(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
     debug: Annotated[
-        bool, typer.Option("--debug", envvar="INTERTWINE_DEBUG", help="Show the trace of an error.")
+        bool, typer.Option("--debug", envvar="INTERTWINE_DEBUG", help="Show the traceback of an error.")
     ] = False,
 ) -> None:
     """Impose, relax, learn and measure symmetry in neural networks."""
@@ -176,10 +176,10 @@ def _start(
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the program on ``arguments``, by default those of the process, and leave with its exit code.
+    """Run the program with ``arguments`` (default: those of the process) and exit with its exit code.
 
     Raises:
-        SystemExit: always. The code is 0 when all is well, 1 when a check failed, 2 on wrong usage or input.
+        SystemExit: always. The code is 0 for success, 1 if a check failed, 2 for wrong usage or input.
 
     >>> main(["--version"])
     Traceback (most recent call last):

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
     from ..measure import Audit, Gate, Network, Symmetry
 
-_WHO = "intertwine audit"
+_CALLER = "intertwine audit"
 
 
 class Part(StrEnum):
-    """Which images of a data set."""
+    """The part of a data set."""
 
     test = "test"
     train = "train"
@@ -47,10 +47,10 @@ def audit(
     ] = None,
     data: Annotated[
         str | None,
-        typer.Option(metavar="DATA", help="A name ('intertwine list datasets'), class folders, an archive, an .npz."),
+        typer.Option(metavar="DATA", help="A name ('intertwine list datasets'), class folders, an archive or .npz."),
     ] = None,
     weights: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="safetensors, or a torch file of tensors; nothing is unpickled.")
+        Path | None, typer.Option(metavar="FILE", help="safetensors or a torch file of tensors; nothing is unpickled.")
     ] = None,
     symmetry: Annotated[
         list[str] | None,
@@ -62,7 +62,7 @@ def audit(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Write audit.json, .csv, .xml and .html there; an interrupted audit goes on."),
+        typer.Option(metavar="DIR", help="Write audit.json, .csv, .xml and .html here; an interrupted audit resumes."),
     ] = None,
     fail_above: Annotated[
         list[str] | None,
@@ -73,7 +73,7 @@ def audit(
         typer.Option(metavar="METRIC=BOUND", help="Exit code 1 if a share is below this, e.g. agreement=0.9."),
     ] = None,
     compare: Annotated[
-        tuple[Path, Path] | None, typer.Option(metavar="A B", help="Compare two audits that were written with --out.")
+        tuple[Path, Path] | None, typer.Option(metavar="A B", help="Compare two audits written with --out.")
     ] = None,
     argument: Annotated[
         list[str] | None, typer.Option("--arg", metavar="NAME=VALUE", help="An argument of the factory.")
@@ -81,17 +81,17 @@ def audit(
     trust: Annotated[
         bool, typer.Option("--trust", help="Load a file that the checks refuse; it may then run code on this machine.")
     ] = False,
-    folder: Annotated[Path | None, typer.Option(help="Where the files of a named data set are.")] = None,
-    part: Annotated[Part, typer.Option(help="Which images of the data set.")] = Part.test,
-    images: Annotated[int, typer.Option(min=1, help="How many images, at most.")] = 512,
-    size: Annotated[int | None, typer.Option(min=1, help="Bring images to this size; else the model's own.")] = None,
+    folder: Annotated[Path | None, typer.Option(help="Folder with the files of a named data set.")] = None,
+    part: Annotated[Part, typer.Option(help="The part of the data set to use.")] = Part.test,
+    images: Annotated[int, typer.Option(min=1, help="Maximum number of images.")] = 512,
+    size: Annotated[int | None, typer.Option(min=1, help="Resize images; default: the size of the model.")] = None,
     mean: Annotated[str | None, typer.Option(metavar="A,B,C", help="Normalize with these means ...")] = None,
-    std: Annotated[str | None, typer.Option(metavar="A,B,C", help="... and these deviations.")] = None,
-    batch_size: Annotated[int, typer.Option(min=1, help="Images at a time; halved when memory runs out.")] = 64,
-    budget: Annotated[str | None, typer.Option(metavar="TIME", help="Take about this long: 60s, 10m.")] = None,
+    std: Annotated[str | None, typer.Option(metavar="A,B,C", help="... and these standard deviations.")] = None,
+    batch_size: Annotated[int, typer.Option(min=1, help="Images per batch; halved if memory runs out.")] = 64,
+    budget: Annotated[str | None, typer.Option(metavar="TIME", help="Approximate time limit: 60s, 10m, 1h.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print audit.json.")] = False,
 ) -> None:
-    """Measure how symmetric a trained network is: as a whole, at each layer, and what breaks it.
+    """Measure how symmetric a trained network is, as a whole and at each layer, and what breaks the symmetry.
 
     Exit code 1 if a gate (--fail-above, --fail-below) is missed.
     """
@@ -100,7 +100,7 @@ def audit(
         return
     if model is None or data is None:
         raise InputError(
-            _WHO,
+            _CALLER,
             expected="MODEL and --data, or --compare A B",
             got="no " + " and no ".join(name for name, value in (("MODEL", model), ("--data", data)) if value is None),
             fix="See 'intertwine audit --help'.",
@@ -113,11 +113,11 @@ def audit(
     symmetries = _symmetries(symmetry or ["hflip"])
     gates = _gates(fail_above, fail_below)
     seconds = None if budget is None else _seconds(budget)
-    torch.manual_seed(0)  # a network without --weights is the same every time, and an audit of it can go on
+    torch.manual_seed(0)  # without --weights, the network is the same every time, and its audit can resume
     network = load_network(model, weights=weights, options=parse_settings(argument, option="--arg"), trust=trust)
     with _progress(quiet=as_json) as show, warnings_as_lines():
         pictures, labels, origin = load_images(data, folder, part.value, images, size, network, mean, std)
-        found = measure_audit(
+        result = measure_audit(
             network.model,
             (pictures, labels) if labels.dim() == 1 else pictures,
             symmetries,
@@ -130,18 +130,18 @@ def audit(
             progress=show,
         )
     judged = []
-    with suppress(InputError):  # a gate on what was not measured: shown below, after what was found
-        judged = found.judge(gates)
+    with suppress(InputError):  # a gate on something not measured: raised below, after printing the results
+        judged = result.judge(gates)
     if out is not None:
-        found.save(out, gates=gates if judged else ())
-    _print(found, judged, as_json=as_json, out=out, notes=network.notes)
-    found.judge(gates)
+        result.save(out, gates=gates if judged else ())
+    _print(result, judged, as_json=as_json, out=out, notes=network.notes)
+    result.judge(gates)
     if not all(kept for _, _, kept in judged):
         raise typer.Exit(CHECK_FAILED)
 
 
 def _symmetries(names: list[str]) -> list[Symmetry]:
-    """Before anything is read: are these symmetries of images?"""
+    """Check, before reading anything, that these are symmetries of images."""
     from ..measure import parse_symmetry
 
     symmetries = [parse_symmetry(name) for name in names]
@@ -159,7 +159,7 @@ def _symmetries(names: list[str]) -> list[Symmetry]:
 def _gates(above: list[str] | None, below: list[str] | None) -> list[Gate]:
     from ..measure import METRICS, Gate
 
-    found = []
+    gates = []
     for option, texts, better in (("--fail-above", above, "lower"), ("--fail-below", below, "higher")):
         for text in texts or []:
             gate = Gate.parse(text)
@@ -167,12 +167,12 @@ def _gates(above: list[str] | None, below: list[str] | None) -> list[Gate]:
                 other = "--fail-below" if better == "lower" else "--fail-above"
                 raise InputError(
                     option,
-                    expected=f"a metric of which {'less' if better == 'lower' else 'more'} is better",
+                    expected=f"a metric where {better} is better",
                     got=gate.metric,
                     fix=f"Use {other} {text}.",
                 )
-            found.append(gate)
-    return found
+            gates.append(gate)
+    return gates
 
 
 def _seconds(text: str) -> float:
@@ -183,7 +183,7 @@ def _seconds(text: str) -> float:
     except ValueError:
         seconds = -1.0
     if not seconds > 0:
-        raise InputError("--budget", expected="a time such as 60s, 10m or 1h", got=repr(text), fix="Write it so.")
+        raise InputError("--budget", expected="a time such as 60s, 10m or 1h", got=repr(text))
     return seconds
 
 
@@ -197,33 +197,34 @@ def load_images(
     mean: str | None,
     std: str | None,
 ) -> tuple[Tensor, Tensor, str]:
-    """Images as the network wants them, their labels, and what to call them.
+    """Images prepared for the network, their labels, and a description of their source.
 
-    Size and normalization are those that are given, or the network's own, or none.
+    Size and normalization are the given ones, or those of the network, or none.
     """
     import torch
 
     from ..data import Normalization, load
 
     if (mean is None) != (std is None):
-        raise InputError(_WHO, expected="--mean and --std together", got="one of them", fix="Give both, or none.")
+        raise InputError(_CALLER, expected="--mean and --std together", got="one of them")
     scale = None
     if mean is not None and std is not None:
         scale = Normalization(_numbers("--mean", mean), _numbers("--std", std))
     elif network.mean is not None and network.std is not None:
         scale = Normalization(network.mean, network.std)
-    found = load(data, folder=folder, size=size if size is not None else network.size)
-    wanted = {"test": [found.test], "train": [found.train], "all": [found.train, found.test]}[part]
-    splits = [split for split in wanted if len(split)] or [s for s in (found.train, found.test) if len(s)][:1]
+    image_data = load(data, folder=folder, size=size if size is not None else network.size)
+    train, test = image_data.train, image_data.test
+    requested = {"test": [test], "train": [train], "all": [train, test]}[part]
+    splits = [split for split in requested if len(split)] or [split for split in (train, test) if len(split)][:1]
     if not splits:
-        raise InputError("--data", expected="images", got=f"none in {data}", fix="Look into the folder.")
-    parts, room = [], images
+        raise InputError("--data", expected="images", got=f"none in {data}")
+    parts, remaining = [], images
     for split in splits:
-        if room > 0:
-            chosen = split.subset(room) if room < len(split) else split
+        if remaining > 0:
+            chosen = split.subset(remaining) if remaining < len(split) else split
             parts.append((chosen if scale is None else chosen.normalized(scale)).as_tensors())
-            room -= len(chosen)
-    skipped = f", {len(found.skipped)} files could not be read" if found.skipped else ""
+            remaining -= len(chosen)
+    skipped = f", {len(image_data.skipped)} files could not be read" if image_data.skipped else ""
     pictures, labels = (torch.cat(tensors) for tensors in zip(*parts, strict=True))
     return pictures, labels, f"{data}, {part} images{skipped}"
 
@@ -232,21 +233,21 @@ def _numbers(option: str, text: str) -> tuple[float, ...]:
     try:
         return tuple(float(number) for number in text.split(","))
     except ValueError:
-        raise InputError(option, expected="numbers such as 0.5,0.5,0.5", got=repr(text), fix="One a channel.") from None
+        raise InputError(option, expected="one number per channel, such as 0.5,0.5,0.5", got=repr(text)) from None
 
 
 @contextmanager
 def warnings_as_lines() -> Iterator[None]:
-    """Show what is to be known (files that were skipped, batches that were halved) as lines, each once."""
+    """Show warnings (skipped files, halved batches) as lines, each once."""
     from rich.console import Console
 
-    told: set[str] = set()
+    shown: set[str] = set()
 
     def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
         text = str(message).splitlines()[0]
-        if issubclass(category, UserWarning | RuntimeWarning) and text not in told:
-            told.add(text)
-            # Through rich, so that a progress bar is not torn apart.
+        if issubclass(category, UserWarning | RuntimeWarning) and text not in shown:
+            shown.add(text)
+            # Printed by rich, which keeps the progress bar intact.
             Console(stderr=True, soft_wrap=True, highlight=False).print(f"warning: {text}", markup=False)
 
     with warnings.catch_warnings():
@@ -269,18 +270,18 @@ def _progress(*, quiet: bool) -> Iterator[Any]:
 
 
 def _print(
-    found: Audit, judged: list[tuple[Gate, Any, bool]], *, as_json: bool, out: Path | None, notes: list[str]
+    result: Audit, judged: list[tuple[Gate, Any, bool]], *, as_json: bool, out: Path | None, notes: list[str]
 ) -> None:
     if as_json:
         gates = [
             {"metric": gate.metric, "bound": gate.bound, "symmetry": r.symmetry, "value": r.value, "kept": kept}
             for gate, r, kept in judged
         ]
-        typer.echo(json.dumps({**found.to_dict(), "gates": gates}, indent=2, ensure_ascii=False))
+        typer.echo(json.dumps({**result.to_dict(), "gates": gates}, indent=2, ensure_ascii=False))
         return
-    from ..report import audit_table
+    from ..report import audit_table, wide_console
 
-    _console().print(audit_table(found, judged))
+    wide_console().print(audit_table(result, judged))
     for note in notes:
         typer.echo(f"weights: {note}", err=True)
     if out is not None:
@@ -289,19 +290,11 @@ def _print(
 
 def _compare(first: Path, second: Path, *, as_json: bool) -> None:
     from ..measure import read_audit
-    from ..report import audit_differences
+    from ..report import audit_differences, wide_console
 
     a, b = read_audit(first), read_audit(second)
     rows, table = audit_differences(a, b)
     if as_json:
         typer.echo(json.dumps(rows, indent=2, ensure_ascii=False))
     else:
-        _console().print(table)
-
-
-def _console() -> Any:
-    """The terminal, or lines of 140 letters where the output goes into a file."""
-    from rich.console import Console
-
-    console = Console()
-    return console if console.is_terminal else Console(width=140)
+        wide_console().print(table)

@@ -1,4 +1,4 @@
-"""``intertwine bench``: what the layers cost on this machine, over plain torch."""
+"""``intertwine bench``: what the layers cost on this machine, compared with plain torch."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ def register(app: typer.Typer) -> None:
 def bench(
     layer: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="This layer only ('intertwine list layers'); may be repeated."),
+        typer.Option(metavar="NAME", help="Only this layer (see 'intertwine list layers'); may be repeated."),
     ] = None,
-    every: Annotated[bool, typer.Option("--all", help="All examples of a layer, not the first one only.")] = False,
-    repeats: Annotated[int, typer.Option(min=1, help="Pairs of runs.")] = 15,
-    batch: Annotated[int, typer.Option(min=1, help="Fields at a time.")] = 8,
-    size: Annotated[int, typer.Option(min=5, max=38, help="Sides of an image; half of it in 3-space.")] = 24,
-    threads: Annotated[int, typer.Option(min=1, help="Threads of torch.")] = 1,
+    every: Annotated[bool, typer.Option("--all", help="All examples of each layer, not only the first.")] = False,
+    repeats: Annotated[int, typer.Option(min=1, help="Number of pairs of runs.")] = 15,
+    batch: Annotated[int, typer.Option(min=1, help="Fields per batch.")] = 8,
+    size: Annotated[int, typer.Option(min=5, max=38, help="Side of an image; volumes have half of it.")] = 24,
+    threads: Annotated[int, typer.Option(min=1, help="Number of torch threads.")] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the table.")] = False,
 ) -> None:
-    """Measure what layers cost over the plain torch modules that they export to, on this machine.
+    """Measure on this machine what layers cost, compared with the plain torch modules that they export to.
 
-    Each layer runs in turn with its plain counterpart on the same input. Times are CPU milliseconds; the ratio (layer
-    over plain) is the median over pairs, with its quartiles: on a busy machine these stay where wall-clock times do
-    not. A call is in evaluation mode; a training step is a call and its gradients, and recomputes the filter.
+    Each layer takes turns with its plain counterpart on the same input. Times are CPU milliseconds. The ratio (layer
+    over plain) is the median over pairs, with its quartiles, which are stable on a busy machine where wall-clock times
+    are not. A call is in evaluation mode; a training step is a call with gradients, and recomputes the filter.
     """
     import torch
 
@@ -46,19 +46,19 @@ def bench(
     torch.set_num_threads(threads)
     torch.manual_seed(0)
     rows: list[dict[str, Any]] = []
-    for name, number, made in _progress(list(_examples(layer, every=every)), quiet=as_json):
+    for name, number, example in _progress(list(_examples(layer, every=every)), quiet=as_json):
         for mode in _MODES:
-            found = compare_with_plain(made, training=mode != "call", repeats=repeats, batch=batch, size=size)
+            comparison = compare_with_plain(example, training=mode != "call", repeats=repeats, batch=batch, size=size)
             rows.append(
                 {
                     "layer": name,
                     "example": number,
-                    "types": made.extra_repr(),
+                    "types": example.extra_repr(),
                     "what": mode,
-                    "plain_ms": 1e3 * found.first,
-                    "layer_ms": 1e3 * found.second,
-                    "ratio": found.ratio,
-                    "quartiles": list(found.spread),
+                    "plain_ms": 1e3 * comparison.first,
+                    "layer_ms": 1e3 * comparison.second,
+                    "ratio": comparison.ratio,
+                    "quartiles": list(comparison.spread),
                 }
             )
     facts = {
@@ -76,13 +76,13 @@ def bench(
 
 
 def _examples(names: list[str] | None, *, every: bool) -> Iterator[tuple[str, int, Layer]]:
-    from .. import relaxed  # its layers enter the list when it is imported
+    from .. import relaxed  # importing it registers its layers
     from ..nn import LAYERS
 
     del relaxed
     for name in names or sorted(LAYERS):
-        for number, made in enumerate(LAYERS[name].examples()):
-            yield name, number, made
+        for number, example in enumerate(LAYERS[name].examples()):
+            yield name, number, example
             if not every:
                 break
 
@@ -97,9 +97,10 @@ def _progress(examples: list[Any], *, quiet: bool) -> Iterator[Any]:
 
 
 def _print(rows: list[dict[str, Any]], facts: dict[str, Any]) -> None:
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
+
+    from ..report import wide_console
 
     table = Table(box=None, pad_edge=False)
     for title in ("layer", "types", "what", "plain ms", "layer ms", "ratio", "quartiles"):
@@ -114,14 +115,13 @@ def _print(rows: list[dict[str, Any]], facts: dict[str, Any]) -> None:
             f"{row['ratio']:.2f}",
             f"{low:.2f} – {high:.2f}",
         )
-    console = Console()
-    (console if console.is_terminal else Console(width=150)).print(table)
+    wide_console(columns=150).print(table)
     typer.echo(
         f"CPU milliseconds, {facts['threads']} thread{'s' * (facts['threads'] != 1)}, batch {facts['batch']}, "
         f"{facts['repeats']} pairs; ratio: layer over plain. torch {facts['torch']}. The examples are small: "
-        "below a tenth of a millisecond the ratio is that of two calls, not of two computations."
+        "below a tenth of a millisecond, the ratio compares the overhead of two calls, not two computations."
     )
 
 
-def _cut(text: str, most: int = 46) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"
+def _cut(text: str, length: int = 46) -> str:
+    return text if len(text) <= length else text[: length - 1] + "…"

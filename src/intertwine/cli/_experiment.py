@@ -35,15 +35,15 @@ class Engine(StrEnum):
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the experiment; 'list' shows them.")]
 ScaleOption = Annotated[
-    Scale, typer.Option(help="smoke: seconds; small: minutes a row on two cores; paper: the published setting.")
+    Scale, typer.Option(help="smoke: seconds; small: minutes per row on two cores; paper: the published settings.")
 ]
-ResultsOption = Annotated[Path, typer.Option(help="Folder under which runs are kept.")]
+ResultsOption = Annotated[Path, typer.Option(help="Folder of all runs.")]
 
 
 def register(app: typer.Typer) -> None:
     """Add this command to the program."""
     group = typer.Typer(
-        help="Reproduce a paper's table: run its rows, compare published with ours, write the report.",
+        help="Reproduce a paper's table: run its rows, compare published numbers with ours, write a report.",
         epilog="Example:  intertwine experiment run lenet --scale smoke --only mlp",
         no_args_is_help=True,
         rich_markup_mode=None,
@@ -62,15 +62,15 @@ def list_experiments(
     """List the experiments with their rows."""
     from ..experiments import experiments
 
-    found = experiments().values()
+    known = experiments().values()
     if as_json:
         rows = [
             {"name": e.name, "title": e.title, "reference": e.reference, "rows": [row.name for row in e.rows]}
-            for e in found
+            for e in known
         ]
         typer.echo(json.dumps(rows, indent=2, ensure_ascii=False))
         return
-    for experiment in found:
+    for experiment in known:
         typer.echo(f"{experiment.name:<14} {experiment.title}  ({experiment.reference})")
         typer.echo(f"{'':<14} rows: {', '.join(row.name for row in experiment.rows)}")
 
@@ -79,22 +79,22 @@ def run(
     name: NameArgument,
     scale: ScaleOption = Scale.smoke,
     only: Annotated[list[str] | None, typer.Option(metavar="ROW", help="Run this row only; may be repeated.")] = None,
-    seeds: Annotated[int | None, typer.Option(min=1, help="Number of seeds; the scale's own unless given.")] = None,
-    data: Annotated[Path | None, typer.Option(help="Folder with data sets; smoke runs on embedded data.")] = None,
-    download: Annotated[bool, typer.Option("--download", help="Fetch data sets that are not there.")] = False,
-    workers: Annotated[int, typer.Option(min=1, help="Jobs at a time.")] = 1,
+    seeds: Annotated[int | None, typer.Option(min=1, help="Number of seeds; the default depends on the scale.")] = None,
+    data: Annotated[Path | None, typer.Option(help="Folder with data sets; smoke uses embedded data.")] = None,
+    download: Annotated[bool, typer.Option("--download", help="Download missing data sets.")] = False,
+    workers: Annotated[int, typer.Option(min=1, help="Number of parallel jobs.")] = 1,
     engine: Annotated[Engine, typer.Option(help="Where jobs run.")] = Engine.local,
     address: Annotated[str | None, typer.Option(help="Address of a Ray cluster, with --engine ray.")] = None,
     results: ResultsOption = RESULTS,
     setting: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Change a setting; such runs stay out of the table."),
+        typer.Option("--set", metavar="KEY=VALUE", help="Change a setting; such runs are not in the table."),
     ] = None,
 ) -> None:
     """Run the rows of an experiment that are not finished yet.
 
-    Finished runs are never run again, and a killed batch continues where it stopped. Several processes, on one machine
-    or on several that share the folder, may run the same command at once: each job is done by one of them.
+    Finished runs never run again, and a killed batch resumes where it stopped. Several processes, on one machine or on
+    several that share the folder, can run the same command at the same time: each job runs in one of them.
 
     Exit code 1 if a job failed.
     """
@@ -112,10 +112,10 @@ def run(
         download=download,
     )
     outcomes: list[Outcome] = []
-    alone = workers == 1 and engine is Engine.local
-    for outcome in run_jobs(specs, engine=engine.value, workers=workers, address=address, progress=alone):
+    in_this_process = workers == 1 and engine is Engine.local
+    for outcome in run_jobs(specs, engine=engine.value, workers=workers, address=address, progress=in_this_process):
         outcomes.append(outcome)
-        typer.echo(f"[{len(outcomes)}/{len(specs)}] {_told(experiment, outcome)}")
+        typer.echo(f"[{len(outcomes)}/{len(specs)}] {_outcome_line(experiment, outcome)}")
     counts = {state: sum(outcome.state == state for outcome in outcomes) for state in ("failed", "busy")}
     typer.echo(f"compare: intertwine experiment show {name} --scale {scale.value} --results {results}")
     if counts["busy"]:
@@ -130,26 +130,22 @@ def show(
     results: ResultsOption = RESULTS,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Print published against ours, with spread over seeds, and whether each claimed ordering holds."""
+    """Print published numbers next to ours, with the spread over seeds, and whether each claimed ordering holds."""
     experiment, comparison, _ = _compared(name, scale, results)
     if as_json:
         typer.echo(json.dumps(_as_json(experiment, comparison, scale.value), indent=2, ensure_ascii=False))
         return
-    from rich.console import Console
+    from ..report import comparison_table, wide_console
 
-    from ..report import comparison_table
-
-    console = Console()
-    wide = console if console.is_terminal else Console(width=140)
     typer.echo(f"{experiment.title} ({experiment.reference}), scale {scale.value}")
-    wide.print(comparison_table(experiment, comparison))
+    wide_console().print(comparison_table(experiment, comparison))
 
 
 def report(
     name: NameArgument,
     scale: ScaleOption = Scale.smoke,
     results: ResultsOption = RESULTS,
-    out: Annotated[Path | None, typer.Option(help="The page to write; RESULTS/NAME-SCALE.html unless given.")] = None,
+    out: Annotated[Path | None, typer.Option(help="File to write; default: RESULTS/NAME-SCALE.html.")] = None,
 ) -> None:
     """Write one self-contained HTML page with the tables and plots."""
     from ..report import write_experiment_page
@@ -171,7 +167,7 @@ def _compared(name: str, scale: Scale, results: Path) -> tuple[Experiment, Compa
     return experiment, compare(experiment, by_row), runs
 
 
-def _told(experiment: Experiment, outcome: Outcome) -> str:
+def _outcome_line(experiment: Experiment, outcome: Outcome) -> str:
     spec = outcome.spec
     numbers = ", ".join(
         f"{metric.name} {outcome.metrics[metric.name]:.4g}{' ' + metric.unit if metric.unit else ''}"

@@ -1,4 +1,4 @@
-"""``intertwine explore``: a page to try things on, served from this machine to itself."""
+"""``intertwine explore``: an interactive page, served to this machine only."""
 
 from __future__ import annotations
 
@@ -21,38 +21,38 @@ def register(app: typer.Typer) -> None:
 def explore(
     demo: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Where 'intertwine demo' wrote: its network and its audits are shown."),
+        typer.Option(metavar="DIR", help="The folder of 'intertwine demo'; shows its network and its audits."),
     ] = None,
     audit: Annotated[
         list[Path] | None,
-        typer.Option(metavar="DIR", help="A folder that 'intertwine audit --out' wrote, or one above it; repeatable."),
+        typer.Option(metavar="DIR", help="The folder of 'intertwine audit --out', or a parent of it; repeatable."),
     ] = None,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Where to listen; 0 for any free port.")] = 0,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 for any free port.")] = 0,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
 ) -> None:
-    """Open a page on which to try things: kernels of a group, the dial of a soft layer, rolling capsules, an audit.
+    """Open an interactive page: kernels of a group, the dial of a soft layer, rolling capsules, an audit.
 
-    The page is served on 127.0.0.1, to this machine alone, and loads nothing from elsewhere. Without --demo, a folder
-    'demo' is used if there is one. Ctrl-C ends it.
+    The page is served on 127.0.0.1, to this machine only, and loads nothing from elsewhere. Without --demo, it uses the
+    folder 'demo' if there is one. Ctrl-C stops it.
     """
     for option, folders in (("--demo", [demo] if demo is not None else []), ("--audit", audit or [])):
         for folder in folders:
             if not folder.is_dir():
-                raise InputError(option, expected="a folder", got=str(folder), fix="Check the name.")
+                raise InputError(option, expected="a folder", got=str(folder))
     from ..report import Explorer
 
     if demo is None and Path("demo").is_dir():
         demo = Path("demo")
     try:
         with Explorer(port, demo=demo, audits=audit or ()) as server:
-            typer.echo(f"Open {server.url}  (Ctrl-C ends it)")
+            typer.echo(f"Open {server.url}  (Ctrl-C stops it)")
             if browser and _has_screen():
                 webbrowser.open(server.url)
             server.serve_forever(poll_interval=0.2)
     except KeyboardInterrupt:
-        typer.echo("ended")
+        typer.echo("stopped")
 
 
 def _has_screen() -> bool:
-    """Whether a browser would open in a window: without one, a browser of letters would take the terminal."""
+    """Whether a browser would open in a window; otherwise a text browser would take over the terminal."""
     return sys.platform in ("win32", "darwin") or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))

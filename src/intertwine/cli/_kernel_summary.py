@@ -1,4 +1,4 @@
-"""What ``intertwine kernels`` says about a basis, as plain values."""
+"""What ``intertwine kernels`` prints about a basis, as plain values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ELEMENTS_SHOWN = 12
 def summary_of(
     group: FiniteGroup, basis: OrbitKernels, stabilizers: tuple[Subgroup, Subgroup] | None
 ) -> dict[str, Any]:
-    """Everything the command says, in the form in which --json prints it."""
+    """Everything that the command prints, in the form of --json."""
     from ..kernels import realizations
 
     fiber = stabilizers[0] if stabilizers is not None else group
@@ -38,7 +38,7 @@ def summary_of(
 
 
 def steerable_summary(basis: SteerableKernelBasis) -> dict[str, Any]:
-    """The same for a group that does not map the lattice to itself: its double cosets are radii, sampled at rings."""
+    """The same for a group that does not map the lattice to itself: its double cosets are radii, sampled on rings."""
     return {
         "group": basis.group.name,
         "order": getattr(basis.group, "order", None),
@@ -73,7 +73,7 @@ def _described(subgroup: Subgroup) -> dict[str, Any]:
 
 
 def elements_of(subgroup: Subgroup) -> str:
-    """The elements of a subgroup by their labels, the first twelve of many."""
+    """The labels of a subgroup's elements, at most twelve."""
     labels = [subgroup.label(h) for h in range(min(subgroup.order, _ELEMENTS_SHOWN))]
     return "{" + ", ".join(labels) + (", ...}" if subgroup.order > _ELEMENTS_SHOWN else "}")
 
@@ -93,12 +93,12 @@ def _filter_size(basis: OrbitKernels) -> dict[str, Any]:
 
 
 def _described_coset(group: FiniteGroup, coset: DoubleCoset, fiber: int) -> dict[str, Any]:
-    at = coset.representative
-    if not isinstance(at, int):
-        at = tuple(c + 0.0 for c in at)  # turns -0.0 into 0.0
+    point = coset.representative
+    if not isinstance(point, int):
+        point = tuple(c + 0.0 for c in point)  # turns -0.0 into 0.0
     return {
-        "representative": at if isinstance(at, int) else list(at),
-        "label": group.label(at) if isinstance(at, int) else f"({', '.join(f'{c:g}' for c in at)})",
+        "representative": point if isinstance(point, int) else list(point),
+        "label": group.label(point) if isinstance(point, int) else f"({', '.join(f'{c:g}' for c in point)})",
         "points": coset.points,
         "elements": coset.points * fiber,
         "stabilizer_order": coset.stabilizer_order,

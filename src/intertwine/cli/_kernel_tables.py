@@ -11,12 +11,11 @@ _ROWS_SHOWN = 40
 
 
 def print_summary(summary: dict[str, Any]) -> None:
-    """Print the tables, in ASCII only: they must survive any terminal, pipe and code page."""
-    from rich.console import Console
+    """Print the tables in ASCII, which survives any terminal, pipe and code page."""
+    from ..report import wide_console
 
-    console = Console(highlight=False, emoji=False, markup=False)
-    if not console.is_terminal:  # a pipe has no width; do not cut what is read by a program or in a file
-        console = Console(highlight=False, emoji=False, markup=False, width=200)
+    # Wide, because the columns of these tables are cut rather than wrapped.
+    console = wide_console(columns=200, highlight=False, emoji=False, markup=False)
     plain = not console.is_terminal
     console.print(_heading(summary), soft_wrap=True)
     console.print()

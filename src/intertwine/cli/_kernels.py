@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..groups import CompactLieGroup, FiniteGroup, Group, Subgroup
     from ..spaces import FieldType, Grid
 
-_WHO = "intertwine kernels"
+_CALLER = "intertwine kernels"
 _EXAMPLES = """\
 \b
 Examples:
@@ -45,9 +45,9 @@ def kernels(
             "or generators by number (1,4)."
         ),
     ] = None,
-    out_subgroup: Annotated[str | None, typer.Option(help="The stabilizer H2 of the output, if it is not H1.")] = None,
+    out_subgroup: Annotated[str | None, typer.Option(help="The stabilizer H2 of the output; default: H1.")] = None,
     taps: Annotated[
-        int | None, typer.Option(help="Instead of --subgroup: the width of a filter on the plane or in space.")
+        int | None, typer.Option(help="Instead of --subgroup: the width of a filter in the plane or in space.")
     ] = None,
     lattice: Annotated[
         Literal["square", "hexagonal"] | None, typer.Option(help="With --taps, in the plane.", show_default="square")
@@ -59,14 +59,14 @@ def kernels(
             help="Input representation: trivial, regular, irrep1, standard, quotient:C2, '3*trivial + 2*regular'.",
         ),
     ] = "trivial",
-    out_type: Annotated[str, typer.Option("--out", help="Output representation, written likewise.")] = "regular",
+    out_type: Annotated[str, typer.Option("--out", help="Output representation, in the same notation.")] = "regular",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
     png: Annotated[Path | None, typer.Option(help="Draw the basis into this .png, .svg or .pdf file.")] = None,
 ) -> None:
     """Solve for the equivariant kernels between two field types: on G/H1 and G/H2, or on a lattice with --taps.
 
-    Prints the double cosets with the kernels each carries, the dimension on G, on G/H1 and on the double cosets,
-    Mackey's prediction of it, and the largest violation of the constraint.
+    Prints the double cosets with the number of kernels on each, the dimension on G, on G/H1 and on the double cosets,
+    Mackey's prediction, and the largest violation of the constraint.
     """
     _require_one_problem(subgroup, out_subgroup, taps, lattice)
     if png is not None:
@@ -108,17 +108,19 @@ def kernels(
 def _require_one_problem(subgroup: str | None, out_subgroup: str | None, taps: int | None, lattice: str | None) -> None:
     if (subgroup is None) == (taps is None):
         raise InputError(
-            _WHO,
+            _CALLER,
             expected="either --subgroup, for kernels between spaces G/H, or --taps, for filters on a lattice",
             got="both" if taps is not None else "neither",
             fix="For example --group D4 --subgroup C2, or --group D4 --taps 5.",
         )
     if taps is not None and out_subgroup is not None:
         raise InputError(
-            _WHO, expected="--out-subgroup together with --subgroup", got="--taps", fix="A filter stays on its lattice."
+            _CALLER, expected="--out-subgroup together with --subgroup", got="--taps", fix="Leave out --out-subgroup."
         )
     if taps is None and lattice is not None:
-        raise InputError(_WHO, expected="--lattice together with --taps", got="--subgroup", fix="Leave out --lattice.")
+        raise InputError(
+            _CALLER, expected="--lattice together with --taps", got="--subgroup", fix="Leave out --lattice."
+        )
 
 
 def _coset_types(
@@ -139,16 +141,16 @@ def _filter_types(
 
     if not isinstance(group, FiniteGroup | CompactLieGroup):
         raise TypeMismatchError(
-            f"{_WHO} --taps",
+            f"{_CALLER} --taps",
             expected="a group that fixes a point: C8, D4, O, SO(2), O(3), ...",
             got=group.name,
-            fix="The translations of a filter are understood; name the stabilizer of a point.",
+            fix="Filters include translations; name the stabilizer of a point.",
         )
     space = _grid(group, lattice)
     order = group.order if isinstance(group, FiniteGroup) else 1
     require_memory(
         taps**space.dimension * order,
-        caller=_WHO,
+        caller=_CALLER,
         what=f"a filter of {' x '.join([str(taps)] * space.dimension)} taps moved by {order} elements",
         fix="Choose a smaller --taps.",
         itemsize=256,  # the solver looks up every moved tap by its coordinates
@@ -166,14 +168,14 @@ def _grid(group: FiniteGroup | CompactLieGroup, lattice: Literal["square", "hexa
         space = Grid2d(group, lattice=lattice or "square")
         if lattice == "hexagonal" and not space.exact:
             raise TypeMismatchError(
-                f"{_WHO} --lattice hexagonal",
+                f"{_CALLER} --lattice hexagonal",
                 expected="a group that maps the hexagonal lattice to itself: C1, C2, C3, C6, D1, D2, D3, D6",
                 got=group.name,
                 fix="Leave out --lattice.",
             )
         return space
     raise InputError(
-        f"{_WHO} --taps",
+        f"{_CALLER} --taps",
         expected="a group that moves the plane (C4, D4, ...)" + (" or space (T, O, Oh)" if lattice is None else ""),
         got=group.name,
         fix="Use --subgroup for a group without motions." if dimension == 0 else "Leave out --lattice.",
@@ -181,7 +183,7 @@ def _grid(group: FiniteGroup | CompactLieGroup, lattice: Literal["square", "hexa
 
 
 def _other_classes(group: FiniteGroup, text: str, subgroup: Subgroup) -> str | None:
-    """What else a type of subgroup could have meant: the other classes of the same type."""
+    """A note about the other classes of subgroups that the same type could mean."""
     from ..groups import isomorphism
 
     if not text.strip()[:1].isupper() or "#" in text:
@@ -195,21 +197,20 @@ def _other_classes(group: FiniteGroup, text: str, subgroup: Subgroup) -> str | N
     if not alike:
         return None
     others = ", ".join(f"{c.name} = {elements_of(c.representative)}" for c in alike)
-    return f"{group.name} has several classes of subgroups {text}; taken: {elements_of(subgroup)}; the others: {others}"
+    return f"{group.name} has several classes of subgroups {text}; chosen: {elements_of(subgroup)}; others: {others}"
 
 
 def _require_writable(file: Path) -> None:
-    """Before anything is computed: a name that says the format, in a folder that exists."""
+    """Check, before computing anything, that the name has a known ending and the folder exists."""
     if file.suffix.lower() not in _PICTURES:
         raise InputError(
-            f"{_WHO} --png",
+            f"{_CALLER} --png",
             expected=f"a file that ends in {', '.join(_PICTURES)}",
             got=str(file),
-            fix="Add the ending.",
         )
     if not file.parent.is_dir() or file.is_dir():
         raise InputError(
-            f"{_WHO} --png",
+            f"{_CALLER} --png",
             expected="a file in a folder that exists",
             got=f"{file}, {'a folder itself' if file.is_dir() else 'whose folder does not'}",
             fix=f"Create the folder: mkdir -p {file.parent}" if not file.is_dir() else "Name a file in it.",
@@ -217,7 +218,7 @@ def _require_writable(file: Path) -> None:
 
 
 def _save(figure: Figure, file: Path) -> None:
-    """Write under a name of its own and rename, so that a kill leaves the old picture or the new one."""
+    """Write with a temporary name, then rename: a killed process leaves the old picture or the new one."""
     part = file.with_name(f".{file.stem}.{os.getpid()}{file.suffix}")
     try:
         figure.savefig(part)

@@ -1,4 +1,4 @@
-"""``intertwine sweep``: look for the settings of an experiment's row that make a metric best."""
+"""``intertwine sweep``: search for the settings of a row that optimize a metric."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import typer
 from ._experiment import RESULTS, Engine, ResultsOption, Scale, ScaleOption
 from ._values import parse_settings
 
-StudyOption = Annotated[str | None, typer.Option(help="Name of the study; NAME-ROW-SCALE unless given.")]
+StudyOption = Annotated[str | None, typer.Option(help="Name of the study; default: NAME-ROW-SCALE.")]
 StorageOption = Annotated[
     str | None,
-    typer.Option(help="Database: sqlite:///FILE, or postgresql://USER@HOST/DB. RESULTS/sweeps.db unless given."),
+    typer.Option(help="Database: sqlite:///FILE or postgresql://USER@HOST/DB. Default: RESULTS/sweeps.db."),
 ]
 
 
@@ -25,7 +25,7 @@ _EXAMPLE = "intertwine sweep run lenet --row mlp --param lr=1e-3..1e-1:log --tri
 def register(app: typer.Typer) -> None:
     """Add this command to the program."""
     group = typer.Typer(
-        help="Search the settings of an experiment's row with Optuna; a killed sweep goes on where it stopped.",
+        help="Search the settings of an experiment's row with Optuna; a killed sweep resumes where it stopped.",
         epilog=f"Example:  {_EXAMPLE}",
         no_args_is_help=True,
         rich_markup_mode=None,
@@ -43,13 +43,13 @@ def run(
         typer.Option(metavar="NAME=RANGE", help="lr=1e-4..1e-1:log, rank=1..8, or network=mlp,lenet5; repeatable."),
     ],
     scale: ScaleOption = Scale.smoke,
-    trials: Annotated[int, typer.Option(min=1, help="Trials in all, those of an earlier part included.")] = 20,
+    trials: Annotated[int, typer.Option(min=1, help="Total number of trials, including earlier ones.")] = 20,
     seeds: Annotated[int, typer.Option(min=1, help="Seeds that each trial averages over.")] = 1,
     metric: Annotated[
-        str | None, typer.Option(help="What to make best; the experiment's first metric unless given.")
+        str | None, typer.Option(help="Metric to optimize; default: the first metric of the experiment.")
     ] = None,
     data: Annotated[Path | None, typer.Option(help="Folder with data sets.")] = None,
-    workers: Annotated[int, typer.Option(min=1, help="Trials at a time.")] = 1,
+    workers: Annotated[int, typer.Option(min=1, help="Number of parallel trials.")] = 1,
     engine: Annotated[Engine, typer.Option(help="Where trials run.")] = Engine.local,
     address: Annotated[str | None, typer.Option(help="Address of a Ray cluster, with --engine ray.")] = None,
     storage: StorageOption = None,
@@ -58,10 +58,10 @@ def run(
     setting: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting for all trials.")
     ] = None,
-    prune: Annotated[bool, typer.Option(help="Stop trials early that are worse than the median.")] = True,
+    prune: Annotated[bool, typer.Option(help="Stop trials that are worse than the median early.")] = True,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the search.")] = 0,
 ) -> None:
-    """Search, and print the best settings."""
+    """Search for the best settings and print them."""
     from ..experiments import Sweep, default_storage, experiment_named, parse_parameter, run_sweep
 
     experiment = experiment_named(name)
@@ -94,27 +94,27 @@ def show(
     """Print the trials of a study and its best settings."""
     from ..experiments import best, default_storage, load_study
 
-    found = load_study(study, storage or default_storage(results))
+    loaded = load_study(study, storage or default_storage(results))
     if export is not None:
         part = export.with_name(f".{export.name}.{os.getpid()}")
-        part.write_text(json.dumps(best(found), indent=2) + "\n")
+        part.write_text(json.dumps(best(loaded), indent=2) + "\n")
         part.replace(export)
     if as_json:
         trials = [
             {"number": t.number, "state": t.state.name.lower(), "value": t.value, "settings": dict(t.params)}
-            for t in found.trials
+            for t in loaded.trials
             if not t.user_attrs.get("surplus")
         ]
-        typer.echo(json.dumps({"best": best(found), "trials": trials}, indent=2))
+        typer.echo(json.dumps({"best": best(loaded), "trials": trials}, indent=2))
     else:
-        _print(found)
+        _print(loaded)
 
 
 def _print(study: Any) -> None:
-    from rich.console import Console
     from rich.table import Table
 
     from ..experiments import best
+    from ..report import wide_console
 
     trials = [trial for trial in study.trials if not trial.user_attrs.get("surplus")]
     names = sorted({name for trial in trials for name in trial.params})
@@ -125,8 +125,7 @@ def _print(study: Any) -> None:
         value = "" if trial.value is None or trial.state.name != "COMPLETE" else f"{trial.value:.4g}"
         settings = [f"{v:.4g}" if isinstance(v := trial.params.get(name, ""), float) else str(v) for name in names]
         table.add_row(str(trial.number), trial.state.name.lower(), value, *settings)
-    console = Console()
-    (console if console.is_terminal else Console(width=140)).print(table)
-    found = best(study)
-    chosen = " ".join(f"--set {key}={value}" for key, value in found["settings"].items())
-    typer.echo(f"best: trial {found['trial']}, {found['metric']} = {found['value']:.4g} with {chosen}")
+    wide_console().print(table)
+    winner = best(study)
+    options = " ".join(f"--set {key}={value}" for key, value in winner["settings"].items())
+    typer.echo(f"best: trial {winner['trial']}, {winner['metric']} = {winner['value']:.4g} with {options}")

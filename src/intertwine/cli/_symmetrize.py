@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from ..measure import Symmetrized
 
-_WHO = "intertwine symmetrize"
+_CALLER = "intertwine symmetrize"
 
 
 def register(app: typer.Typer) -> None:
@@ -33,37 +33,37 @@ def symmetrize(
     model: Annotated[
         str, typer.Argument(metavar="MODEL", help="package.module:factory, timm:NAME, or a file ending in .pt2.")
     ],
-    data: Annotated[str, typer.Option(metavar="DATA", help="Images as in training; as for 'intertwine audit'.")],
-    out: Annotated[Path, typer.Option(metavar="FILE", help="Where to write the new weights, as safetensors.")],
+    data: Annotated[str, typer.Option(metavar="DATA", help="Training images; see 'intertwine audit'.")],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="File for the new weights, as safetensors.")],
     weights: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The trained weights; without, those the factory gives.")
+        Path | None, typer.Option(metavar="FILE", help="The trained weights; default: those of the factory.")
     ] = None,
     symmetry: Annotated[
         str,
         typer.Option(metavar="NAME", help="hflip, vflip, flips, or a group of flips and quarter turns: C2, C4, D4."),
     ] = "hflip",
     tune: Annotated[
-        int, typer.Option(min=0, metavar="EPOCHS", help="Train on for so long, with the weights tied; needs labels.")
+        int, typer.Option(min=0, metavar="EPOCHS", help="Epochs of fine-tuning with tied weights; needs labels.")
     ] = 0,
-    lr: Annotated[float, typer.Option(min=0.0, help="The rate at which --tune begins.")] = 1e-3,
-    seed: Annotated[int, typer.Option(min=0, help="Of weights that are not given, and of the order in --tune.")] = 0,
+    lr: Annotated[float, typer.Option(min=0.0, help="Initial learning rate of --tune.")] = 1e-3,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of random weights and of the image order in --tune.")] = 0,
     argument: Annotated[
         list[str] | None, typer.Option("--arg", metavar="NAME=VALUE", help="An argument of the factory.")
     ] = None,
     trust: Annotated[
         bool, typer.Option("--trust", help="Load a file that the checks refuse; it may then run code on this machine.")
     ] = False,
-    folder: Annotated[Path | None, typer.Option(help="Where the files of a named data set are.")] = None,
-    images: Annotated[int, typer.Option(min=1, help="How many images to match the channels and to tune on.")] = 2000,
-    size: Annotated[int | None, typer.Option(min=1, help="Bring images to this size.")] = None,
+    folder: Annotated[Path | None, typer.Option(help="Folder with the files of a named data set.")] = None,
+    images: Annotated[int, typer.Option(min=1, help="Maximum number of images for matching and tuning.")] = 2000,
+    size: Annotated[int | None, typer.Option(min=1, help="Resize images.")] = None,
     mean: Annotated[str | None, typer.Option(metavar="A,B,C", help="Normalize with these means ...")] = None,
-    std: Annotated[str | None, typer.Option(metavar="A,B,C", help="... and these deviations.")] = None,
-    batch_size: Annotated[int, typer.Option(min=1, help="Images at a time.")] = 128,
+    std: Annotated[str | None, typer.Option(metavar="A,B,C", help="... and these standard deviations.")] = None,
+    batch_size: Annotated[int, typer.Option(min=1, help="Images per batch.")] = 128,
 ) -> None:
-    """Impose a symmetry on a trained network: same architecture, exactly invariant answers.
+    """Impose a symmetry on a trained network: same architecture, exactly invariant outputs.
 
-    Writes the weights, which load into the same MODEL. Prints what it cost: the invariance error and, with labels,
-    the accuracy before, after, and after --tune.
+    Writes weights that load into the same MODEL. Prints the invariance error and, with labels, the accuracy before,
+    after, and after --tune.
     """
     import torch
 
@@ -74,26 +74,26 @@ def symmetrize(
             "MODEL",
             expected="package.module:factory, timm:NAME or a file ending in .pt2",
             got=model,
-            fix="The weights of an ONNX file cannot be changed; audit it, or give the network it was exported from.",
+            fix="The weights of an ONNX file cannot be changed; use the network it was exported from.",
         )
-    _require_place(out)
+    _require_writable(out)
     _require_filters_follow(symmetry)
     torch.manual_seed(seed)
     network = load_network(model, weights=weights, options=parse_settings(argument, option="--arg"), trust=trust)
     with warnings_as_lines():
         pictures, labels, _ = load_images(data, folder, "train", images, size, network, mean, std)
-        looked_at, known, origin = load_images(data, folder, "test", images, size, network, mean, std)
-        found, stages = _made(network.model, pictures, labels, symmetry, tune, lr, batch_size, seed)
-        _write(out, found.model, prefix="program." if model.endswith(".pt2") else "")
-        _report(stages, looked_at, known, symmetry, batch_size, origin)
-    typer.echo(f"{found.free_parameters} free parameters in {sum(p.numel() for p in found.model.parameters())}")
-    for broken in found.strides.artifacts:
+        test_images, test_labels, origin = load_images(data, folder, "test", images, size, network, mean, std)
+        twin, stages = _symmetrized_and_tuned(network.model, pictures, labels, symmetry, tune, lr, batch_size, seed)
+        _write(out, twin.model, prefix="program." if model.endswith(".pt2") else "")
+        _report(stages, test_images, test_labels, symmetry, batch_size, origin)
+    typer.echo(f"{twin.free_parameters} free parameters in {sum(p.numel() for p in twin.model.parameters())}")
+    for broken in twin.strides.artifacts:
         typer.echo(f"warning: {broken.layer} cannot commute with {symmetry} at this size: {broken.reason}", err=True)
     typer.echo(f"written: {out}")
 
 
 def _require_filters_follow(name: str) -> None:
-    """Before anything is read: is there such a symmetry, and can filters be moved by it?"""
+    """Check, before reading anything, that the symmetry exists and can move filters."""
     from ..measure import parse_symmetry
 
     symmetry = parse_symmetry(name)
@@ -106,10 +106,10 @@ def _require_filters_follow(name: str) -> None:
         )
 
 
-def _require_place(out: Path) -> None:
-    """Before anything long begins: can the file be written at all?"""
+def _require_writable(out: Path) -> None:
+    """Check, before doing anything slow, that the file can be written."""
     if out.suffix != ".safetensors":
-        raise InputError("--out", expected="a file ending in .safetensors", got=str(out), fix="Add the ending.")
+        raise InputError("--out", expected="a file ending in .safetensors", got=str(out))
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         probe = out.with_name(f".part-{out.name}-probe")
@@ -120,11 +120,10 @@ def _require_place(out: Path) -> None:
             "--out",
             expected="a folder that can be written to",
             got=f"{out.parent} ({error.strerror or error})",
-            fix="Choose another place.",
         ) from None
 
 
-def _made(
+def _symmetrized_and_tuned(
     model: nn.Module,
     pictures: Tensor,
     labels: Tensor,
@@ -134,25 +133,23 @@ def _made(
     batch_size: int,
     seed: int,
 ) -> tuple[Symmetrized, list[tuple[str, nn.Module]]]:
-    """The last network, and all on the way to it with what to call them."""
+    """The final network, and all stages up to it with their names."""
     from ..measure import tune
 
     if epochs and (labels.dim() != 1 or _gives_images(model, pictures)):
         raise InputError(
-            _WHO,
-            expected="scores of classes, and one label an image, for --tune",
+            _CALLER,
+            expected="class scores as outputs and one label per image for --tune",
             got="images as outputs" if labels.dim() == 1 else "other targets",
-            fix="Leave --tune out.",
+            fix="Leave out --tune.",
         )
-    found = _symmetrized(model, pictures, symmetry, batch_size)
-    stages = [("before", model), ("symmetrized", found.model)]
+    twin = _symmetrized(model, pictures, symmetry, batch_size)
+    stages = [("before", model), ("symmetrized", twin.model)]
     if epochs:
         with _progress(epochs * len(pictures)) as show:
-            found = tune(
-                found, (pictures, labels), epochs=epochs, lr=lr, batch_size=batch_size, seed=seed, progress=show
-            )
-        stages.append(("tuned", found.model))
-    return found, stages
+            twin = tune(twin, (pictures, labels), epochs=epochs, lr=lr, batch_size=batch_size, seed=seed, progress=show)
+        stages.append(("tuned", twin.model))
+    return twin, stages
 
 
 def _gives_images(model: nn.Module, images: Tensor) -> bool:
@@ -166,13 +163,13 @@ def _gives_images(model: nn.Module, images: Tensor) -> bool:
 def _symmetrized(model: nn.Module, pictures: Tensor, symmetry: str, batch_size: int) -> Symmetrized:
     from ..measure import symmetrize as symmetrized
 
-    found = symmetrized(model, pictures, symmetry, batch_size=batch_size)
-    if set(found.model.state_dict()) == set(model.state_dict()):
-        return found
+    twin = symmetrized(model, pictures, symmetry, batch_size=batch_size)
+    if set(twin.model.state_dict()) == set(model.state_dict()):
+        return twin
     typer.echo(
-        "statistics of hidden layers are not restored: this would take biases that the network does not have", err=True
+        "statistics of hidden layers are not restored: that needs biases, which the network does not have", err=True
     )
-    return symmetrized(model, pictures, symmetry, matching=found.matching, repair=False, batch_size=batch_size)
+    return symmetrized(model, pictures, symmetry, matching=twin.matching, repair=False, batch_size=batch_size)
 
 
 @contextmanager
@@ -193,8 +190,8 @@ def _write(out: Path, model: nn.Module, *, prefix: str) -> None:
 
     from .._files import replace_file
 
-    # A copy of each: tensors that share their memory are refused by the format. The weights of an exported program get
-    # the names that they have in the network it was exported from.
+    # Clone, because the format refuses tensors that share memory. Weights of an exported program get back the names
+    # that they have in the original network.
     state = {name.removeprefix(prefix): value.detach().cpu().clone() for name, value in model.state_dict().items()}
     replace_file(out, save(state))
 

@@ -21,30 +21,31 @@ def theory(
     """Print the table of known equivariant networks by (G, H, rho), and check one instance of each row.
 
     A layer maps fields on G/H to fields on G/H; the type of a field is the representation rho of H. Each row names the
-    class of this package that builds its kernels. One instance is solved: the number of kernels, also for a larger
-    filter or band limit, must be the one that characters predict. Then the map must commute with motions of the lattice
-    on a random field, and with random elements of the row's own group on a smooth one; the largest relative error of
-    each is printed. Filters for groups that do not keep the lattice are sampled, and commute up to that.
+    class in this package that builds its kernels. The check solves for the kernels of one instance. Their number, also
+    for a larger filter or band limit, must be the one that characters predict. The map must commute with motions of the
+    lattice on a random field, and with random elements of the row's group on a smooth field; the largest relative error
+    of each is printed. Filters are sampled if the group does not map the lattice to itself, and then commute only up to
+    sampling.
 
     Exit code 1 if a check fails.
     """
-    from rich.console import Console
     from rich.table import Table
 
     from ..experiments import classification
+    from ..report import wide_console
 
-    console = Console()
+    console = wide_console(columns=200)
     rows = classification()
     with console.status("checking", spinner="line") if console.is_terminal else nullcontext():
-        found = [(row, row.check() if row.check is not None else None) for row in rows]
-    failed = [row for row, check in found if check is not None and not check.passed]
+        results = [(row, row.check() if row.check is not None else None) for row in rows]
+    failed = [row for row, check in results if check is not None and not check.passed]
     if as_json:
         out = [
             {
                 **{key: getattr(row, key) for key in ("group", "stabilizer", "base", "rho", "papers", "builder")},
                 "check": {**asdict(check), "passed": check.passed} if check is not None else None,
             }
-            for row, check in found
+            for row, check in results
         ]
         typer.echo(json.dumps({"rows": out, "failed": len(failed)}, indent=2, ensure_ascii=False))
     else:
@@ -52,17 +53,17 @@ def theory(
         numbers = ("kernels", "lattice", "random")
         for name in ("G", "H", "base", "ρ", "papers", "built by", *numbers):
             table.add_column(name, justify="right" if name in numbers else "left", overflow="fold")
-        for row, check in found:
+        for row, check in results:
             shown = ["–"] * 3
             if check is not None:
                 shown = [f"{check.dim}", f"{check.error:.0e}", f"{check.random_error:.0e}"]
                 shown[0] = shown[0] if check.passed else f"FAILED {shown[0]}"
             table.add_row(row.group, row.stabilizer, row.base, row.rho, row.papers, row.builder, *shown)
-        (console if console.is_terminal else Console(width=200)).print(table)
-        checked = sum(check is not None for _, check in found)
+        console.print(table)
+        checked = sum(check is not None for _, check in results)
         typer.echo(
             f"{checked} of {len(rows)} rows checked: kernels counted against characters; relative error under motions "
-            f"of the lattice, and under random elements of the row's own group. {len(failed)} failed."
+            f"of the lattice, and under random elements of the row's group. {len(failed)} failed."
         )
     if failed:
         raise typer.Exit(1)

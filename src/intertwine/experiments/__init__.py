@@ -1,7 +1,7 @@
 """Where models, data, training and measurement meet.
 
-Each paper has a folder; the registry imports it when experiments are first looked up. The sub-packages stand in this
-order; each one imports only those before it, and no paper imports another.
+Each paper has a folder, which the registry imports when experiments are first looked up. This is the order of the
+sub-packages; each one imports only those before it, and no paper imports another.
 
     lab       what an experiment is, the registry, engines, sweeps
     classics  LeNet on digits, group convolutions on rotated digits
@@ -14,14 +14,9 @@ order; each one imports only those before it, and no paper imports another.
     demo      the four verbs on embedded digits
 """
 
-from .demo import Demo as Demo
-from .demo import DemoNetwork as DemoNetwork
-from .demo import TurningDigits as TurningDigits
-from .demo import load_capsules as load_capsules
-from .demo import run_demo as run_demo
-from .demo import save_capsules as save_capsules
-from .demo import save_demo as save_demo
-from .demo import train_capsules as train_capsules
+from typing import TYPE_CHECKING
+
+from .._lazy import lazy_face
 from .lab import SCALES as SCALES
 from .lab import Cell as Cell
 from .lab import Comparison as Comparison
@@ -62,6 +57,33 @@ from .lab import run_jobs as run_jobs
 from .lab import run_sweep as run_sweep
 from .lab import save_arrays as save_arrays
 from .lab import welch_confidence as welch_confidence
-from .theory import Check as Check
-from .theory import Row as Row
-from .theory import classification as classification
+
+if TYPE_CHECKING:  # lets type checkers and editors see what __getattr__ provides
+    from .demo import Demo as Demo
+    from .demo import DemoNetwork as DemoNetwork
+    from .demo import TurningDigits as TurningDigits
+    from .demo import load_capsules as load_capsules
+    from .demo import run_demo as run_demo
+    from .demo import save_capsules as save_capsules
+    from .demo import save_demo as save_demo
+    from .demo import train_capsules as train_capsules
+    from .theory import Check as Check
+    from .theory import Row as Row
+    from .theory import classification as classification
+
+__getattr__, __dir__ = lazy_face(
+    __name__,
+    {
+        "demo": [
+            "Demo",
+            "DemoNetwork",
+            "TurningDigits",
+            "load_capsules",
+            "run_demo",
+            "save_capsules",
+            "save_demo",
+            "train_capsules",
+        ],
+        "theory": ["Check", "Row", "classification"],
+    },
+)

@@ -1,15 +1,18 @@
 """Pictures, tables and pages of what the other rooms compute.
 
-The files at the top are what tables and pages are made of. The sub-packages build on them, in this order; each one
-imports only those before it.
+The files at the top are the parts of tables and pages. The sub-packages build on them, in this order; each one imports
+only those before it.
 
     draw        figures as pictures: plots, panels of images, bases of kernels
     experiment  published numbers against ours, for the terminal and as a page
     audit       an audit, for the terminal and as a page
-    explore     the server, the workers and the pages of ``intertwine explore``
+    explore     the server, the workers and the page of ``intertwine explore``
     demo        the page of ``intertwine demo``
 """
 
+from typing import TYPE_CHECKING
+
+from .._lazy import lazy_face
 from ._html import Block as Block
 from ._html import Column as Column
 from ._html import DataTable as DataTable
@@ -24,16 +27,31 @@ from ._html import Section as Section
 from ._html import TableCell as TableCell
 from ._html import page as page
 from ._html import write_page as write_page
-from .audit import audit_differences as audit_differences
-from .audit import audit_page as audit_page
-from .audit import audit_table as audit_table
-from .audit import write_audit_page as write_audit_page
-from .demo import demo_page as demo_page
-from .demo import write_demo_page as write_demo_page
-from .draw import inline_svg as inline_svg
-from .draw import kernel_figure as kernel_figure
-from .experiment import RunSummary as RunSummary
-from .experiment import comparison_table as comparison_table
-from .experiment import experiment_page as experiment_page
-from .experiment import write_experiment_page as write_experiment_page
-from .explore import Explorer as Explorer
+from ._terminal import wide_console as wide_console
+
+if TYPE_CHECKING:  # lets type checkers and editors see what __getattr__ provides
+    from .audit import audit_differences as audit_differences
+    from .audit import audit_page as audit_page
+    from .audit import audit_table as audit_table
+    from .audit import audit_text as audit_text
+    from .audit import write_audit_page as write_audit_page
+    from .demo import demo_page as demo_page
+    from .demo import write_demo_page as write_demo_page
+    from .draw import inline_svg as inline_svg
+    from .draw import kernel_figure as kernel_figure
+    from .experiment import RunSummary as RunSummary
+    from .experiment import comparison_table as comparison_table
+    from .experiment import experiment_page as experiment_page
+    from .experiment import write_experiment_page as write_experiment_page
+    from .explore import Explorer as Explorer
+
+__getattr__, __dir__ = lazy_face(
+    __name__,
+    {
+        "audit": ["audit_differences", "audit_page", "audit_table", "audit_text", "write_audit_page"],
+        "demo": ["demo_page", "write_demo_page"],
+        "draw": ["inline_svg", "kernel_figure"],
+        "experiment": ["RunSummary", "comparison_table", "experiment_page", "write_experiment_page"],
+        "explore": ["Explorer"],
+    },
+)

@@ -1,7 +1,7 @@
 """One self-contained HTML file from sections of text, tables and pictures.
 
 A page loads nothing: style, script and pictures are inside, and its content security policy forbids the browser to
-fetch anything. All text is escaped; only ``Picture.svg`` is taken as markup.
+fetch anything. All text is escaped; only ``Picture.svg`` is markup.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ class Column:
 
     Attributes:
         label: its heading.
-        unit: shown beside the label, and not repeated in the cells.
+        unit: shown next to the label and not repeated in the cells.
         align: right for numbers.
-        wrap: whether its cells may take several lines.
-        title: an explanation, shown when pointing at the heading.
+        wrap: whether its cells may wrap.
+        title: a tooltip of the heading.
     """
 
     label: str
@@ -52,11 +52,11 @@ class TableCell:
     """One cell.
 
     Attributes:
-        text: what is read.
-        value: what is sorted by, where that is not the text; cells with NaN come last in either direction.
-        note: smaller and fainter, behind the text.
-        title: an explanation, shown when pointing at the cell.
-        tone: good, bad or quiet; the text must say the same without the color.
+        text: the visible text.
+        value: the sort key, if it is not the text; NaN comes last in both directions.
+        note: smaller, fainter text after it.
+        title: a tooltip of the cell.
+        tone: good, bad or quiet. The text must say the same without the color.
     """
 
     text: str
@@ -67,7 +67,7 @@ class TableCell:
 
     @property
     def sort_key(self) -> str | None:
-        """What the script sorts by: None for the text itself, the empty string for nothing."""
+        """The sort key for the script: None for the text itself, the empty string for no value."""
         if isinstance(self.value, float | int):
             return "" if math.isnan(self.value) else f"{self.value:.9g}".replace("inf", "Infinity")
         return self.value
@@ -88,9 +88,8 @@ class DataTable:
             if len(row) != len(self.columns):
                 raise InputError(
                     "DataTable",
-                    expected=f"{len(self.columns)} cells in each row",
+                    expected=f"{len(self.columns)} cells per row, one per column",
                     got=f"{len(row)} in {[cell.text for cell in row]}",
-                    fix="Give one cell for each column.",
                 )
 
 
@@ -100,10 +99,10 @@ class Picture:
     """A figure.
 
     Attributes:
-        svg: the markup of one ``<svg>``, as :func:`inline_svg` makes it. It is not escaped: never build it from text
-            that was not.
-        caption: what is seen, with how to read it.
-        card: whether to put white paper behind it in the dark too, for pictures whose colors are fixed.
+        svg: the markup of one ``<svg>``, as :func:`inline_svg` returns it. It is not escaped, so never build it from
+            unescaped text.
+        caption: what it shows and how to read it.
+        card: whether its background stays white in dark mode, for pictures with fixed colors.
     """
 
     kind: ClassVar[str] = "picture"
@@ -115,7 +114,7 @@ class Picture:
 @checked
 @dataclass(frozen=True)
 class Gallery:
-    """Pictures side by side where there is room, one below the other on a phone."""
+    """Pictures side by side if there is room, one below the other on a phone."""
 
     kind: ClassVar[str] = "gallery"
     pictures: Sequence[Picture]
@@ -124,7 +123,7 @@ class Gallery:
 @checked
 @dataclass(frozen=True)
 class Facts:
-    """Names with their values. ``large`` is for the few that matter most."""
+    """Names with their values; ``large`` for the few that matter most."""
 
     kind: ClassVar[str] = "facts"
     items: Sequence[tuple[str, str]]
@@ -145,7 +144,7 @@ class Note:
 @checked
 @dataclass(frozen=True)
 class Prose:
-    """A paragraph; ``quiet`` for explanations that are looked up rather than read."""
+    """A paragraph; ``quiet`` for explanations that most readers skip."""
 
     kind: ClassVar[str] = "prose"
     text: str
@@ -155,7 +154,7 @@ class Prose:
 @checked
 @dataclass(frozen=True)
 class Heading:
-    """A title inside a section, with a remark beside it."""
+    """A title inside a section, with a remark next to it."""
 
     kind: ClassVar[str] = "heading"
     text: str
@@ -165,7 +164,7 @@ class Heading:
 @checked
 @dataclass(frozen=True)
 class LayerPicker:
-    """Layers of an audit, of which the reader picks one; see ``audit_layers``."""
+    """The layers of an audit, for the reader to pick one; see ``audit_layers``."""
 
     kind: ClassVar[str] = "picker"
     layers: Sequence[Mapping[str, Any]]
@@ -177,7 +176,7 @@ Block = DataTable | Picture | Gallery | Facts | Note | Prose | Heading | LayerPi
 @checked
 @dataclass(frozen=True)
 class Section:
-    """Blocks under a title. A folded section shows its title only until the reader opens it."""
+    """Blocks under a title. A folded section shows only its title until the reader opens it."""
 
     title: str
     blocks: Sequence[Block]
@@ -194,14 +193,14 @@ def page(
     data: Mapping[str, Any] | None = None,
     footer: str = "",
 ) -> str:
-    """One HTML document that needs nothing beside itself.
+    """One self-contained HTML document.
 
     Args:
         title: the name of the document.
         sections: its parts, in order.
         subtitle: one line below the title.
-        summary: what stands before the first section.
-        data: numbers for scripts, embedded as JSON in the element ``#data``; NaN and infinities become null.
+        summary: blocks before the first section.
+        data: numbers for programs, embedded as JSON in the element ``#data``; NaN and infinities become null.
         footer: the last line.
 
     Example:
@@ -226,11 +225,11 @@ def page(
             policy=policy(script),
         )
     )
-    return text.replace("\x00", "\ufffd")  # the one character that HTML has no way to write
+    return text.replace("\x00", "\ufffd")  # the only character that HTML cannot represent
 
 
 def policy(script: str, **more: str) -> str:
-    """What a page with this one script may do: show itself, and nothing else unless it is named.
+    """The content security policy of a page with this script: everything else is forbidden unless ``more`` allows it.
 
     Args:
         script: the text of the script that runs.
@@ -250,7 +249,7 @@ def policy(script: str, **more: str) -> str:
 
 @checked
 def write_page(path: str | Path, text: str) -> Path:
-    """Write the page under a name of its own and rename, so that a kill leaves the old page or the new one."""
+    """Write the page to a file, atomically, and return its path."""
     path = Path(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -258,9 +257,8 @@ def write_page(path: str | Path, text: str) -> Path:
     except OSError as error:
         raise StorageError(
             "write_page",
-            expected="a file in a folder that can be written to",
+            expected="a file in a writable folder",
             got=f"{path} ({error.strerror or error})",
-            fix="Choose another place, or free space on the disk.",
         ) from error
     return path
 
@@ -272,7 +270,7 @@ def _finite_pickers(section: Section) -> Section:
 
 @functools.cache
 def environment() -> Environment:
-    """The templates of this room."""
+    """The jinja2 environment of the templates."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
@@ -292,7 +290,7 @@ def asset(name: str) -> str:
 
 
 def finite(value: Any) -> Any:
-    """The same value with None for what JSON cannot say."""
+    """The value as JSON can represent it: None for NaN and infinities, text for unknown objects."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):

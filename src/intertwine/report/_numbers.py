@@ -1,4 +1,4 @@
-"""Numbers as people read them: no more digits than they carry, a true minus sign, units of time."""
+"""Numbers formatted for people: no more digits than they deserve, a real minus sign, units of time."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from decimal import Decimal
 from itertools import pairwise
 
-_MOST_PLACES = 6
-_LARGEST = 1e9
+_MAX_PLACES = 6
+_MAX_PLAIN = 1e9
 
 
 def number(value: float, places: int, *, signed: bool = False) -> str:
@@ -23,17 +23,17 @@ def number(value: float, places: int, *, signed: bool = False) -> str:
         return "∞" if value > 0 else "−∞"
     sign = "+" if signed and value != 0 else ""
     rounded = round(value, places)
-    tiny = 10.0**-_MOST_PLACES
+    tiny = 10.0**-_MAX_PLACES
     hidden = rounded == 0 and abs(value) < tiny
-    short = places >= _MOST_PLACES and abs(value) < 10 * tiny  # one digit would be left
-    plain = value == 0 or (not hidden and not short and abs(value) < _LARGEST)
+    short = places >= _MAX_PLACES and abs(value) < 10 * tiny  # only one digit would be left
+    plain = value == 0 or (not hidden and not short and abs(value) < _MAX_PLAIN)
     # + 0.0 turns -0.0 into 0.0
     text = f"{rounded + 0.0:{sign},.{places}f}" if plain else f"{value:{sign}.1e}"
     return text.replace("-", "−")
 
 
 def significant(value: float | None) -> str:
-    """Three significant digits, with a true minus sign; an empty text for None.
+    """Three significant digits, with a real minus sign; an empty text for None.
 
     >>> significant(0.12345), significant(3.2e-7), significant(1.0), significant(None)
     ('0.123', '3.2e−07', '1', '')
@@ -44,7 +44,7 @@ def significant(value: float | None) -> str:
 
 
 def written_places(values: Iterable[float]) -> int:
-    """How many decimals it takes to write these numbers as they were given.
+    """The number of decimals needed to write these numbers as given.
 
     >>> written_places([12.0, 4.7, 0.95])
     2
@@ -55,29 +55,29 @@ def written_places(values: Iterable[float]) -> int:
 def _written(value: float) -> int:
     exponent = Decimal(repr(float(value))).normalize().as_tuple().exponent
     needed = -exponent if isinstance(exponent, int) else 0
-    # Six digits are more than any paper prints: the rest comes from a division.
-    return max(0, min(needed, _MOST_PLACES, max(5 - _exponent(abs(value)), 1)))
+    # No paper prints more than six digits: the rest comes from a division.
+    return max(0, min(needed, _MAX_PLACES, max(5 - _exponent(abs(value)), 1)))
 
 
 def measured_places(values: Iterable[float], spreads: Iterable[float], published: int | None) -> int:
-    """How many decimals a measured mean deserves: two digits of the typical spread, or four of the largest value.
+    """The number of decimals for a measured mean: two digits of the typical spread, or four of the largest value.
 
     Args:
-        values: what was measured.
+        values: the measured values.
         spreads: their standard deviations.
-        published: decimals of a typical published number, which ours never fall short of and exceed by one at most.
+        published: decimals of a typical published number; ours have as many, or one more.
     """
     numbers = [abs(v) for v in values if math.isfinite(v)]
     if not numbers or all(v == int(v) for v in numbers):
         return published or 0
     known = sorted(s for s in spreads if math.isfinite(s) and s > 0)
     places = 1 - _exponent(known[len(known) // 2]) if known else 3 - _exponent(max(numbers))
-    places = min(max(places, 0), _MOST_PLACES)
+    places = min(max(places, 0), _MAX_PLACES)
     return places if published is None else min(max(places, published), published + 1)
 
 
 def duration(seconds: float) -> str:
-    """A time in the two units that matter.
+    """A time in its two largest units.
 
     >>> [duration(s) for s in (0.042, 7.3, 95, 4000, 200_000)]
     ['42 ms', '7.3 s', '1 min 35 s', '1 h 7 min', '2 d 8 h']
@@ -97,7 +97,7 @@ def duration(seconds: float) -> str:
 
 
 def percent(share: float) -> str:
-    """A probability; the ends are never claimed.
+    """A probability as a percentage, never exactly 0% or 100%.
 
     >>> [percent(p) for p in (0.5, 0.987, 0.99996, 1.0, 0.0)]
     ['50%', '98.7%', '>99.9%', '>99.9%', '<0.1%']

@@ -1,11 +1,13 @@
-"""What tables for the terminal are made of."""
+"""Parts of tables for the terminal, and the console that prints them."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from .._checked import checked
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from rich.console import Console, RenderableType
     from rich.table import Table
 
 
@@ -17,7 +19,7 @@ def heading(text: str) -> RenderableType:
 
 
 def plain_table(*columns: tuple[str, bool]) -> Table:
-    """A table without lines; columns with a label and whether they hold numbers. Long names are folded."""
+    """A table without rules. Each column has a label and says whether it holds numbers; long texts are wrapped."""
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)
@@ -26,9 +28,20 @@ def plain_table(*columns: tuple[str, bool]) -> Table:
     return table
 
 
-def console_width() -> int:
-    """The width of the terminal, or 140 if the output goes to a file or a notebook."""
+@checked
+def wide_console(*, columns: int = 140, **options: Any) -> Console:
+    """A rich console for standard output: as wide as the terminal, or ``columns`` wide in a file, pipe or notebook.
+
+    Without a terminal rich assumes 80 columns, and breaks the lines of most of our tables.
+
+    Args:
+        columns: the width if there is no terminal.
+        options: other options of ``rich.console.Console``.
+
+    >>> wide_console(columns=100).width
+    100
+    """
     from rich.console import Console
 
-    console = Console()
-    return console.width if console.is_terminal else 140
+    console = Console(**options)
+    return console if console.is_terminal else Console(width=columns, **options)

@@ -72,7 +72,7 @@ def test_unknown_names():
 
 def test_an_experiment_that_contradicts_itself_is_refused():
     null = replace(LENET.metrics[0], name="null", beside="tset_error")
-    with pytest.raises(InputError, match="null beside tset_error"):
+    with pytest.raises(InputError, match="got tset_error, for null"):
         replace(LENET, metrics=(*LENET.metrics, null))
     with pytest.raises(InputError, match="rows with different names"):
         replace(LENET, rows=LENET.rows + LENET.rows[:1])

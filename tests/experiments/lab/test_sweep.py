@@ -103,7 +103,9 @@ def test_hopeless_trials_are_pruned(tmp_path):
 
 def test_another_question_needs_another_name(tmp_path):
     run_sweep(sweep(tmp_path, trials=1))
-    with pytest.raises(InputError, match=r"the same question.*another parameters.*another --study name"):
+    with pytest.raises(
+        InputError, match=r"the question that .* created with; got a different parameters.*another --study name"
+    ):
         run_sweep(sweep(tmp_path, trials=2, parameters=(parse_parameter("lr=1e-7..1e-6"),)))
 
 

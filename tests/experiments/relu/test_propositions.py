@@ -75,7 +75,7 @@ def test_representations_that_commute_with_relu_are_permutations_in_disguise():
     for a in range(3):
         for b in range(3):
             torch.testing.assert_close(rho[a] @ rho[b], rho[(a + b) % 3])
-    with pytest.raises(InputError, match="another matrix at 1"):
+    with pytest.raises(InputError, match="another kind of matrix at index 1"):
         to_permutations(torch.stack([torch.eye(2), torch.tensor([[0.6, -0.8], [0.8, 0.6]])]))
 
 

@@ -193,7 +193,7 @@ def test_the_section_has_every_figure_and_scripts_their_numbers():
     labels = re.findall(r'aria-label="([^"]*)"', text)
     for title in ("error against size", "filters", "pictures", "counts of parts"):
         assert title in labels
-    assert "Marks are means over n seeds" in text
+    assert "Markers are means over n seeds" in text
     assert "How to read it." in text
     assert ">1,200<" in text
     data = json.loads(re.search(r'id="data">(.*?)</script>', text)[1])
@@ -216,7 +216,7 @@ def test_a_function_that_raises_does_not_lose_the_page():
         raise KeyError("no-such-row")
 
     text = experiment_page(replace(EXPERIMENT, figures=fails), COMPARISON, RUNS, scale="small")
-    assert "could not be made" in text
+    assert "could not be drawn" in text
     assert "KeyError: &#39;no-such-row&#39;" in text
     assert "Every run" in text
 

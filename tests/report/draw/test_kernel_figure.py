@@ -128,7 +128,7 @@ def test_the_text_states_types_dimension_and_prediction(drawn: tuple[OrbitKernel
     assert f"dimension {basis.dim} · Mackey's formula predicts {basis.mackey_dim}" in text
     assert f"{basis.in_type.rho.name} → {basis.out_type.rho.name}" in text
     if basis.dim > MAX_PANELS:
-        assert f"{MAX_PANELS} of {basis.dim} kernels are drawn, and {basis.dim - MAX_PANELS} more are not." in text
+        assert f"{MAX_PANELS} of {basis.dim} kernels are drawn; {basis.dim - MAX_PANELS} are left out." in text
 
 
 def text_faults(figure: Figure) -> list[str]:
@@ -231,12 +231,12 @@ def test_groups_carry_the_names_of_their_double_cosets() -> None:
 
 def test_the_caption_names_double_cosets_without_kernels() -> None:
     text = " ".join(words(kernel_figure(plane(D4, 3, "irrep(0, -1)", "irrep2"))).split())
-    assert "No kernel lives on: orbit of (0, 1), orbit of (0, 0)." in text
+    assert "There is no kernel on: orbit of (0, 1), orbit of (0, 0)." in text
 
 
 def test_a_kernel_space_of_zero_is_said_to_be_one() -> None:
     text = words(kernel_figure(plane(D4, 3, "irrep(0, -1)", "trivial", allow_empty=True)))
-    assert "No kernel but zero commutes with the group" in text
+    assert "Only the zero kernel commutes with the group" in text
 
 
 def test_too_large_a_panel_is_refused() -> None:
@@ -272,7 +272,7 @@ def test_fewer_panels_are_drawn_where_each_is_large() -> None:
     figure = kernel_figure(plane(D4, 5, "regular", "regular"))
     panels_drawn = len(figure.axes) - 1
     assert 6 <= panels_drawn < MAX_PANELS
-    assert f"{panels_drawn} of 200 kernels are drawn, and {200 - panels_drawn} more are not." in words(figure)
+    assert f"{panels_drawn} of 200 kernels are drawn; {200 - panels_drawn} are left out." in words(figure)
     assert max(figure.get_size_inches()) < 20
 
 

@@ -186,14 +186,14 @@ def test_a_claim_is_colored_only_where_the_seeds_suffice() -> None:
 @pytest.mark.parametrize("scale", ["smoke", "small"])
 def test_other_scales_are_marked_as_not_the_published_setting(scale: str) -> None:
     found = read(scale=scale)
-    assert f"Not the published setting: scale {scale}." in found.text
+    assert f"Not the published settings: scale {scale}." in found.text
     assert ("p", {"class": "note warning", "role": "note"}) in found.tags
 
 
 def test_the_paper_scale_has_no_banner() -> None:
     found = read(scale="paper")
-    assert "Not the published setting" not in found.text
-    assert "The published setting." in found.text
+    assert "Not the published settings" not in found.text
+    assert "The published settings." in found.text
 
 
 def test_settings_runs_and_environment_are_there() -> None:
@@ -323,8 +323,8 @@ def test_there_is_a_plot_for_each_metric_and_each_logged_quantity() -> None:
     assert labels == [
         "Test error (%) of each row, published and ours",
         "Likelihood (nats) of each row, published and ours",
-        "training loss in the course of training",
-        "test error (%) in the course of training",
+        "training loss during training",
+        "test error (%) during training",
     ]
 
 
@@ -383,14 +383,14 @@ def test_curves_are_means_with_the_range_of_seeds() -> None:
         [{"step": 1, "train_loss": 1.0}, {"step": 2, "train_loss": v}, {"step": 3, "other": 0.0}] for v in (2.0, 4.0)
     ]
     runs = [SampleRun("mlp", seed, {}, log) for seed, log in enumerate(logs)]
-    (curve,) = learning_curves(EXPERIMENT, runs, "train_loss", most_points=10)
+    (curve,) = learning_curves(EXPERIMENT, runs, "train_loss", max_points=10)
     assert (curve.row, curve.seeds, list(curve.steps)) == ("mlp", 2, [1, 2])
     assert (list(curve.mean), list(curve.low), list(curve.high)) == ([1, 3], [1, 2], [1, 4])
 
 
 def test_long_logs_are_averaged_over_stretches() -> None:
     log = [{"step": step, "train_loss": float(step)} for step in range(1, 1001)]
-    (curve,) = learning_curves(EXPERIMENT, [SampleRun("mlp", 0, {}, log)], "train_loss", most_points=10)
+    (curve,) = learning_curves(EXPERIMENT, [SampleRun("mlp", 0, {}, log)], "train_loss", max_points=10)
     assert list(curve.steps) == pytest.approx([50 + 100 * k for k in range(10)])
     assert list(curve.mean) == pytest.approx([50.5 + 100 * k for k in range(10)])
 
@@ -402,7 +402,7 @@ def test_logged_values_that_are_no_numbers_are_left_out() -> None:
         {"step": 3, "train_loss": None},
         {"step": 4, "train_loss": 2.0},
     ]
-    (curve,) = learning_curves(EXPERIMENT, [SampleRun("mlp", 0, {}, log)], "train_loss", most_points=10)
+    (curve,) = learning_curves(EXPERIMENT, [SampleRun("mlp", 0, {}, log)], "train_loss", max_points=10)
     assert list(curve.steps) == [1, 4]
 
 
@@ -414,7 +414,7 @@ def test_the_log_of_the_training_loop_is_understood() -> None:
     ]
     runs = [replace(run, history=log) for run in RUNS]
     found = pictures(experiment_page(EXPERIMENT, COMPARISON, runs, scale="small"))[2:]
-    labels = [str(svg.get("aria-label")).removesuffix(" in the course of training") for svg in found]
+    labels = [str(svg.get("aria-label")).removesuffix(" during training") for svg in found]
     assert labels == ["training loss", "validation loss", "validation top5 error"]
 
 
@@ -484,7 +484,7 @@ def test_a_page_is_made_of_sections_and_blocks() -> None:
 
 
 def test_a_table_with_a_missing_cell_is_an_error() -> None:
-    with pytest.raises(InputError, match="2 cells in each row; got 1"):
+    with pytest.raises(InputError, match="2 cells per row, one per column; got 1"):
         DataTable("t", [Column("a"), Column("b")], [[TableCell("x")]])
 
 

@@ -107,7 +107,7 @@ ELSEWHERE = (
 def test_other_pages_can_ask_for_nothing(server, headers):
     for method, path in (("GET", "/api/representations?group=C4"), ("GET", "/api/audits"), ("POST", "/api/capsules")):
         answer = ask(server, path, method, headers=headers)
-        assert (answer.status, answer.json["error"]) == (403, "requests of other pages are refused")
+        assert (answer.status, answer.json["error"]) == (403, "requests from other pages are refused")
 
 
 def test_its_own_page_and_links_are_served(server):
@@ -126,7 +126,7 @@ def test_its_own_page_and_links_are_served(server):
 def test_no_file_is_served(server, path):
     answer = ask(server, path)
     assert answer.status == 404
-    assert answer.json["error"].startswith("there is no ")
+    assert answer.json["error"].startswith("unknown path ")
 
 
 def test_an_audit_is_looked_up_never_opened_by_its_path(server, folder, tmp_path):
@@ -200,9 +200,9 @@ def test_many_kernels_are_counted_and_some_are_drawn(server):
         ({"group": "D4", "in": "trivial", "out": "regular", "size": 99}, "a kernel size from 1 to 15; got 99"),
         ({"group": "D4", "in": "trivial", "out": "regular", "size": "three"}, "size: expected a whole number"),
         ({"group": "D4", "in": "trivial", "out": "9*regular", "size": 3}, "at most 64 channels"),
-        ({"group": "D4", "in": "trivial", "out": "", "size": 3}, "out: expected a text; got nothing"),
+        ({"group": "D4", "in": "trivial", "out": "", "size": 3}, "out: expected text; got nothing"),
         ({"group": "D4", "in": "trivial", "out": "irrep1", "size": 1}, "got"),
-        ({}, "group: expected a text"),
+        ({}, "group: expected text"),
     ],
 )
 def test_wrong_input_is_answered_with_the_librarys_own_sentence(server, query, words):
@@ -317,7 +317,7 @@ def test_a_training_that_nobody_watches_ends():
         wait_until(lambda: trainer._process is not None)
         wait_until(lambda: trainer._process is None)  # without asking for the state
         wait_until(lambda: server.capsules.state()["state"] == "failed")
-        assert server.capsules.state()["note"] == "ended: no tab was open that asked for it"
+        assert server.capsules.state()["note"] == "stopped, because no tab was asking for it"
 
 
 class Endless(Explorer):
@@ -351,7 +351,7 @@ class TestHeavyWork:
             with closing(connection):
                 answer = Answer(connection.getresponse())
             assert answer.status == 400
-            assert "something that can be computed in 20 seconds" in answer.json["error"]
+            assert "a computation of at most 20 seconds" in answer.json["error"]
             assert ask(server, "/api/representations", group="C4").status == 200, "a new worker answers"
 
     def test_memory_is_bounded(self):
@@ -409,7 +409,7 @@ def test_an_audit_that_is_broken_is_explained(tmp_path):
 
 
 def test_a_port_that_is_taken_is_explained(server):
-    with pytest.raises(InputError, match="a port on which nobody listens yet"):
+    with pytest.raises(InputError, match="a free port"):
         Explorer(server.server_address[1])
 
 
@@ -422,7 +422,7 @@ def test_a_network_that_cannot_be_read_is_explained(tmp_path):
 def test_a_server_that_ended_computes_nothing_more():
     made = Explorer()
     made.server_close()
-    with pytest.raises(InputError, match="got one that has ended"):
+    with pytest.raises(InputError, match="got one that was stopped"):
         made.answer("/api/audits", {})
 
 

@@ -270,4 +270,4 @@ def test_a_layer_without_pictures_says_so(browser: Browser, page: Path) -> None:
     browser.open(page)
     browser.run(CHANGE, ".picker [name=layer]", "2")
     assert browser.run("return document.querySelectorAll('.picker canvas').length") == 0
-    assert "No pictures were kept" in browser.run("return document.querySelector('.picker .shown').textContent")
+    assert "There are no pictures" in browser.run("return document.querySelector('.picker .shown').textContent")

@@ -1,4 +1,4 @@
-"""Two classics on digits: what convolution gains, and what commuting with quarter turns gains."""
+"""Two classics on digits: the gain from convolution, and the gain from equivariance to quarter turns."""
 
 from ._lenet import EXPERIMENT as LENET
 from ._rotated_mnist import EXPERIMENT as ROTATED_MNIST

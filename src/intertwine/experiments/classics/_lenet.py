@@ -1,8 +1,8 @@
 """LeCun, Bottou, Bengio & Haffner, "Gradient-based learning applied to document recognition", Proc. IEEE 86 (1998).
 
 Handwritten digits with a linear classifier, a network with one hidden layer, and a convolutional network: the oldest
-demonstration that building a symmetry into a network (here translation) pays. The published errors are those of figure
-9 of the paper, trained on the 60,000 images of MNIST without distortions.
+demonstration that it pays to build a symmetry into a network (here translation). The published errors are from figure 9
+of the paper, for training on the 60,000 images of MNIST without distortions.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def run(job: Job) -> Mapping[str, float]:
 
 EXPERIMENT = Experiment(
     name="lenet",
-    title="Handwritten digits: what convolution gains",
+    title="Handwritten digits: the gain from convolution",
     reference="LeCun, Bottou, Bengio & Haffner 1998, figure 9",
     metrics=(TEST_ERROR, PARAMETERS),
     rows=(

@@ -1,9 +1,9 @@
-"""Cohen & Welling, "Group equivariant convolutional networks", ICML 2016: digits turned by random angles.
+"""Cohen & Welling, "Group equivariant convolutional networks", ICML 2016: digits rotated by random angles.
 
-A network that commutes with quarter turns against a plain one with as many weights. The published errors are those of
-the paper's table for its Z2CNN and P4CNN, seven layers of 3 x 3 filters on the 12,000 training images of rotated MNIST.
-Here the networks are smaller (three layers, about 29,000 weights in each row, 25,000 in the paper), the images are
-MNIST turned by other random angles, and the rows for C8 and D4 go beyond the paper.
+Compares a network that is equivariant to quarter turns with a plain one that has as many weights. The published errors
+are from the paper's table, for its Z2CNN and P4CNN with seven layers of 3 x 3 filters on the 12,000 training images of
+rotated MNIST. Our networks have three layers and about 29,000 weights per row (25,000 in the paper), our images are
+MNIST rotated by other random angles, and the rows for C8 and D4 go beyond the paper.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def run(job: Job) -> Mapping[str, float]:
 
 EXPERIMENT = Experiment(
     name="rotated-mnist",
-    title="Digits at any angle: what a symmetry gains at equal size",
+    title="Digits at any angle: the gain from symmetry at equal size",
     reference="Cohen & Welling 2016, table of rotated MNIST",
     metrics=(TEST_ERROR, PARAMETERS),
     rows=(

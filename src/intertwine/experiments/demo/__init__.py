@@ -1,4 +1,4 @@
-"""The four verbs on embedded digits, in minutes, with nothing to download."""
+"""The four verbs on embedded digits, in minutes and without downloads."""
 
 from ._capsules import TurningDigits as TurningDigits
 from ._capsules import load_capsules as load_capsules

@@ -1,4 +1,4 @@
-"""The topographic autoencoder of the demonstration: trained on turning digits, kept, and read again."""
+"""The topographic autoencoder of the demo: training on turning digits, saving and loading."""
 
 from __future__ import annotations
 
@@ -23,42 +23,42 @@ from ...train import TrainConfig, deterministic_loader, fit, seed_all
 SIZE = 16
 FRAMES = 9
 STEPS = 3000
-DIVERGENCE = 0.03  # weight of the divergence: less than 1 gives sharper pictures in a short training
+DIVERGENCE = 0.03  # weight of the divergence; below 1, short training gives sharper images
 CAPSULES = 12
 _WEIGHTS, _ABOUT = "capsules.safetensors", "capsules.json"
-_WHO = "capsules"
+_CALLER = "capsules"
 
 
 class _Steps:
-    """Tells how many steps are done."""
+    """A logger that passes on the number of steps done."""
 
-    def __init__(self, told: Callable[[int], object]) -> None:
-        self._told = told
+    def __init__(self, on_step: Callable[[int], object]) -> None:
+        self._on_step = on_step
 
     def rewind(self, step: int) -> None:
-        self._told(step)
+        self._on_step(step)
 
     def write(self, row: Mapping[str, Any]) -> None:
-        self._told(int(row["step"]))
+        self._on_step(int(row["step"]))
 
     def close(self) -> None:
         pass
 
 
 class TurningDigits(Dataset[tuple[Tensor, Tensor]]):
-    """Embedded training digits that turn once around in nine frames, from any angle on; pixels in [0, 1].
+    """Embedded training digits that make a full turn in nine frames, from any starting angle; pixels in [0, 1].
 
     An item is ``(frames, 1, height, width)`` and the digit.
     """
 
     def __init__(self) -> None:
-        # Normalized images are for classifiers: here pixels must be probabilities.
+        # Classifiers take normalized images, but here pixels must be probabilities.
         train = replace(load("digits", size=SIZE).train, normalization=None)
         images, self.labels = train.as_tensors()
         motion = DigitMotion(frames=FRAMES, mode="dual", color=False)
         generator = torch.Generator().manual_seed(0)
         turned = []
-        for image in images:  # all angles once, not at every step of the training
+        for image in images:  # rotate once here, not at every training step
             frames, about = motion(image, generator)
             turned.append(frames.roll(int(about[0, 1]), 0))
         self.upright = torch.stack(turned)
@@ -70,26 +70,26 @@ class TurningDigits(Dataset[tuple[Tensor, Tensor]]):
         return self.upright[index], self.labels[index]
 
     def getitem_seeded(self, index: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """The sequence of this image, begun at an angle that is drawn."""
+        """The sequence of this image, starting at a random angle."""
         start = int(torch.randint(FRAMES, (), generator=generator))
         return self.upright[index].roll(-start, 0), self.labels[index]
 
     def of_digit(self, digit: int, *, number: int = 0) -> Tensor:
-        """The sequence of an image of this digit, upright at first; ``number`` chooses which.
+        """The sequence of an image of this digit, starting upright; ``number`` chooses the image.
 
         >>> TurningDigits().of_digit(3).shape
         torch.Size([9, 1, 16, 16])
         """
-        own = (self.labels == digit).nonzero().flatten().tolist()
-        if not 0 <= number < len(own):
+        indices = (self.labels == digit).nonzero().flatten().tolist()
+        if not 0 <= number < len(indices):
             raise InputError(
-                _WHO,
-                expected=f"a digit from 0 to 9, and a number below {len(own)} of its images"
-                if own
+                _CALLER,
+                expected=f"a digit from 0 to 9, and an image number below {len(indices)}"
+                if indices
                 else "a digit from 0 to 9",
                 got=f"number {number} of digit {digit}",
             )
-        return self.upright[own[number]]
+        return self.upright[indices[number]]
 
 
 def _loss(model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
@@ -99,17 +99,17 @@ def _loss(model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
 
 @checked
 def train_capsules(
-    folder: Path, *, steps: int = STEPS, progress: bool | None = None, told: Callable[[int], object] | None = None
+    folder: Path, *, steps: int = STEPS, progress: bool | None = None, on_step: Callable[[int], object] | None = None
 ) -> TopographicVAE:
-    """Maximize log p(x|t) − 0.03 KL, the bound with a lighter divergence.
+    """Train on turning digits: maximize log p(x|t) − 0.03 KL, the bound with a lighter divergence.
 
-    A finished training in the folder is not repeated.
+    If the folder has a finished run, load it.
 
     Args:
-        folder: where the run is kept.
-        steps: of training, with 16 sequences each.
+        folder: the folder of the run.
+        steps: the number of training steps, with 16 sequences each.
         progress: whether to draw a progress bar.
-        told: called with the number of steps done, now and then.
+        on_step: called every few steps with the number of steps done.
     """
     seed_all(0)
     sequences = TurningDigits()
@@ -120,7 +120,7 @@ def train_capsules(
         deterministic_loader(sequences, 16, seed=0, shuffle=True),
         TrainConfig(max_steps=steps, batch_size=16, optimizer="adam", lr=3e-3, schedule="cosine", log_every=20),
         folder=folder,
-        loggers=() if told is None else (_Steps(told),),
+        loggers=() if on_step is None else (_Steps(on_step),),
         progress=progress,
     )
     return model.eval()
@@ -128,7 +128,7 @@ def train_capsules(
 
 @checked
 def save_capsules(folder: Path, model: TopographicVAE, *, steps: int) -> None:
-    """Keep the network as ``capsules.safetensors`` with ``capsules.json``, each with an atomic write."""
+    """Save the network as ``capsules.safetensors`` with ``capsules.json``, each with an atomic write."""
     from safetensors.torch import save
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -147,7 +147,7 @@ def save_capsules(folder: Path, model: TopographicVAE, *, steps: int) -> None:
 
 @checked
 def load_capsules(folder: Path) -> tuple[TopographicVAE, int] | None:
-    """The network that :func:`save_capsules` kept there and its steps; None if there is none.
+    """The network that :func:`save_capsules` saved in a folder, and its steps; None if there is none.
 
     >>> load_capsules(Path("no-such-folder"))
     """
@@ -169,7 +169,7 @@ def load_capsules(folder: Path) -> tuple[TopographicVAE, int] | None:
     except (KeyError, TypeError, ValueError, RuntimeError, OSError) as error:
         raise InputError(
             str(folder / _ABOUT),
-            expected="the network of a demonstration, with capsules.safetensors beside it",
+            expected="the network of a demo, with capsules.safetensors next to it",
             got=" ".join(str(error).split())[:200] or type(error).__name__,
             fix="Run 'intertwine demo' again.",
         ) from error

@@ -1,7 +1,7 @@
-"""The demonstration: the four verbs on embedded digits, in minutes, with nothing to download.
+"""The demo: the four verbs on embedded digits, in minutes and without downloads.
 
-Impose: a plain network and one that commutes with quarter turns. Relax: a soft and a low-rank one. Learn: a topographic
-autoencoder that sees turning digits. Measure: all classifiers are audited, and the plain one is symmetrized.
+Impose: a plain network, and one that is equivariant to quarter turns. Relax: a soft and a low-rank network. Learn: a
+topographic autoencoder of turning digits. Measure: audit all classifiers, and symmetrize the plain ones.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from ..._checked import checked
+from ..._figures import Panel, Panels
 from ...data import AugmentedSplit, Split, load, random_rotation90
 from ...groups import Cyclic
 from ...measure import Audit, accuracy, audit, invariance_error, match, symmetrize, tune
@@ -23,21 +24,20 @@ from ...models import GroupCNN, SimpleNet, SoftResNet, TopographicVAE, plain_cnn
 from ...relaxed import RelaxationTable, relaxation_penalty, relaxation_table
 from ...train import TrainConfig, deterministic_loader, fit, seed_all
 from ..lab._classifier import cross_entropy, hit_rate
-from ..lab._figures import Panel, Panels
 from ._capsules import DIVERGENCE, SIZE, STEPS, TurningDigits, save_capsules, train_capsules
 
 
 @checked
 @dataclass(frozen=True)
 class DemoNetwork:
-    """One trained classifier and what was found about it.
+    """One trained classifier and its measurements.
 
     Attributes:
-        name: what it is called.
+        name: its name on the page.
         verb: impose, relax or measure.
-        about: one sentence.
-        weights: how many.
-        upright: accuracy on test digits as they are.
+        about: one sentence about it.
+        weights: its number of weights.
+        upright: accuracy on upright test digits.
         turned: accuracy on test digits turned by 90, 180 and 270 degrees.
         error: invariance error under quarter turns.
     """
@@ -54,7 +54,7 @@ class DemoNetwork:
 @checked
 @dataclass
 class Demo:
-    """Everything that the page of the demonstration shows."""
+    """Everything that the page of the demo shows."""
 
     networks: list[DemoNetwork] = field(default_factory=list)
     relaxation: dict[str, RelaxationTable] = field(default_factory=dict)
@@ -79,21 +79,21 @@ _NETWORKS: dict[str, tuple[str, str, Callable[[], nn.Module], Callable[..., Any]
     ),
     "augmented": (
         "impose",
-        "the same network, shown digits turned by quarter turns at random",
+        "the same network, trained on digits rotated by random quarter turns",
         lambda: plain_cnn(1, 10, widths=(8, 12, 16)),
         cross_entropy,
         12,
     ),
     "equivariant": (
         "impose",
-        "every layer commutes with quarter turns, so its answer cannot change",
+        "every layer commutes with quarter turns, so its scores cannot change",
         lambda: GroupCNN(Cyclic(4), 1, 10, widths=(4, 6, 8)),
         cross_entropy,
         8,
     ),
     "soft": (
         "relax",
-        "begins between strict and free; how far is learned layer by layer",
+        "starts between strict and free, and learns how far to go in each layer",
         lambda: SoftResNet(
             1,
             10,
@@ -111,7 +111,7 @@ _NETWORKS: dict[str, tuple[str, str, Callable[[], nn.Module], Callable[..., Any]
     ),
     "low-rank": (
         "relax",
-        "filters may depend on the place, as mixtures of four",
+        "filters depend on the position, as mixtures of four filters",
         lambda: SimpleNet(1, SIZE, 10, layer="low-rank", where=3, rank=4, width=12, strides=(2, 1, 1)),
         cross_entropy,
         8,
@@ -123,18 +123,18 @@ _NETWORKS: dict[str, tuple[str, str, Callable[[], nn.Module], Callable[..., Any]
 def run_demo(
     folder: Path, *, progress: bool = True, say: Callable[[str], object] = lambda text: None, quick: bool = False
 ) -> Demo:
-    """Train, audit and symmetrize; finished trainings in the folder are not repeated.
+    """Train, audit and symmetrize; finished runs in the folder are not repeated.
 
     Args:
-        folder: where runs are kept.
+        folder: the folder of the runs.
         progress: whether to draw progress bars.
-        say: told what is going on.
-        quick: one epoch each and few images, to see that everything runs.
+        say: called with a line of text at each stage.
+        quick: one epoch per network and few images, to check that everything runs.
     """
     data = load("digits", size=SIZE).normalized()
     demo = Demo()
     test = data.test.as_tensors()
-    looked = 30 if quick else 150
+    audited = 30 if quick else 150
     trained: dict[str, nn.Module] = {}
     for name, (verb, about, build, loss, epochs) in _NETWORKS.items():
         say(f"{verb}: {name}, {about}")
@@ -142,26 +142,26 @@ def run_demo(
         model = build()
         if verb == "relax":
             demo.relaxation_before[name] = relaxation_table(model)
-        shown = data.train.with_transform(random_rotation90) if name == "augmented" else data.train
-        _train(model, loss, shown, data.test, folder / name, 1 if quick else epochs, progress)
-        demo.networks.append(_looked_at(name, verb, about, model, test))
+        train = data.train.with_transform(random_rotation90) if name == "augmented" else data.train
+        _train(model, loss, train, data.test, folder / name, 1 if quick else epochs, progress)
+        demo.networks.append(_measured(name, verb, about, model, test))
         demo.audits[name] = audit(
-            model, (test[0][:looked], test[1][:looked]), "c4", name=name, data_name="digits, test images"
+            model, (test[0][:audited], test[1][:audited]), "c4", name=name, data_name="digits, test images"
         )
         if verb == "relax":
             demo.relaxation[name] = relaxation_table(model)
         trained[name] = model
     images = data.train.as_tensors()[0]
     turned = torch.cat([images.rot90(k, (2, 3)) for k in range(4)])
-    for name, seen in (("plain", images), ("augmented", turned)):
+    for name, matched_on in (("plain", images), ("augmented", turned)):
         say(f"measure: the {name} network, made symmetric")
-        twin = symmetrize(trained[name], seen, "c4")
-        about = f"the {name} network averaged over quarter turns, its channels matched"
-        demo.networks.append(_looked_at(f"{name}, symmetrized", "measure", about, twin.model, test))
-    say("measure: the augmented network, made symmetric and trained on within the symmetry")
+        twin = symmetrize(trained[name], matched_on, "c4")
+        about = f"the {name} network, averaged over quarter turns after matching its channels"
+        demo.networks.append(_measured(f"{name}, symmetrized", "measure", about, twin.model, test))
+    say("measure: the augmented network, made symmetric and fine-tuned with tied weights")
     final = tune(twin, data.train.as_tensors(), epochs=1 if quick else 4, lr=1e-2).model
-    about = "the last one, trained on for four epochs with its weights tied; it stays exactly symmetric"
-    demo.networks.append(_looked_at("augmented, symmetrized, tuned", "measure", about, final, test))
+    about = "the previous network, fine-tuned for four epochs with tied weights; it stays exactly symmetric"
+    demo.networks.append(_measured("augmented, symmetrized, tuned", "measure", about, final, test))
     demo.pictures.append(_filters(trained["augmented"], turned))
     say("learn: a topographic autoencoder of turning digits")
     steps = 20 if quick else STEPS
@@ -173,11 +173,11 @@ def run_demo(
 
 @checked
 def save_demo(folder: Path, demo: Demo) -> None:
-    """Keep what ``intertwine explore`` shows: the network with capsules, and the audits under ``audits/``."""
+    """Save what ``intertwine explore`` shows: the network with capsules, and the audits in ``audits/``."""
     if demo.capsules is not None:
         save_capsules(folder, demo.capsules, steps=demo.capsule_steps)
-    for name, found in demo.audits.items():
-        found.save(folder / "audits" / name)
+    for name, result in demo.audits.items():
+        result.save(folder / "audits" / name)
 
 
 def _train(
@@ -205,7 +205,7 @@ def _train(
     model.eval()
 
 
-def _looked_at(name: str, verb: str, about: str, model: nn.Module, test: tuple[Tensor, Tensor]) -> DemoNetwork:
+def _measured(name: str, verb: str, about: str, model: nn.Module, test: tuple[Tensor, Tensor]) -> DemoNetwork:
     images, labels = test
     turned = [accuracy(model, (images.rot90(k, (2, 3)), labels)) for k in (1, 2, 3)]
     return DemoNetwork(
@@ -220,28 +220,28 @@ def _looked_at(name: str, verb: str, about: str, model: nn.Module, test: tuple[T
 
 
 def _filters(model: nn.Module, images: Tensor) -> Panels:
-    """The first filters of a network beside their best partners among the turned ones."""
+    """The first filters of a network, and for each the best match among the rotated ones."""
     matching = match(model, images, "c4", constrained=False, max_images=500)
     first = next(name for name, p in model.named_parameters() if p.dim() == 4)
-    own, moved = filter_pairs(model, matching, first)
-    rows = [("filters", [Panel(f[0]) for f in own[:8]]), ("turned, matched", [Panel(f[0]) for f in moved[:8]])]
+    filters, partners = filter_pairs(model, matching, first)
+    rows = [("filters", [Panel(f[0]) for f in filters[:8]]), ("rotated, matched", [Panel(f[0]) for f in partners[:8]])]
     caption = "In a group-convolutional network both rows would be the same."
     return Panels("filters of the augmented network and their partners", rows, "diverging", caption)
 
 
 def _capsules(model: TopographicVAE) -> Panels:
-    """Digits that turn, and below each its first frame with the capsules rolled."""
+    """Turning digits, and below each its first frame with rolled capsules."""
     digits = TurningDigits()
     rows: list[tuple[str, list[Panel]]] = []
     with torch.no_grad():
         for digit in (4, 1, 2):
             frames = digits.of_digit(digit)
             t = model.latent(frames[None], generator=torch.Generator().manual_seed(0))
-            for title, images in ((f"a {digit} that turns", frames), ("rolled", model.traverse(t[:, 0])[0])):
+            for title, images in ((f"a turning {digit}", frames), ("rolled", model.traverse(t[:, 0])[0])):
                 rows.append((title, [Panel(image[0]) for image in images]))
     caption = (
-        "Above: what was shown. Below: the capsules of the first frame, rolled by one place for each step and decoded: "
-        "the digit turns, though nobody said what turning is. Some digits come out better than others; "
-        f"in so short a training the divergence from the prior counts {DIVERGENCE:g} of what it should."
+        "Above: the input. Below: the capsules of the first frame, rolled by one place per step and decoded. The digit "
+        "turns, although the network was never told what a rotation is. Some digits come out better than others: for "
+        f"such short training, the divergence from the prior has weight {DIVERGENCE:g} instead of 1."
     )
     return Panels("rolling capsules", rows, "gray", caption)

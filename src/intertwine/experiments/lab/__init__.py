@@ -1,5 +1,13 @@
-"""The laboratory: what an experiment is, the list of all, where jobs run, sweeps, and published against ours."""
+"""What an experiment is, the list of all, engines that run jobs, sweeps, and comparisons with published numbers."""
 
+from ..._figures import Figure as Figure
+from ..._figures import Panel as Panel
+from ..._figures import Panels as Panels
+from ..._figures import Plot as Plot
+from ..._figures import Series as Series
+from ..._figures import Table as Table
+from ._arrays import load_arrays as load_arrays
+from ._arrays import save_arrays as save_arrays
 from ._compare import Cell as Cell
 from ._compare import Comparison as Comparison
 from ._compare import Verdict as Verdict
@@ -16,14 +24,6 @@ from ._experiment import Metric as Metric
 from ._experiment import Ordering as Ordering
 from ._experiment import Published as Published
 from ._experiment import Scale as Scale
-from ._figures import Figure as Figure
-from ._figures import Panel as Panel
-from ._figures import Panels as Panels
-from ._figures import Plot as Plot
-from ._figures import Series as Series
-from ._figures import Table as Table
-from ._figures import load_arrays as load_arrays
-from ._figures import save_arrays as save_arrays
 from ._parameter import Parameter as Parameter
 from ._parameter import parse_parameter as parse_parameter
 from ._registry import experiment_named as experiment_named

@@ -1,4 +1,4 @@
-"""What the experiments on labeled images share: train one network, measure its error on the test images."""
+"""Shared by experiments on labeled images: train one network and measure its error on the test images."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from ._experiment import Job, Metric
 
 TEST_ERROR = Metric("test_error", "%", "lower", "share of test images that are classified wrongly")
 PARAMETERS = Metric("parameters", "", "lower", "number of trained weights")
-_EVALUATED = 500
+_EVALUATION_BATCH = 500
 
 
 def train_classifier(job: Job, build: Callable[[tuple[int, int, int], int], nn.Module]) -> Mapping[str, float]:
-    """Train by Adam with a cosine schedule, and return ``test_error`` and ``parameters``.
+    """Train with Adam and a cosine schedule, and return ``test_error`` and ``parameters``.
 
-    The settings name ``data`` and ``images`` (of the training set, None for all), and what :func:`fit_classifier`
-    wants.
+    The settings contain ``data``, ``images`` (the number of training images, None for all), and the settings of
+    :func:`fit_classifier`.
 
     Args:
         job: the run.
-        build: makes the network from the shape of the images and the number of classes, after the seed was set.
+        build: builds the network from the shape of the images and the number of classes; called after seeding.
     """
-    wanted = job.settings
-    data = load(wanted["data"], folder=job.data, download=job.download).normalized()
-    train = data.train if wanted["images"] is None else data.train.subset(wanted["images"], seed=0)
+    settings = job.settings
+    data = load(settings["data"], folder=job.data, download=job.download).normalized()
+    train = data.train if settings["images"] is None else data.train.subset(settings["images"], seed=0)
     seed_all(job.seed)
     model = build(data.shape, len(data.classes))
     error = fit_classifier(job, model, train, data.test, metric=("error", error_rate), origin=data.origin)
@@ -45,32 +45,32 @@ def fit_classifier(
     metric: tuple[str, Callable[[nn.Module, tuple[Tensor, Tensor]], Tensor]],
     origin: str,
 ) -> float:
-    """Train by Adam with a cosine schedule, and return the metric on the images watched, at the end.
+    """Train with Adam and a cosine schedule, and return the final metric on the watched images.
 
-    The settings name ``epochs``, ``batch_size`` and ``lr``, and may name ``warmup_epochs`` (0) of a rate that rises
-    from 0, and ``validate_every`` (1), epochs between looks at the images watched.
+    The settings contain ``epochs``, ``batch_size`` and ``lr``, and optionally ``warmup_epochs`` (default 0), during
+    which the rate rises from 0, and ``validate_every`` (default 1), the epochs between validations.
 
     Args:
         job: the run.
-        model: the network; it is trained in place.
-        train: images to learn from.
-        watched: images to measure on, which do not influence the training.
-        metric: its name, and the metric as a mean over a batch.
-        origin: where the images are from.
+        model: the network, trained in place.
+        train: training images.
+        watched: images to validate on; they do not influence the training.
+        metric: the name of the metric, and a function that returns its mean over a batch.
+        origin: the source of the images.
     """
-    wanted, (name, function) = job.settings, metric
-    batches = deterministic_loader(train, wanted["batch_size"], seed=job.seed, shuffle=True)
+    settings, (name, function) = job.settings, metric
+    batches = deterministic_loader(train, settings["batch_size"], seed=job.seed, shuffle=True)
     config = TrainConfig(
-        epochs=wanted["epochs"],
-        batch_size=wanted["batch_size"],
+        epochs=settings["epochs"],
+        batch_size=settings["batch_size"],
         optimizer="adam",
-        lr=wanted["lr"],
+        lr=settings["lr"],
         schedule="cosine",
-        warmup_steps=wanted.get("warmup_epochs", 0) * len(batches),
+        warmup_steps=settings.get("warmup_epochs", 0) * len(batches),
         seed=job.seed,
         log_every=20,
         checkpoint_every=200,
-        validate_every=wanted.get("validate_every", 1),
+        validate_every=settings.get("validate_every", 1),
     )
     result = fit(
         model,
@@ -78,10 +78,10 @@ def fit_classifier(
         batches,
         config,
         folder=job.folder / "fit",
-        val_loader=deterministic_loader(watched, _EVALUATED, seed=job.seed, shuffle=False),
+        val_loader=deterministic_loader(watched, _EVALUATION_BATCH, seed=job.seed, shuffle=False),
         metrics={name: function},
         loggers=job.loggers(),
-        about={"row": job.row, "data": origin, **wanted},
+        about={"row": job.row, "data": origin, **settings},
         progress=job.progress,
     )
     value = result.metrics[f"val_{name}"]
@@ -108,18 +108,18 @@ def error_rate(model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
 
 
 def hit_rate(model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
-    """The share of images whose most likely class is right."""
+    """The share of images whose most likely class is correct."""
     return 1 - error_rate(model, batch)
 
 
 @torch.no_grad()
 def accuracy(model: nn.Module, split: Split) -> float:
-    """The share of images of a split whose most likely class is right, by a model that is evaluated."""
-    was, device = model.training, next(model.parameters()).device
+    """The share of images of a split whose most likely class is correct, with the model in evaluation mode."""
+    was_training, device = model.training, next(model.parameters()).device
     model.eval()
-    right = 0
-    for at in torch.arange(len(split)).split(_EVALUATED):
-        images, labels = split.batch(at)
-        right += int((model(images.to(device)).argmax(1).cpu() == labels).sum())
-    model.train(was)
-    return right / len(split)
+    correct = 0
+    for indices in torch.arange(len(split)).split(_EVALUATION_BATCH):
+        images, labels = split.batch(indices)
+        correct += int((model(images.to(device)).argmax(1).cpu() == labels).sum())
+    model.train(was_training)
+    return correct / len(split)

@@ -1,4 +1,4 @@
-"""Published against ours: means, spreads, and how sure a claimed ordering is."""
+"""Published numbers against ours: means, spreads, and how certain a claimed ordering is."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ._experiment import Experiment, Metric, Ordering, Published
 @checked
 @dataclass(frozen=True)
 class Cell:
-    """One metric of one row: what was published and what the seeds here gave."""
+    """One metric of one row: the published number, and one value per seed of ours."""
 
     published: Published | None
     values: tuple[float, ...]
@@ -26,7 +26,7 @@ class Cell:
 
     @property
     def spread(self) -> float | None:
-        """The standard deviation over seeds, from two of them on."""
+        """The standard deviation over seeds; None with fewer than two."""
         if len(self.values) < 2:
             return None
         return statistics.stdev(self.values) if all(map(math.isfinite, self.values)) else math.nan
@@ -35,15 +35,15 @@ class Cell:
 @checked
 @dataclass(frozen=True)
 class Verdict:
-    """Whether an ordering that the paper claims is seen here.
+    """Whether our runs show an ordering that the paper claims.
 
     Attributes:
         ordering: the claim.
-        holds: whether our means are ordered so; None without runs of both rows.
-        confidence: probability of the observed or a smaller difference if the two rows were equal (Welch's t-test,
-            one-sided in the claimed direction): 0.5 says nothing, 0.99 that the ordering is hardly chance. None with
-            fewer than two seeds of either row.
-        published: whether the published means themselves are ordered so; None where they are not both given.
+        holds: whether our means have this order; None unless both rows have runs.
+        confidence: probability of a difference at most as large as the observed one if the two rows were equal (Welch's
+            t-test, one-sided in the claimed direction). At 0.5 the runs say nothing, at 0.99 the ordering is unlikely
+            to be chance. None with fewer than two seeds of either row.
+        published: whether the published means have this order; None unless the paper gives both.
     """
 
     ordering: Ordering
@@ -63,7 +63,7 @@ class Comparison:
 
 @checked
 def compare(experiment: Experiment, runs: Mapping[str, Sequence[Mapping[str, float]]]) -> Comparison:
-    """Put the metrics of finished runs, by row, beside the published ones."""
+    """Compare the metrics of finished runs, by row, with the published ones."""
     cells = {
         (row.name, metric.name): Cell(
             row.published.get(metric.name),
@@ -104,7 +104,7 @@ def welch_confidence(larger: Sequence[float], smaller: Sequence[float]) -> float
         return None
     difference = statistics.fmean(larger) - statistics.fmean(smaller)
     u, v = statistics.variance(larger) / n, statistics.variance(smaller) / m
-    if u + v == 0:  # no spread at all: the difference is certain, or there is none
+    if u + v == 0:  # no spread: the difference is certain, or there is none
         return 0.5 if difference == 0 else float(difference > 0)
     freedom = (u + v) ** 2 / (u**2 / (n - 1) + v**2 / (m - 1))
     from scipy.special import stdtr

@@ -1,4 +1,4 @@
-"""The database in which a study lives: an SQLite file, or PostgreSQL by URL."""
+"""The database that stores a study: an SQLite file, or PostgreSQL by URL."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from ...errors import InputError, MissingExtraError, StorageError
 
 _HEARTBEAT_SECONDS = 5
 RETRIES = 2
-"""How often a trial is tried again whose worker was lost."""
+"""How often to repeat a trial whose worker was lost."""
 
 
 @checked
 def default_storage(results: Path) -> str:
-    """The SQLite file beside the runs."""
+    """The URL of the SQLite file next to the runs."""
     return f"sqlite:///{results}/sweeps.db"
 
 
 def load_optuna() -> Any:
-    """Optuna, quiet; an error that names the extra if it is not installed."""
+    """Import Optuna and silence its log; raise an error that names the extra if it is not installed."""
     try:
         import optuna
     except ImportError as error:
@@ -36,7 +36,7 @@ def load_optuna() -> Any:
 
 
 def open_storage(url: str) -> Any:
-    """Optuna's storage with heartbeats, so that the trial of a lost worker is noticed and tried again."""
+    """Optuna's storage with heartbeats: if a worker is lost, its trial is repeated."""
     optuna = load_optuna()
     address = re.sub(r"^postgres(ql)?://", "postgresql+psycopg://", url)
     if address.startswith("postgresql"):
@@ -46,7 +46,7 @@ def open_storage(url: str) -> Any:
             raise MissingExtraError(
                 "sweep", expected="psycopg", got="an installation without it", fix="pip install 'intertwine[sweep-pg]'."
             ) from error
-    # Connections are closed after use: a sweep asks rarely, and idle ones would pile up in a server that many share.
+    # Close connections after use: sweeps ask rarely, and idle connections would pile up on a shared server.
     from sqlalchemy.pool import NullPool
 
     options: dict[str, Any] = {"poolclass": NullPool}
@@ -65,7 +65,7 @@ def open_storage(url: str) -> Any:
 
 @contextmanager
 def experimental_parts(optuna: Any) -> Iterator[None]:
-    """Heartbeats and the constant liar are marked experimental; the tests here hold us to what they do."""
+    """Allow the parts that Optuna marks as experimental, heartbeats and the constant liar; our tests cover them."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
         yield
@@ -77,11 +77,11 @@ def without_password(url: str) -> str:
 
 
 class _NoDatabaseError(StorageError):
-    """The database does not answer."""
+    """The database cannot be reached."""
 
 
 def database_error_in(error: BaseException | None) -> BaseException | None:
-    """The database error that caused this one, if any: Optuna often fails later, in another place."""
+    """The database error that caused this one, if any: Optuna often fails later, somewhere else."""
     from sqlalchemy.exc import SQLAlchemyError
 
     kinds = (_NoDatabaseError, SQLAlchemyError, load_optuna().exceptions.StorageInternalError)
@@ -91,14 +91,14 @@ def database_error_in(error: BaseException | None) -> BaseException | None:
 
 
 def in_one_line(error: BaseException) -> str:
-    """What the database said."""
+    """The message of the database, in one line."""
     if isinstance(error, StorageError):
         return error.got
     return " ".join(str(error).split())[:200]
 
 
 def unreachable(url: str, error: Exception) -> Exception:
-    """The error to raise where opening a study failed."""
+    """The error to raise if a study cannot be opened."""
     if isinstance(error, MissingExtraError | InputError):
         return error
     return _NoDatabaseError(

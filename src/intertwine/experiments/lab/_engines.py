@@ -1,4 +1,4 @@
-"""Where jobs run: here, in processes on this machine, or on a Ray cluster. The results are the same."""
+"""Engines: jobs run in this process, in processes on this machine, or on a Ray cluster, with the same results."""
 
 from __future__ import annotations
 
@@ -30,14 +30,15 @@ def run_jobs(
     address: str | None = None,
     progress: bool = False,
 ) -> Iterator[Outcome]:
-    """Run the jobs and yield their outcomes as they come.
+    """Run jobs and yield their outcomes as they finish.
 
     Args:
-        specs: what to run.
+        specs: the jobs.
         engine: ``local``, or ``ray`` (extra ``ray``).
-        workers: how many jobs run at a time; a single one runs in this process, several in their own processes.
-        address: of a Ray cluster; none starts Ray on this machine.
-        progress: whether a job that runs in this process draws progress bars.
+        workers: the number of jobs that run at the same time. A single worker runs in this process, several in
+            processes of their own.
+        address: the address of a Ray cluster; None starts Ray on this machine.
+        progress: whether jobs in this process draw progress bars.
     """
     if workers < 1:
         raise InputError("run_jobs", expected="at least one worker", got=str(workers), fix="Use --workers 1.")
@@ -54,7 +55,7 @@ def run_jobs(
 
 
 def _in_processes(specs: Sequence[JobSpec], workers: int) -> Iterator[Outcome]:
-    """Each job in its own process, so that killing one does not end the others."""
+    """Run each job in its own process: killing one does not end the others."""
     threads = max(1, (os.cpu_count() or 1) // workers)
     with ThreadPoolExecutor(workers) as pool:
         waiting: set[Future[Outcome]] = {pool.submit(_in_process, spec, threads) for spec in specs}
@@ -69,8 +70,7 @@ def _in_processes(specs: Sequence[JobSpec], workers: int) -> Iterator[Outcome]:
 
 
 def _in_process(spec: JobSpec, threads: int) -> Outcome:
-    before = finished_record(spec)
-    if before is not None:
+    if finished_record(spec) is not None:  # no need to start a process
         return execute(spec)
     settings = {**os.environ, "OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
     command = [sys.executable, "-P", "-m", "intertwine.experiments.lab._worker"]
@@ -87,7 +87,7 @@ def _in_process(spec: JobSpec, threads: int) -> Outcome:
 
 
 def _on_ray(specs: Sequence[JobSpec], workers: int, address: str | None) -> Iterator[Outcome]:
-    """As Ray tasks. A task whose worker or machine is lost is run again and resumes from its checkpoint."""
+    """Run jobs as Ray tasks. If a worker or machine is lost, its task runs again and resumes from its checkpoint."""
     with ray_session(workers, address) as ray:
         task = ray.remote(num_cpus=1, max_retries=_RETRIES)(execute)
         pending = {task.remote(spec): spec for spec in specs}
@@ -109,7 +109,7 @@ def ray_session(workers: int, address: str | None) -> Iterator[Any]:
         raise MissingExtraError(
             "engine ray", expected="Ray", got="an installation without it", fix="pip install 'intertwine[ray]'."
         ) from error
-    if ray.is_initialized():  # somebody else's session: use it and leave it
+    if ray.is_initialized():  # the caller's session: use it, and don't shut it down
         yield ray
         return
     if address is not None:
@@ -122,7 +122,7 @@ def ray_session(workers: int, address: str | None) -> Iterator[Any]:
             "engine ray",
             expected=f"a Ray cluster at {address}" if address else "to start Ray on this machine",
             got=" ".join(str(error).split())[:200],
-            fix="Start it with 'ray start --head' and give its address, or leave out --address.",
+            fix="Start one with 'ray start --head' and pass its address, or leave out --address.",
         ) from error
     try:
         yield ray
@@ -131,7 +131,7 @@ def ray_session(workers: int, address: str | None) -> Iterator[Any]:
 
 
 def _require_reachable(address: str) -> None:
-    """Knock before Ray does: Ray itself waits for minutes at a door where nobody lives."""
+    """Try to connect first: without a server, Ray itself waits for minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not port.isdigit():
         return  # a name such as "auto", which Ray resolves itself
@@ -142,5 +142,5 @@ def _require_reachable(address: str) -> None:
             "engine ray",
             expected=f"a Ray cluster at {address}",
             got=error.strerror or str(error),
-            fix="Start it with 'ray start --head' and give its address, or leave out --address.",
+            fix="Start one with 'ray start --head' and pass its address, or leave out --address.",
         ) from error

@@ -1,4 +1,4 @@
-"""What an experiment is: rows with their published numbers, settings at three scales, and the orderings claimed."""
+"""What an experiment is: rows with their published numbers, settings at three scales, and the claimed orderings."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from ..._checked import checked
+from ..._figures import Figure
 from ...errors import InputError
 from ...train import Logger
-from ._figures import Figure
 
 Scale = Literal["smoke", "small", "paper"]
 SCALES: tuple[Scale, ...] = ("smoke", "small", "paper")
@@ -22,11 +22,11 @@ class Metric:
     """A number that a run reports.
 
     Attributes:
-        name: the key under which runs report it.
+        name: the key that runs report it under.
         unit: "%", "nats", …; empty for a pure number.
-        better: whether more or less of it is better.
-        meaning: one sentence, with the formula where there is one.
-        beside: the name of the metric in whose table this one is a column: a null, a control or a variant of it.
+        better: whether higher or lower values are better.
+        meaning: one sentence, with the formula if there is one.
+        beside: the metric whose table shows this one as a column, if this one is a null, a control or a variant of it.
     """
 
     name: str
@@ -39,7 +39,7 @@ class Metric:
 @checked
 @dataclass(frozen=True)
 class Published:
-    """A published number: its mean, its spread and the number of runs behind it where they are given."""
+    """A published number: its mean and, if the paper gives them, its spread and the number of runs."""
 
     mean: float
     spread: float | None = None
@@ -52,9 +52,9 @@ class ExperimentRow:
     """One line of a paper's table.
 
     Attributes:
-        name: how the command line calls it.
-        title: what the paper calls it.
-        settings: what distinguishes it from the other rows.
+        name: its name on the command line.
+        title: its name in the paper.
+        settings: the settings in which it differs from the other rows.
         published: the paper's numbers by metric.
     """
 
@@ -84,10 +84,10 @@ class Job:
         row: the row's name.
         scale: smoke, small or paper.
         seed: the seed of everything random.
-        settings: scale, row and overrides merged.
-        data: the folder with data sets, or None for embedded data only.
-        folder: where the run keeps its checkpoints and its record.
-        download: whether data sets that are not in the folder may be fetched.
+        settings: the merged settings of scale, row and overrides.
+        data: the folder with data sets; None allows embedded data only.
+        folder: the folder for the checkpoints and the record of the run.
+        download: whether to download data sets that are not in the folder.
         progress: whether to draw progress bars.
         report: called with (step, metrics) at each validation; it may raise to stop the run early.
     """
@@ -104,7 +104,7 @@ class Job:
     report: Callable[[int, Mapping[str, float]], None] | None = None
 
     def loggers(self) -> tuple[Logger, ...]:
-        """What :func:`fit` needs in order to tell ``report`` of each validation."""
+        """The loggers that make :func:`fit` call ``report`` at each validation."""
         return (_Reporter(self.report),) if self.report is not None else ()
 
 
@@ -113,7 +113,7 @@ class _Reporter:
     report: Callable[[int, Mapping[str, float]], None]
 
     def rewind(self, step: int) -> None:
-        """Steps that come again are reported again."""
+        """Nothing to undo: repeated steps are reported again."""
 
     def write(self, row: Mapping[str, Any]) -> None:
         """Pass on the numbers of a validation."""
@@ -122,11 +122,11 @@ class _Reporter:
             self.report(int(row["step"]), numbers)
 
     def close(self) -> None:
-        """Nothing is held back."""
+        """Nothing to flush."""
 
 
 class FinishedRun(Protocol):
-    """A finished run, as far as figures read it."""
+    """The part of a finished run that figures read."""
 
     @property
     def row(self) -> str:
@@ -138,11 +138,11 @@ class FinishedRun(Protocol):
 
     @property
     def metrics(self) -> Mapping[str, float]:
-        """What the run reported at its end."""
+        """The metrics that the run reported at its end."""
 
     @property
     def folder(self) -> Path:
-        """Where it lies, with what :func:`save_arrays` kept."""
+        """The run's folder, with the arrays of :func:`save_arrays`."""
 
 
 @checked
@@ -151,20 +151,20 @@ class Experiment:
     """One paper, or one question.
 
     Attributes:
-        name: how the command line calls it.
+        name: its name on the command line.
         title: what it shows.
         reference: the publication.
-        metrics: what runs report, the principal one first.
+        metrics: what runs report, the main metric first.
         rows: the lines of its table.
-        scales: settings of each scale: smoke runs every row in seconds, small in minutes on two cores, paper is the
-            published setting.
-        seeds: how many seeds each scale runs unless told otherwise.
-        orderings: what the paper claims.
+        scales: settings per scale: smoke runs every row in seconds, small in minutes on two cores, and paper uses the
+            published settings.
+        seeds: the default number of seeds per scale.
+        orderings: the claims of the paper.
         run: performs one job and returns its metrics.
-        data: which data sets it wants at each scale.
-        figures: makes the experiment's own figures from its finished runs, whichever there are.
-        watch: the number of each validation by which a sweep stops hopeless runs; better in the same direction as the
-            first metric.
+        data: the data sets that each scale uses.
+        figures: returns the figures of this experiment, given whichever runs are finished.
+        watch: the validation metric that lets a sweep stop hopeless runs. Its better direction is that of the first
+            metric.
     """
 
     name: str
@@ -183,15 +183,15 @@ class Experiment:
     def __post_init__(self) -> None:
         names = [row.name for row in self.rows]
         if len(set(names)) != len(names):
-            raise InputError(self.name, expected="rows with different names", got=str(names), fix="Rename one.")
+            raise InputError(self.name, expected="rows with different names", got=str(names))
         known = {metric.name for metric in self.metrics}
-        own = {metric.name for metric in self.metrics if not metric.beside}
+        with_table = {metric.name for metric in self.metrics if not metric.beside}
         for metric in self.metrics:
-            if metric.beside and metric.beside not in own:
+            if metric.beside and metric.beside not in with_table:
                 raise InputError(
                     self.name,
-                    expected=f"metrics beside one that has a table of its own: {', '.join(sorted(own))}",
-                    got=f"{metric.name} beside {metric.beside}",
+                    expected=f"beside to name a metric that has its own table: {', '.join(sorted(with_table))}",
+                    got=f"{metric.beside}, for {metric.name}",
                 )
         for claim in self.orderings:
             if claim.metric not in known or not {claim.first, claim.second} <= set(names):
@@ -199,18 +199,16 @@ class Experiment:
                     self.name,
                     expected=f"orderings of rows {names} in metrics {sorted(known)}",
                     got=f"{claim.first} against {claim.second} in {claim.metric}",
-                    fix="An ordering names two rows and a metric of the experiment.",
                 )
         if set(self.scales) != set(SCALES) or set(self.seeds) != set(SCALES):
             raise InputError(
                 self.name,
                 expected=f"settings and seeds for {SCALES}",
-                got=str(list(self.scales)),
-                fix="Give all three.",
+                got=f"settings for {list(self.scales)}, seeds for {list(self.seeds)}",
             )
 
     def row(self, name: str) -> ExperimentRow:
-        """The row of this name."""
+        """The row with this name."""
         for row in self.rows:
             if row.name == name:
                 return row
@@ -222,7 +220,7 @@ class Experiment:
         )
 
     def metric(self, name: str) -> Metric:
-        """The metric of this name."""
+        """The metric with this name."""
         for metric in self.metrics:
             if metric.name == name:
                 return metric
@@ -233,7 +231,7 @@ class Experiment:
         )
 
     def settings(self, row: str, scale: Scale, overrides: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """What a job is run with: the scale's settings, then the row's, then overrides, later ones winning."""
+        """The settings of a job: those of the scale, replaced by those of the row, replaced by overrides."""
         merged = {**self.scales[scale], **self.row(row).settings}
         unknown = sorted(set(overrides or {}) - set(merged))
         if unknown:
@@ -241,6 +239,5 @@ class Experiment:
                 f"experiment {self.name}",
                 expected=f"settings among {', '.join(sorted(merged))}",
                 got=", ".join(unknown),
-                fix="Override an existing setting.",
             )
         return {**merged, **(overrides or {})}

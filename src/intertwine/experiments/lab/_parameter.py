@@ -1,4 +1,4 @@
-"""Settings that a sweep varies, and how the command line writes them."""
+"""Settings that a sweep varies, and their notation on the command line."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 @checked
 @dataclass(frozen=True)
 class Parameter:
-    """A setting that is varied.
+    """A setting that a sweep varies: a range or a list of choices.
 
     Attributes:
         name: the setting.
-        low: smallest value, of a range.
-        high: largest value.
-        log: whether the range is even in the logarithm.
-        whole: whether values are whole numbers.
-        choices: the values, of a list.
+        low: smallest value of a range.
+        high: largest value of a range.
+        log: whether to draw uniformly in the logarithm.
+        whole: whether values are integers.
+        choices: the values of a list.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""The list of experiments, collected from the sub-packages that define some."""
+"""The list of experiments, collected from the sub-packages that define them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from ._experiment import Experiment
 
 @cache
 def experiments() -> Registry[Experiment]:
-    """All experiments by name: those that sub-packages of ``experiments`` list as ``EXPERIMENTS``."""
+    """All experiments by name: everything that a sub-package of ``experiments`` lists in ``EXPERIMENTS``.
+
+    The first call imports all sub-packages; ``import intertwine.experiments`` imports none of the papers."""
     room = import_module(__name__.partition(".lab.")[0])
     packages = [import_module(f"{room.__name__}.{info.name}") for info in pkgutil.iter_modules(room.__path__)]
     listed: list[Experiment] = [each for package in packages for each in getattr(package, "EXPERIMENTS", ())]
@@ -25,5 +27,5 @@ def experiments() -> Registry[Experiment]:
 
 @checked
 def experiment_named(name: str) -> Experiment:
-    """The experiment of this name, spelled with hyphens or underscores."""
+    """The experiment with this name, spelled with hyphens or underscores."""
     return experiments()[name.replace("_", "-")]

@@ -1,4 +1,4 @@
-"""Runs the jobs of an experiment: each once, and again only if it did not finish.
+"""Runs the jobs of an experiment. A finished job never runs again.
 
 Each job has its own folder, named by row, seed and a digest of the settings, with a record of how it ended. A job whose
 record says ``finished`` is not run again. A lock on the folder keeps two processes from running the same job; the
@@ -29,17 +29,17 @@ RECORD = "record.json"
 @checked
 @dataclass(frozen=True)
 class JobSpec:
-    """A job as plain values, which travel to another process or machine.
+    """A job as plain values that can be sent to another process or machine.
 
     Attributes:
         experiment: the experiment's name.
         row: the row's name.
         scale: smoke, small or paper.
         seed: the seed.
-        results: the folder under which all runs are kept.
+        results: the folder that holds all runs.
         data: the folder with data sets, or None.
         overrides: settings that differ from those of the scale and the row.
-        download: whether data sets that are not in the folder may be fetched.
+        download: whether to download data sets that are not in the folder.
     """
 
     experiment: str
@@ -53,17 +53,17 @@ class JobSpec:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What the job is run with."""
+        """The settings of the job."""
         return experiment_named(self.experiment).settings(self.row, self.scale, self.overrides)
 
     @property
     def config(self) -> dict[str, Any]:
-        """What decides the result, besides the seed."""
+        """Everything that determines the result, except the seed."""
         return {"experiment": self.experiment, "row": self.row, "scale": self.scale, "settings": self.settings}
 
     @property
     def folder(self) -> Path:
-        """Where this job keeps everything."""
+        """The folder of this job's files."""
         digest = content_hash(self.config)[:10]
         return Path(self.results) / self.experiment / self.scale / self.row / f"seed-{self.seed}-{digest}"
 
@@ -76,9 +76,9 @@ class Outcome:
     Attributes:
         spec: the job.
         state: ``finished`` now, ``already finished`` before, ``busy`` in another process, or ``failed``.
-        metrics: what it reported.
-        seconds: how long it took.
-        error: why it failed.
+        metrics: the metrics that it reported.
+        seconds: its duration.
+        error: the reason if it failed.
     """
 
     spec: JobSpec
@@ -89,7 +89,7 @@ class Outcome:
 
 
 class StopRunError(Exception):
-    """Raised from a job's ``report`` to end the run early, as a sweep does with a hopeless trial."""
+    """Raised from a job's ``report`` to end the run early, as a sweep does with hopeless trials."""
 
 
 @checked
@@ -107,13 +107,13 @@ def jobs_of(
     """The jobs of an experiment, seed by seed, so that an interrupted batch has compared all rows at some seeds."""
     rows = [experiment.row(name).name for name in only] or [row.name for row in experiment.rows]
     count = experiment.seeds[scale] if seeds is None else seeds
-    where: dict[str, Any] = {
+    folders: dict[str, Any] = {
         "results": str(results),
         "data": str(data) if data is not None else None,
         "download": download,
     }
     return [
-        JobSpec(experiment.name, row, scale, seed, overrides=dict(overrides or {}), **where)
+        JobSpec(experiment.name, row, scale, seed, overrides=dict(overrides or {}), **folders)
         for seed in range(count)
         for row in rows
     ]
@@ -128,8 +128,8 @@ def execute(
     record = finished_record(spec)
     if record is not None:
         return Outcome(spec, "already finished", _numbers(record), record.duration)
-    with _claimed(spec.folder) as mine:
-        if not mine:
+    with _claimed(spec.folder) as is_ours:
+        if not is_ours:
             return Outcome(spec, "busy")
         record = finished_record(spec)  # another process may have finished it while we waited for the lock
         if record is not None:
@@ -158,18 +158,18 @@ def _run(
         report=report,
     )
     record.write(path)
-    begun = time.perf_counter()
+    start = time.perf_counter()
     try:
         metrics = dict(experiment.run(job))
     except (KeyboardInterrupt, StopRunError):
-        record.ended("interrupted", metrics={}, duration=time.perf_counter() - begun).write(path)
+        record.ended("interrupted", metrics={}, duration=time.perf_counter() - start).write(path)
         raise
     except Exception as error:
-        seconds = time.perf_counter() - begun
+        seconds = time.perf_counter() - start
         text = str(error) if isinstance(error, IntertwineError) else traceback.format_exc(limit=-4).strip()
         record.ended("failed", metrics={}, duration=seconds, error=text).write(path)
         return Outcome(spec, "failed", {}, seconds, text)
-    seconds = time.perf_counter() - begun
+    seconds = time.perf_counter() - start
     record.ended("finished", metrics=metrics, duration=seconds).write(path)
     return Outcome(spec, "finished", metrics, seconds)
 
@@ -192,11 +192,11 @@ class Run:
     Attributes:
         row: the row's name.
         seed: its seed.
-        metrics: what it reported.
-        history: one mapping for each logged step.
-        seconds: how long it took.
-        environment: what it ran with.
-        folder: where its files are.
+        metrics: the metrics that it reported.
+        history: one mapping per logged step.
+        seconds: its duration.
+        environment: versions of Python, torch and the code.
+        folder: the folder of its files.
     """
 
     row: str
@@ -210,9 +210,9 @@ class Run:
 
 @checked
 def finished_runs(experiment: Experiment, scale: Scale, *, results: Path) -> list[Run]:
-    """All finished runs of an experiment with the settings it has now, by row and seed.
+    """All finished runs of an experiment with its current settings, by row and seed.
 
-    Damaged records are named in a warning and left out. Runs with other settings (from an older version of the
+    Damaged records are left out with a warning. Runs with other settings (from an older version of the
     experiment, or a sweep) are not part of its table.
     """
     runs = []
@@ -240,11 +240,11 @@ def _numbers(record: RunRecord) -> dict[str, float]:
 
 @contextmanager
 def _claimed(folder: Path) -> Iterator[bool]:
-    """Whether this process got the folder's lock; it holds it during the block."""
+    """Whether this process got the lock on the folder, which it holds during the block."""
     with ExitStack() as stack:
         try:
             stack.enter_context(locked(folder))
-            mine = True
+            is_ours = True
         except BusyError:
-            mine = False
-        yield mine
+            is_ours = False
+        yield is_ours

@@ -1,9 +1,9 @@
 """Sweeps: search for the settings of a row that optimize a metric, with Optuna, on one machine or many.
 
 The study lives in a database: an SQLite file by default, PostgreSQL by URL for many machines. It is created once,
-before any worker starts, because two workers that create the tables at the same time race. A worker that is killed
-leaves its trial to the others: its heartbeat stops, the trial counts as failed, and one with the same settings is
-queued, which continues from the checkpoints of the first.
+before any worker starts, because two workers that create the tables at the same time would race. If a worker is
+killed, its heartbeat stops and its trial counts as failed. A trial with the same settings is queued, and continues from
+the checkpoints of the first.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 @checked
 @dataclass(frozen=True)
 class Sweep:
-    """What is looked for, as plain values.
+    """The search as plain values.
 
     Attributes:
         study: the study's name in the database.
@@ -53,15 +53,15 @@ class Sweep:
         row: the row whose settings vary.
         scale: smoke, small or paper.
         parameters: the settings that vary.
-        metric: what is made best; the experiment's first metric unless given.
-        storage: the database's URL.
-        results: the folder under which runs are kept.
+        metric: the metric to optimize.
+        storage: the URL of the database.
+        results: the folder that holds all runs.
         data: the folder with data sets, or None.
-        trials: how many trials in all, finished and pruned, of all workers together.
-        seeds: how many seeds each trial averages over.
+        trials: the total number of trials over all workers, finished or pruned.
+        seeds: the number of seeds that each trial averages over.
         fixed: other settings that differ from those of the scale and the row.
         prune: whether to stop hopeless trials early.
-        seed: of the search itself.
+        seed: the seed of the search itself.
     """
 
     study: str
@@ -91,7 +91,7 @@ class Sweep:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Sweep:
-        """Read what ``asdict`` made."""
+        """The inverse of ``dataclasses.asdict``."""
         parameters = tuple(
             Parameter(**{**parameter, "choices": tuple(parameter["choices"])}) for parameter in values["parameters"]
         )
@@ -100,7 +100,7 @@ class Sweep:
 
 @checked
 def run_sweep(sweep: Sweep, *, workers: int = 1, engine: str = "local", address: str | None = None) -> optuna.Study:
-    """Create the study if it is new, work on it until it has its trials, and return it."""
+    """Create the study unless it exists, run trials until it has enough of them, and return it."""
     experiment_named(sweep.experiment).settings(sweep.row, sweep.scale, {p.name: None for p in sweep.parameters})
     create_study(sweep)
     try:
@@ -125,7 +125,7 @@ def run_sweep(sweep: Sweep, *, workers: int = 1, engine: str = "local", address:
 
 @checked
 def create_study(sweep: Sweep) -> None:
-    """Make the tables and the study, or take up the study of this name if it looks for the same thing."""
+    """Create the tables and the study, or open the study with this name if it asks the same question."""
     optuna = load_optuna()
     try:
         study = optuna.create_study(
@@ -138,14 +138,14 @@ def create_study(sweep: Sweep) -> None:
     except Exception as error:
         raise unreachable(sweep.storage, error) from error
     question = json.loads(json.dumps(_question(sweep)))
-    begun_with = study.user_attrs.get("question")
-    if begun_with is not None and begun_with != question:
-        differing = sorted(key for key in question if begun_with.get(key) != question[key])
+    first_question = study.user_attrs.get("question")
+    if first_question is not None and first_question != question:
+        differing = sorted(key for key in question if first_question.get(key) != question[key])
         raise InputError(
             f"sweep {sweep.study}",
-            expected="the same question as when the study was begun",
-            got=f"another {', '.join(differing)}",
-            fix="Give the new question another --study name.",
+            expected="the question that the study was created with",
+            got=f"a different {', '.join(differing)}",
+            fix="Choose another --study name.",
         )
     study.set_user_attr("question", question)
 
@@ -157,7 +157,7 @@ def _question(sweep: Sweep) -> dict[str, Any]:
 
 @checked
 def load_study(name: str, storage: str) -> optuna.Study:
-    """The study of this name, or an error that lists those there are."""
+    """The study with this name; the error for an unknown name lists the known ones."""
     optuna = load_optuna()
     try:
         return optuna.load_study(study_name=name, storage=open_storage(storage))
@@ -165,37 +165,37 @@ def load_study(name: str, storage: str) -> optuna.Study:
         known = optuna.get_all_study_names(open_storage(storage))
         raise InputError(
             "sweep",
-            expected=f"a study in {without_password(storage)}: {', '.join(known) or 'there is none yet'}",
+            expected=f"a study in {without_password(storage)}: {', '.join(known) or 'none yet'}",
             got=repr(name),
-            fix="Name one of them." if known else "Begin one with 'intertwine sweep run'.",
+            fix="" if known else "Start one with 'intertwine sweep run'.",
         ) from None
     except Exception as error:
         raise unreachable(storage, error) from error
 
 
 def work(sweep: Sweep, worker: int = 0) -> None:
-    """Do trials until the study has enough; several workers may do this at once."""
+    """Run trials until the study has enough; several workers may do this at the same time."""
     optuna = load_optuna()
     storage = open_storage(sweep.storage)
-    begun = len(optuna.load_study(study_name=sweep.study, storage=storage).trials)
+    trials_so_far = len(optuna.load_study(study_name=sweep.study, storage=storage).trials)
     with experimental_parts(optuna):
-        # A worker that joins later must not draw again what an earlier one drew.
-        seed = derive_seed(sweep.seed, worker, begun) % 2**32
+        # The number of trials so far enters the seed: a worker that joins later must not repeat earlier draws.
+        seed = derive_seed(sweep.seed, worker, trials_so_far) % 2**32
         sampler = optuna.samplers.TPESampler(seed=seed, constant_liar=True, n_startup_trials=8)
     pruner = optuna.pruners.MedianPruner(n_startup_trials=4) if sweep.prune else optuna.pruners.NopPruner()
     study = optuna.load_study(study_name=sweep.study, storage=storage, sampler=sampler, pruner=pruner)
     while True:
-        ended, open_ones, failed = _counts(study)
+        ended, running, failed = _counts(study)
         if ended >= sweep.trials:
             return
-        if failed >= begun + 3 * sweep.trials:
+        if failed >= trials_so_far + 3 * sweep.trials:
             raise InputError(
                 f"sweep {sweep.study}",
                 expected="trials that can be run",
                 got=f"{failed} that failed, the last with: {_last_error(study)}",
                 fix="Run one by hand: intertwine experiment run NAME --only ROW --set KEY=VALUE.",
             )
-        if ended + open_ones >= sweep.trials:  # others are at the last ones; one of those may still fail
+        if ended + running >= sweep.trials:  # other workers run the last trials; one of them may still fail
             time.sleep(0.2)
             with experimental_parts(optuna):
                 optuna.storages.fail_stale_trials(study)
@@ -204,7 +204,7 @@ def work(sweep: Sweep, worker: int = 0) -> None:
 
 
 def _counts(study: optuna.Study) -> tuple[int, int, int]:
-    """How many trials have ended, are open (running or queued), and have failed."""
+    """How many trials have ended, are running, and have failed."""
     states = [trial.state.name for trial in study.get_trials(deepcopy=False)]
     ended = sum(state in ("COMPLETE", "PRUNED") for state in states)
     return ended, states.count("RUNNING"), states.count("FAIL")
@@ -218,7 +218,7 @@ def _last_error(study: optuna.Study) -> str:
 def _value_of(sweep: Sweep, trial: optuna.Trial) -> float:
     optuna = load_optuna()
     earlier = [t for t in trial.study.get_trials(deepcopy=False) if t.number < trial.number and t.state.name != "FAIL"]
-    if len(earlier) >= sweep.trials:  # two workers asked for the last trial at the same moment
+    if len(earlier) >= sweep.trials:  # two workers started the last trial at the same time
         trial.set_user_attr("surplus", True)
         raise _JobFailedError("surplus")
     settings = {parameter.name: parameter.suggest(trial) for parameter in sweep.parameters}
@@ -234,12 +234,12 @@ def _value_of(sweep: Sweep, trial: optuna.Trial) -> float:
     for seed in range(sweep.seeds):
         spec = sweep.spec(settings, seed)
         try:
-            # Only the first seed reports: the steps of the next would come again.
+            # Only the first seed reports: Optuna takes each step of a trial once.
             outcome = execute(spec, report=report if seed == 0 and sweep.prune else None)
         except StopRunError:
             raise optuna.TrialPruned from None
         if outcome.state in ("failed", "busy"):
-            trial.set_user_attr("error", outcome.error or "another process is at the same settings")
+            trial.set_user_attr("error", outcome.error or "another process is running the same settings")
             raise _JobFailedError(outcome.error or outcome.state)
         values.append(outcome.metrics[sweep.metric])
     return sum(values) / len(values)
@@ -251,15 +251,13 @@ class _JobFailedError(Exception):
 
 @checked
 def best(sweep_study: optuna.Study) -> dict[str, Any]:
-    """The best trial: its value, its settings, and what it was chosen from."""
+    """The best trial: its value, its settings, and the search that it won."""
     optuna = load_optuna()
     if not isinstance(sweep_study, optuna.Study):
         raise InputError("best", expected="an optuna study", got=describe(sweep_study))
     done = sweep_study.get_trials(states=(optuna.trial.TrialState.COMPLETE,))
     if not done:
-        raise InputError(
-            f"sweep {sweep_study.study_name}", expected="a finished trial", got="none yet", fix="Run the sweep."
-        )
+        raise InputError(f"sweep {sweep_study.study_name}", expected="a finished trial", got="none yet")
     trial = sweep_study.best_trial
     question = sweep_study.user_attrs.get("question", {})
     return {
@@ -274,20 +272,20 @@ def best(sweep_study: optuna.Study) -> dict[str, Any]:
 
 def _work_in_processes(sweep: Sweep, workers: int) -> None:
     threads = max(1, (os.cpu_count() or 1) // workers)
-    settings = {**os.environ, "OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
+    environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
     command = [sys.executable, "-P", "-m", "intertwine.experiments.lab._sweep_worker"]
 
     def start(number: int) -> subprocess.CompletedProcess[str]:
-        asked = json.dumps({"sweep": asdict(sweep), "worker": number})
-        return subprocess.run(command, input=asked, capture_output=True, text=True, env=settings)
+        request = json.dumps({"sweep": asdict(sweep), "worker": number})
+        return subprocess.run(command, input=request, capture_output=True, text=True, env=environment)
 
     with ThreadPoolExecutor(workers) as pool:
         ended = list(pool.map(start, range(workers)))
-    lost = [(number, process) for number, process in enumerate(ended) if process.returncode != 0]
-    for number, process in lost:
-        why = " ".join(process.stderr.split()[-30:])
-        warn_caller(f"worker {number} ended with code {process.returncode} {why}".strip(), RuntimeWarning)
-    if lost:  # what it left is finished here
+    failed = [(number, process) for number, process in enumerate(ended) if process.returncode != 0]
+    for number, process in failed:
+        reason = " ".join(process.stderr.split()[-30:])
+        warn_caller(f"worker {number} ended with code {process.returncode} {reason}".strip(), RuntimeWarning)
+    if failed:  # finish its trials here
         work(sweep, worker=workers)
 
 

@@ -1,4 +1,4 @@
-"""One worker of a sweep in its own process; reads the sweep from standard input."""
+"""Runs one worker of a sweep in its own process; reads the sweep from standard input."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ._sweep import Sweep, work
 
 
 def main() -> None:
-    """Read the sweep and work on it."""
+    """Read the sweep and run trials of it."""
     request = json.load(sys.stdin)
     work(Sweep.from_dict(request["sweep"]), request["worker"])
 

@@ -1,4 +1,4 @@
-"""One job in its own process: reads the job from standard input, writes its outcome to standard output."""
+"""Runs one job in its own process: reads it from standard input and writes its outcome to standard output."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ._runner import JobSpec, execute
 
 
 def main() -> None:
-    """Read a job, run it, print how it ended as the last line."""
+    """Read a job, run it, and print its outcome as the last line."""
     outcome = asdict(execute(JobSpec(**json.load(sys.stdin))))
     del outcome["spec"]
     print(json.dumps(outcome), flush=True)

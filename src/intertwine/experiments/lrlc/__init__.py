@@ -1,6 +1,6 @@
 """Elsayed, Ramachandran, Shlens & Kornblith, "Revisiting spatial invariance with low-rank local connectivity" (2020).
 
-A layer between a convolution and a locally connected one, on four data sets and by rank.
+A layer between a convolution and a locally connected layer, on four data sets and for a range of ranks.
 """
 
 from ._celeba import EXPERIMENT as CELEBA

@@ -1,7 +1,7 @@
 """Low-rank local connectivity on faces.
 
-Aligned faces are where knowing the place should help most: LRLC in layer 3 is ahead of everything else in the paper.
-The rows ``shifted-...`` move each face by up to eight pixels, once, for training and for testing.
+Position-dependent filters should help most on aligned faces: in the paper, LRLC in layer 3 beats everything else.
+The rows ``shifted-...`` shift each face once, by up to eight pixels, for training and for testing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Low-rank local connectivity on CIFAR-10.
 
-The claim: a layer between a convolution and a locally connected one beats both. The wide convolution beside it has as
-many weights and says how much of that is a matter of size; in the paper most of it is, on these pictures.
+The claim: a layer between a convolution and a locally connected layer beats both. The wide convolution next to it has
+as many weights, and shows how much of the gain is due to size alone; in the paper, most of it is on this data set.
 """
 
 from __future__ import annotations

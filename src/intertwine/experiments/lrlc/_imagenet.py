@@ -1,14 +1,14 @@
 """Low-rank local connectivity on ImageNet.
 
-Data are class folders, ``imagenet/train/CLASS/*`` and ``imagenet/val/CLASS/*``; some training images are held out to
-choose the rank by, and the official validation images are the test images. The schedule is the published one: SGD with
-Nesterov momentum 0.9, batches of 2048, 150 epochs of which ten are warm-up, a cosine to zero, and L2 of 8e-5 on the
-weights of layers (combining weights and biases are left out).
+The data are class folders, ``imagenet/train/CLASS/*`` and ``imagenet/val/CLASS/*``. Some training images are held out
+for choosing the rank, and the official validation images serve as test images. The schedule is the published one: SGD
+with Nesterov momentum 0.9, batches of 2048, 150 epochs of which ten are warm-up, a cosine to zero, and L2 of 8e-5 on
+the weights of layers (combining weights and biases are left out).
 
-Not known from the paper, and chosen here: the network (ResNet-50), the layers that are exchanged (the 3 x 3 layers of
-its last stage), their rank, how many images are held out, the peak learning rate (0.1 for every 256 images of a batch),
-and the crop (a random 224 x 224 window of the middle square brought to 256 x 256 by cubics). The numbers of the paper
-are not at hand either: the rows have none.
+The paper does not say, so we chose: the network (ResNet-50), the exchanged layers (the 3 x 3 layers of its last stage),
+their rank, the number of held-out images, the peak learning rate (0.1 per 256 images of a batch), and the crop (a
+random 224 x 224 window of the middle square, resized to 256 x 256 with cubics). The rows have no published numbers,
+because we do not have those of the paper.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from ._resnet import LowRankResNet
 from ._run import NETWORK
 from ._table import TEST, VALIDATION
 
-_EVALUATED = 250
-_CENTER = 0.875  # of both sides, for testing: as much as 224 of 256
+_EVALUATION_BATCH = 250
+_CENTER = 0.875  # share of each side that a test crop keeps: 224 of 256
 
 
 def _row(name: str, title: str, layer: str, rank: int | None) -> ExperimentRow:
@@ -39,31 +39,33 @@ def _row(name: str, title: str, layer: str, rank: int | None) -> ExperimentRow:
 
 
 def run(job: Job) -> Mapping[str, float]:
-    """Train one network; measure it on test images and on those held out."""
-    wanted = job.settings
+    """Train one network, and measure it on test images and on held-out images."""
+    settings = job.settings
     data, held = prepared(job)
     seed_all(job.seed)
     channels, size, _ = data.test.shape
     names = ("layer", "rank", "exchanged", "blocks", "width", "stem", *NETWORK)
-    model = LowRankResNet(channels, size, len(data.classes), **{name: wanted[name] for name in names})
+    model = LowRankResNet(channels, size, len(data.classes), **{name: settings[name] for name in names})
     train = data.train.with_transform(partial(random_crop, size=size)) if data.train.shape[1] > size else data.train
-    batches = deterministic_loader(train, wanted["batch_size"], seed=job.seed, shuffle=True, workers=wanted["workers"])
-    steps = len(batches) // wanted["accumulate"]
+    batches = deterministic_loader(
+        train, settings["batch_size"], seed=job.seed, shuffle=True, workers=settings["workers"]
+    )
+    steps = len(batches) // settings["accumulate"]
     config = TrainConfig(
-        epochs=wanted["epochs"],
-        batch_size=wanted["batch_size"],
-        accumulate=wanted["accumulate"],
-        workers=wanted["workers"],
+        epochs=settings["epochs"],
+        batch_size=settings["batch_size"],
+        accumulate=settings["accumulate"],
+        workers=settings["workers"],
         optimizer="sgd",
-        lr=wanted["lr"],
+        lr=settings["lr"],
         momentum=0.9,
         nesterov=True,
         schedule="cosine",
-        warmup_steps=wanted["warmup_epochs"] * steps,
+        warmup_steps=settings["warmup_epochs"] * steps,
         seed=job.seed,
         log_every=20,
         checkpoint_every=200,
-        validate_every=wanted["validate_every"],
+        validate_every=settings["validate_every"],
     )
     result = fit(
         model,
@@ -71,15 +73,15 @@ def run(job: Job) -> Mapping[str, float]:
         batches,
         config,
         folder=job.folder / "fit",
-        val_loader=deterministic_loader(held, _EVALUATED, seed=job.seed, shuffle=False),
+        val_loader=deterministic_loader(held, _EVALUATION_BATCH, seed=job.seed, shuffle=False),
         metrics={"accuracy": hit_rate},
-        param_groups=decayed(model, wanted["weight_decay"]),
+        param_groups=decayed(model, settings["weight_decay"]),
         loggers=job.loggers(),
-        about={"row": job.row, "data": data.origin, **wanted},
+        about={"row": job.row, "data": data.origin, **settings},
         progress=job.progress,
     )
-    seen = result.metrics["val_accuracy"]
-    if seen is None:
+    held_accuracy = result.metrics["val_accuracy"]
+    if held_accuracy is None:
         raise NonFiniteError(
             f"experiment {job.experiment}, row {job.row}",
             expected="a finite accuracy",
@@ -88,40 +90,40 @@ def run(job: Job) -> Mapping[str, float]:
         )
     return {
         TEST.name: 100 * accuracy(model, data.test),
-        VALIDATION.name: 100 * seen,
+        VALIDATION.name: 100 * held_accuracy,
         PARAMETERS.name: sum(p.numel() for p in model.parameters()),
     }
 
 
 def decayed(model: nn.Module, decay: float) -> list[dict[str, Any]]:
-    """Filters and the linear map with L2; biases, norms and what says where banks are used without."""
-    kept = ("combining", "spatial")
+    """Parameter groups: L2 on filters and the linear map, none on biases, norms and combining weights."""
+    without_decay = ("combining", "spatial")
     groups: dict[bool, list[nn.Parameter]] = {True: [], False: []}
     for name, parameter in model.named_parameters():
-        filters = parameter.dim() > 1 and not any(part in kept for part in name.split("."))
+        filters = parameter.dim() > 1 and not any(part in without_decay for part in name.split("."))
         groups[filters].append(parameter)
     return [{"params": groups[True], "weight_decay": decay}, {"params": groups[False], "weight_decay": 0.0}]
 
 
 def prepared(job: Job) -> tuple[ImageData, Split]:
-    """Training images as large as they are cropped from, test images as they are cut, and those held out likewise."""
-    wanted = job.settings
-    large, size = wanted["enlarged"], wanted["image_size"]
+    """Training images at the size before cropping, and cropped test images; then the held-out images, cropped too."""
+    settings = job.settings
+    large, size = settings["enlarged"], settings["image_size"]
     options: dict[str, Any] = {"folder": job.data, "download": job.download}
-    if size is None:  # a data set of images of one size
-        data = load(wanted["data"], **options)
+    if size is None:  # all images have the same size
+        data = load(settings["data"], **options)
         test, plain = data.test, data.train
     else:
-        data = load(wanted["data"], **options, size=large, channels=3, bicubic=True)
-        cut = load(wanted["data"], **options, size=size, channels=3, bicubic=True, crop_ratio=_CENTER)
-        test, plain = cut.test, cut.train
-    # Class folders are sorted by class: a permutation comes first, the same for all rows and seeds.
+        data = load(settings["data"], **options, size=large, channels=3, bicubic=True)
+        cropped = load(settings["data"], **options, size=size, channels=3, bicubic=True, crop_ratio=_CENTER)
+        test, plain = cropped.test, cropped.train
+    # Class folders are sorted by class, so permute first, the same way for all rows and seeds.
     order = torch.randperm(len(data.train), generator=torch.Generator().manual_seed(0))
-    count = int(wanted["validation"])
+    count = int(settings["validation"])
     normalization = data.normalization
     train, held = data.train.select(order[count:]), plain.select(order[:count])
-    found = replace(data, train=train.normalized(normalization), test=test.normalized(normalization))
-    return found, held.normalized(normalization)
+    prepared_data = replace(data, train=train.normalized(normalization), test=test.normalized(normalization))
+    return prepared_data, held.normalized(normalization)
 
 
 _SMOKE: dict[str, Any] = {

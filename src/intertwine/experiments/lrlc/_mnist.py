@@ -1,8 +1,8 @@
-"""Low-rank local connectivity on digits, in their place and shifted.
+"""Low-rank local connectivity on digits, in place and shifted.
 
-Digits in their place reward every layer that knows where it is: there a locally connected layer 3 beats a convolution.
-The rows ``shifted-...`` move each image by up to four pixels, once, for training and for testing: they stand for the
-paper's figure of shifted faces, for which no numbers are given.
+Centered digits reward every position-dependent layer: even a locally connected layer 3 beats a convolution.
+The rows ``shifted-...`` shift each image once, by up to four pixels, for training and for testing. They stand in for
+the paper's figure of shifted faces, which gives no numbers.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Accuracy by rank: low-rank layers from a convolution on, and the convolution of matching size beside each.
+"""Accuracy by rank: low-rank layers of growing rank, each next to a convolution of matching size.
 
 This is the paper's figure of accuracy against spatial rank, for layer 3 on CIFAR-10 unless ``--set where=1`` says
-otherwise. Rank 1 is a convolution with a spatial bias; the wide convolution of rank 1 is the
-plain one; the locally connected layer is where growing ranks lead. The paper gives numbers for these ends only.
+otherwise. Rank 1 is a convolution with a spatial bias, the wide convolution of rank 1 is the plain one, and the locally
+connected layer is the limit of large ranks. The paper gives numbers for these extremes only.
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ from ._table import METRICS, TEST, published_of
 
 RANKS = range(1, 9)
 
-
-# The ends, of which the paper has numbers: what they are, and the row of its tables.
-_ENDS = {
+# The extremes, for which the paper has numbers: the title, and the row in its tables.
+_EXTREMES = {
     "rank-1": ("LRLC, rank 1: + spatial bias", "bias-l3"),
     "wide-1": ("convolution", "conv"),
     "lc": ("locally connected", "lc-l3"),
@@ -26,7 +25,7 @@ _ENDS = {
 
 def _row(name: str, layer: str, rank: int | None) -> ExperimentRow:
     kind = "LRLC, rank" if layer == "low-rank" else "wide convolution, as rank"
-    title, published = _ENDS.get(name, (f"{kind} {rank}", None))
+    title, published = _EXTREMES.get(name, (f"{kind} {rank}", None))
     settings = {"layer": layer, "rank": rank, "shifted": False}
     return ExperimentRow(name, title, settings, published_of(published, "cifar10") if published else {})
 
@@ -41,7 +40,7 @@ EXPERIMENT = Experiment(
     metrics=METRICS,
     rows=(*_ROWS, _row("lc", "local", None)),
     scales={
-        # In layer 3 the embedded digits have 4 places only, fewer than ranks.
+        # In layer 3 the embedded digits have only 4 positions, fewer than there are ranks.
         "smoke": {**SMOKE, "where": 1},
         "small": {**PICTURES.scales["small"], "where": 3},
         "paper": {**PICTURES.scales["paper"], "where": 3},

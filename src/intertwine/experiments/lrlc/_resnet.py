@@ -1,4 +1,4 @@
-"""A residual network in whose last blocks the 3 x 3 layers are exchanged, after He, Zhang, Ren & Sun (2016)."""
+"""A residual network after He, Zhang, Ren & Sun (2016), with other 3 x 3 layers in its last blocks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _EXPANSION = 4
 
 
 class Bottleneck(nn.Module):
-    """1 x 1 to fewer channels, a 3 x 3 layer, 1 x 1 to four times as many, and what came in added.
+    """1 x 1 to fewer channels, a 3 x 3 layer, 1 x 1 to four times as many, plus the input.
 
     Shapes: ``(batch, before, side, side)`` to ``(batch, 4 width, side', side')`` with side' = ⌈side / stride⌉.
     """
@@ -41,31 +41,31 @@ class Bottleneck(nn.Module):
         self.shortcut = nn.Identity() if same else nn.Sequential(_conv(before, after, 1, stride), nn.BatchNorm2d(after))
 
     def forward(self, x: Tensor) -> Tensor:
-        """The block."""
+        """Apply the block."""
         y: Tensor = (self.body(x) + self.shortcut(x)).relu()
         return y
 
 
 class LowRankResNet(nn.Module):
-    """A residual network of bottlenecks; the 3 x 3 layers of its last ``exchanged`` blocks are of the kind studied.
+    """A residual network of bottlenecks; its last ``exchanged`` blocks use 3 x 3 layers of the kind under study.
 
-    With blocks (3, 4, 6, 3) and width 64 and nothing exchanged this is ResNet-50. The wide convolution has as many
-    weights as the low-rank layer of this rank, the 1 x 1 layer behind it included.
+    With blocks (3, 4, 6, 3), width 64 and nothing exchanged, this is ResNet-50. The wide convolution has as many
+    weights as the low-rank layer of this rank, counting the 1 x 1 layer after it.
 
     Args:
-        channels: of the image.
-        size: its height and width.
-        classes: their number.
+        channels: channels of the image.
+        size: height and width of the image.
+        classes: the number of classes.
         layer: ``conv``, ``spatial-bias``, ``low-rank``, ``input-low-rank``, ``local`` or ``wide``.
-        rank: of low-rank layers, or the one that ``wide`` matches.
-        exchanged: how many blocks, from the last one on.
-        blocks: in each stage; every stage but the first halves the sides.
-        width: of the 3 x 3 layers of the first stage; it doubles from stage to stage.
-        stem: ``large`` begins with 7 x 7 and two halvings, ``small`` with 3 x 3.
-        normalize: of combining weights.
-        sharing: of combining weights and spatial biases.
-        init: of combining weights.
-        lc_init: of locally connected layers.
+        rank: the rank of low-rank layers, or the rank that ``wide`` matches in size.
+        exchanged: the number of exchanged blocks, counted from the end.
+        blocks: the number of blocks per stage; every stage but the first halves the sides.
+        width: channels of the 3 x 3 layers in the first stage; they double from stage to stage.
+        stem: ``large`` starts with 7 x 7 and halves the sides twice, ``small`` starts with 3 x 3.
+        normalize: normalization of combining weights.
+        sharing: sharing of combining weights and spatial biases.
+        init: initialization of combining weights.
+        lc_init: initialization of locally connected layers.
 
     Shapes: ``(batch, channels, size, size)`` to ``(batch, classes)``.
 
@@ -97,19 +97,17 @@ class LowRankResNet(nn.Module):
                 "LowRankResNet",
                 expected=f"a layer among {', '.join(KINDS)}, with a rank for {', '.join(_RANKED)} only",
                 got=f"layer={layer!r}, rank={rank}",
-                fix="Correct one of them.",
             )
         if not 0 <= exchanged <= sum(blocks):
             raise InputError(
                 "LowRankResNet",
-                expected=f"from 0 to {sum(blocks)} exchanged blocks",
+                expected=f"between 0 and {sum(blocks)} exchanged blocks",
                 got=str(exchanged),
-                fix="The network has no more.",
             )
         banks: dict[str, Any] = {"rank": rank, "normalize": normalize, "bias": False}
 
         def middle(inner: int, side: int, stride: int, kind: str) -> tuple[nn.Module, int]:
-            """The 3 x 3 layer of a block, and its channels."""
+            """The 3 x 3 layer of a block, and its number of output channels."""
             shape: dict[str, Any] = {"input_size": side, "stride": stride, "padding": 1}
             if kind == "low-rank":
                 return LowRankLocalConv2d(inner, inner, 3, sharing=sharing, init=init, **shape, **banks), inner
@@ -131,15 +129,15 @@ class LowRankResNet(nn.Module):
             side = ((size - 1) // 2) // 2 + 1
         else:
             body, side = [_conv(channels, width, 3), nn.BatchNorm2d(width), nn.ReLU()], size
-        before, left = width, sum(blocks)
+        before, remaining = width, sum(blocks)
         for stage, count in enumerate(blocks):
             inner = width * 2**stage
             for number in range(count):
                 stride = 2 if stage and not number else 1
-                kind = layer if left <= exchanged else "conv"
-                layer_made, made_width = middle(inner, side, stride, kind)
-                body.append(Bottleneck(before, inner, layer_made, made_width, stride))
-                before, side, left = _EXPANSION * inner, (side - 1) // stride + 1, left - 1
+                kind = layer if remaining <= exchanged else "conv"
+                middle_layer, middle_width = middle(inner, side, stride, kind)
+                body.append(Bottleneck(before, inner, middle_layer, middle_width, stride))
+                before, side, remaining = _EXPANSION * inner, (side - 1) // stride + 1, remaining - 1
         self.features = nn.Sequential(*body)
         self.head = nn.Linear(before, classes)
 
@@ -157,7 +155,7 @@ class LowRankResNet(nn.Module):
 
 
 def wide_middle(width: int, rank: int) -> int:
-    """Channels C' with 9 C C' + 4 C C' = 9 K C² + 4 C²: as many weights as rank K, the 1 x 1 layer behind included.
+    """Channels C' with 9 C C' + 4 C C' = 9 K C² + 4 C²: as many weights as rank K, with the 1 x 1 layer after it.
 
     >>> [wide_middle(512, k) for k in (1, 2, 4)]
     [512, 866, 1575]

@@ -1,9 +1,9 @@
 """The rows of the paper's tables with the published numbers.
 
-The numbers are those of the tables of the supplement: test and validation accuracy of all rows, and training accuracy.
-Published spreads are standard errors of the mean over ten seeds.
+The numbers are from the tables of the supplement: test, validation and training accuracy of all rows. Published spreads
+are standard errors of the mean over ten seeds.
 
-The paper chose the ranks of low-rank layers on validation images and does not give them. Here the rank is a setting of
+The paper chose the ranks of low-rank layers on validation images, and does not give them. Here the rank is a setting of
 the row: ``--set rank=7`` changes it and ``intertwine sweep`` searches for the best.
 """
 
@@ -34,13 +34,13 @@ MOVED = Metric(
     "moved_accuracy",
     "%",
     "higher",
-    "share of shifted test images that are classified correctly by a network trained on images in their place",
+    "share of shifted test images that are classified correctly by a network trained on images in place",
 )
 
-# layer, where and rank of each row; the rivals of a layer stand beside it, the wide convolution first.
+# Title, layer, where and rank of each row. The rivals of a low-rank layer follow it, the wide convolution first.
 LAYERS: dict[str, tuple[str, str, int | str | None, int | None]] = {
     "conv": ("convolution", "conv", None, None),
-    "conv-fc": ("convolution, linear map of all places", "conv-fc", None, None),
+    "conv-fc": ("convolution, linear map of all positions", "conv-fc", None, None),
     "coord": ("CoordConv", "coord", None, None),
     "bias-l1": ("+ spatial bias, layer 1", "spatial-bias", 1, None),
     "bias-l2": ("+ spatial bias, layer 2", "spatial-bias", 2, None),
@@ -61,7 +61,8 @@ LAYERS: dict[str, tuple[str, str, int | str | None, int | None]] = {
     "lrlc-all": ("LRLC, all layers", "low-rank", "all", 4),
 }
 
-# MNIST, CIFAR-10 and CelebA: test accuracy and its standard error; validation accuracy; then training on CIFAR-10.
+# Test accuracy, its standard error and validation accuracy on MNIST, CIFAR-10 and CelebA; training accuracy on
+# CIFAR-10.
 _TABLE: dict[str, tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...], float]] = {
     "conv": ((98.84, 78.80, 96.66), (0.01, 0.12, 0.04), (98.89, 79.68, 97.27), 97.47),
     "conv-fc": ((99.05, 67.59, 96.98), (0.02, 0.19, 0.02), (98.79, 68.36, 97.48), 100.0),
@@ -97,17 +98,17 @@ def published_rows(data: str) -> tuple[ExperimentRow, ...]:
 
 def published_of(name: str, data: str) -> dict[str, Published]:
     """The published numbers of one row on one data set."""
-    at = _COLUMNS[data]
+    column = _COLUMNS[data]
     test, spread, validation, train = _TABLE[name]
     return {
-        TEST.name: Published(test[at], spread[at], _SEEDS),
-        VALIDATION.name: Published(validation[at], None, _SEEDS),
+        TEST.name: Published(test[column], spread[column], _SEEDS),
+        VALIDATION.name: Published(validation[column], None, _SEEDS),
         TRAIN.name: Published(train if data == "cifar10" else 100.0, None, _SEEDS),
     }
 
 
 def shifted_rows() -> tuple[ExperimentRow, ...]:
-    """Layer 3 on images that were each moved once, for training and for testing; the paper has no table of these."""
+    """Layer 3 on images that are each shifted once, for training and testing; the paper has no table for these."""
     names = ("conv", "lrlc-l3", "wide-l3", "input-l3", "lc-l3")
     return tuple(
         ExperimentRow(f"shifted-{name}", f"shifted images: {LAYERS[name][0]}", _settings(name, shifted=True))

@@ -1,11 +1,10 @@
 """Bökman & Kahl 2023, Tables 3 and 5: published ResNet-50s on ImageNet, at 224 and at 225 pixels.
 
-Nothing is trained. The images are class folders, ``imagenet/train/CLASS/*`` and ``imagenet/val/CLASS/*``, the weights
-files in ``weights/`` beside them, named as the rows say; both under ``--data``. At 224 pixels every layer with stride 2
-meets an even width and cannot commute with the mirror; at 225 none does.
+Nothing is trained. ``--data`` holds the images in class folders, ``imagenet/train/CLASS/*`` and
+``imagenet/val/CLASS/*``, and the weights in ``weights/``, in the files that the rows name. At 224 pixels every layer
+with stride 2 sees an even width, and cannot commute with the mirror; at 225 pixels none does.
 
-The rows with invariance loss, and those at 225, are of networks that the authors trained themselves. Here a row at 225
-is the network of 224 pixels looked at through larger images, unless a file of its own is there.
+The authors trained the networks of the rows with invariance loss and of the rows at 225 pixels themselves.
 """
 
 from __future__ import annotations
@@ -62,31 +61,31 @@ IMAGENET = Normalization((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 
 
 def run(job: Job) -> Mapping[str, float]:
-    """Load one network; match it with its mirror image and merge the two."""
-    wanted = job.settings
+    """Load one network, match it with its mirror image and merge the two."""
+    settings = job.settings
     seed_all(job.seed)
     weights = _weights(job)
-    options = {} if wanted["classes"] is None else {"num_classes": wanted["classes"]}
-    model = load_network(f"timm:{wanted['network']}", weights=weights, options=options).model.eval()
+    options = {} if settings["classes"] is None else {"num_classes": settings["classes"]}
+    model = load_network(f"timm:{settings['network']}", weights=weights, options=options).model.eval()
     images, test = _images(job)
-    free = match(model, images, "hflip", constrained=False, batch_size=wanted["batch_size"])
-    found = gcnn_barrier(model, images, "hflip", test, matching=free, batch_size=wanted["batch_size"])
+    free = match(model, images, "hflip", constrained=False, batch_size=settings["batch_size"])
+    barriers = gcnn_barrier(model, images, "hflip", test, matching=free, batch_size=settings["batch_size"])
     size = images.shape[-1]
     return {
-        ERROR.name: invariance_error(model, images, "hflip", batch_size=wanted["batch_size"]).mean,
-        ACCURACY.name: found.plain.first,
-        MOVED.name: found.plain.second,
-        HALF_PLAIN.name: found.plain.merged,
-        HALF.name: found.repaired.merged,
-        BARRIER_PLAIN.name: found.plain.relative,
-        BARRIER.name: found.repaired.relative,
+        ERROR.name: invariance_error(model, images, "hflip", batch_size=settings["batch_size"]).mean,
+        ACCURACY.name: barriers.plain.first,
+        MOVED.name: barriers.plain.second,
+        HALF_PLAIN.name: barriers.plain.merged,
+        HALF.name: barriers.repaired.merged,
+        BARRIER_PLAIN.name: barriers.plain.relative,
+        BARRIER.name: barriers.repaired.relative,
         STRIDES.name: len(stride_artifacts(model, (3, size, size), "hflip").artifacts),
     }
 
 
 def _weights(job: Job) -> Path | None:
     if job.settings["network"] != "resnet50":
-        return None  # the smallest scale looks at a small network that nobody trained
+        return None  # the smoke scale uses a small untrained network
     folder = (job.data or Path()) / "weights"
     path = folder / job.settings["file"]
     if not path.exists():
@@ -94,20 +93,24 @@ def _weights(job: Job) -> Path | None:
             f"experiment {job.experiment}, row {job.row}",
             expected=f"weights of a ResNet-50 in {path}",
             got="no such file",
-            fix="Copy the published file there; torch files of tensors and safetensors are read.",
+            fix="Copy the published weights there, as safetensors or as a torch file of tensors.",
         )
     return path
 
 
 def _images(job: Job) -> tuple[Tensor, tuple[Tensor, Tensor]]:
     """Training images to match on, test images and labels to score on."""
-    wanted: Mapping[str, Any] = job.settings
-    options: dict[str, Any] = {"folder": job.data, "download": job.download, "size": wanted["size"] + wanted["more"]}
-    if wanted["data"] == "imagenet":
+    settings: Mapping[str, Any] = job.settings
+    options: dict[str, Any] = {
+        "folder": job.data,
+        "download": job.download,
+        "size": settings["size"] + settings["more"],
+    }
+    if settings["data"] == "imagenet":
         options |= {"channels": 3, "bicubic": True, "crop_ratio": 0.875}
-    data = load(wanted["data"], **options)
-    order = torch.randperm(len(data.train), generator=torch.Generator().manual_seed(0))[: wanted["matched_images"]]
-    test = data.test if wanted["test_images"] is None else data.test.subset(wanted["test_images"])
+    data = load(settings["data"], **options)
+    order = torch.randperm(len(data.train), generator=torch.Generator().manual_seed(0))[: settings["matched_images"]]
+    test = data.test if settings["test_images"] is None else data.test.subset(settings["test_images"])
     scale = IMAGENET if data.shape[0] == 3 else Normalization((0.5,), (0.5,))
     images = data.train.select(order).normalized(scale).as_tensors()[0]
     pictures, labels = test.normalized(scale).as_tensors()

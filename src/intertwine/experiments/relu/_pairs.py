@@ -16,7 +16,7 @@ from ...measure import accuracy, barrier, match_networks, permute, repair
 from ...models import VGG11
 from ..lab._experiment import Experiment, ExperimentRow, Job, Metric, Ordering, Published
 from ..lab._runner import JobSpec
-from ._run import PAPER, SMALL, SMOKE, prepared, some, trained
+from ._run import PAPER, SMALL, SMOKE, prepared, sample, trained
 
 BARRIER = Metric(
     "barrier", "", "lower", "relative loss of accuracy of the average of two matched networks, after REPAIR"
@@ -41,7 +41,7 @@ def run(job: Job) -> Mapping[str, float]:
     data = prepared(job)
     first = _network(job, data, job.settings["first"], job.seed)
     second = _network(job, data, job.settings["second"], job.seed + 1)
-    images, _ = some(data.train, job.settings["matched_images"], job.seed)
+    images, _ = sample(data.train, job.settings["matched_images"], job.seed)
     test = data.test.as_tensors()
     graph, permutations = match_networks(first, second, images)
     other = permute(second, permutations, graph=graph)
@@ -60,21 +60,23 @@ def run(job: Job) -> Mapping[str, float]:
 
 
 def _network(job: Job, data: ImageData, kind: str, seed: int) -> VGG11:
-    """The network of that run of ``relu-symmetry``, trained now unless it is there, waiting for a process at it."""
+    """The network of a run of ``relu-symmetry``: load it, train it, or wait for another process that trains it."""
     results = job.folder.parents[3]
-    same = {name: job.settings[name] for name in SMALL}
-    spec = JobSpec("relu-symmetry", kind, job.scale, seed, str(results), overrides=same)
+    settings = {name: job.settings[name] for name in SMALL}
+    spec = JobSpec("relu-symmetry", kind, job.scale, seed, str(results), overrides=settings)
     while True:
         try:
-            own = replace(job, experiment=spec.experiment, row=kind, folder=spec.folder, settings=spec.settings)
-            return trained(own, data, kind, seed=seed)
+            symmetry_job = replace(
+                job, experiment=spec.experiment, row=kind, folder=spec.folder, settings=spec.settings
+            )
+            return trained(symmetry_job, data, kind, seed=seed)
         except BusyError:
             time.sleep(2)
 
 
 EXPERIMENT = Experiment(
     name="relu-pairs",
-    title="Two networks that were trained separately",
+    title="Two separately trained networks",
     reference="Bökman & Kahl 2023, Table 4, CIFAR-10",
     metrics=(BARRIER, PLAIN, FIRST, SECOND),
     rows=tuple(

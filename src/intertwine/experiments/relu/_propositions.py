@@ -21,7 +21,7 @@ _SWAP = torch.tensor([[0.0, 1.0], [1.0, 0.0]], dtype=torch.float64)
 @checked
 @dataclass(frozen=True)
 class Verdict:
-    """Whether a statement holds, and otherwise an input at which it fails."""
+    """Whether a statement holds, and if not, an input where it fails."""
 
     holds: bool
     witness: Tensor | None = None
@@ -98,7 +98,7 @@ def affine_relu_witness(a: Tensor, b: Tensor, shift: Tensor, offset: Tensor) -> 
 def to_permutations(representation: Tensor) -> tuple[Tensor, Tensor]:
     """Corollary: matrices ρ(g) = P(g)D(g) of a finite group are conjugate to permutations by a positive diagonal.
 
-    With c_i the geometric mean over g of the factor by which ρ(g) multiplies what it moves to i,
+    Let c_i be the geometric mean over g of the factor that ρ(g) applies to the entry it moves to i. Then
     diag(c)⁻¹ ρ(g) diag(c) is a permutation for every g.
 
     Args:
@@ -120,7 +120,7 @@ def to_permutations(representation: Tensor) -> tuple[Tensor, Tensor]:
             raise InputError(
                 "to_permutations",
                 expected="scaled permutations",
-                got=f"another matrix at {k}",
+                got=f"another kind of matrix at index {k}",
                 fix="See relu_commutes.",
             )
     c = rho.sum(2).log().mean(0).exp()
@@ -130,7 +130,7 @@ def to_permutations(representation: Tensor) -> tuple[Tensor, Tensor]:
 @checked
 def two_layer_equivariance(w1: Tensor, w2: Tensor, rho0: Tensor, rho2: Tensor) -> ScaledPermutation:
     """Prop. 2.3: f(x) = W2 ReLU(W1 x), W1 and W2 invertible, obeys f(ρ0 x) = ρ2 f(x) for all x if and only if
-    ρ0 = W1⁻¹ PD W1 and ρ2 = W2 PD W2⁻¹ with one and the same PD.
+    ρ0 = W1⁻¹ PD W1 and ρ2 = W2 PD W2⁻¹ with the same PD.
 
     Then ρ1 = PD makes it layerwise equivariant.
     """
@@ -140,7 +140,7 @@ def two_layer_equivariance(w1: Tensor, w2: Tensor, rho0: Tensor, rho2: Tensor) -
     inner = w1 @ rho0.double() @ torch.linalg.inv(w1)
     outer = torch.linalg.inv(w2) @ rho2.double() @ w2
     verdict = relu_commutes(inner, outer)
-    if verdict.witness is not None:  # the witness of the hidden layer, taken back to the input
+    if verdict.witness is not None:  # map the witness from the hidden layer back to the input
         return ScaledPermutation(False, torch.linalg.solve(w1, verdict.witness))
     return verdict
 
@@ -148,7 +148,7 @@ def two_layer_equivariance(w1: Tensor, w2: Tensor, rho0: Tensor, rho2: Tensor) -
 @checked
 def scalar_invariance(w1: Tensor, w2: Tensor, rho0: Tensor) -> Verdict:
     """Prop. B.1: f(x) = w2 ReLU(W1 x), W1 invertible, no entry of w2 zero, is invariant under ρ0 if and only if
-    W1 ρ0 W1⁻¹, with the sizes |w2_i| taken into the rows of W1, permutes the units of each sign among themselves.
+    W1 ρ0 W1⁻¹, with the factors |w2_i| moved into the rows of W1, permutes the units of each sign among themselves.
     """
     w1, w2 = _matrix(w1, "scalar_invariance"), w2.double().reshape(-1)
     _require_invertible(w1, "scalar_invariance")
@@ -199,8 +199,8 @@ def hidden_action(w1: Tensor, rho0: Tensor) -> Tensor | None:
 def swap_invariant(w1: Tensor, w2: Tensor) -> Verdict:
     """Whether f(x) = w2 ReLU(W1 x) on the plane is invariant to swapping its two inputs.
 
-    The function is linear between the rays on which a unit or its mirror image switches, so it is enough to check these
-    rays and one ray in every sector between them.
+    The function is linear between the rays where a unit or its mirror image switches. So it is enough to check these
+    rays and one ray in each sector between them.
 
     >>> bool(swap_invariant(torch.tensor([[1.0, 1.0]]), torch.tensor([2.0])))
     True
@@ -227,7 +227,7 @@ def swap_invariant(w1: Tensor, w2: Tensor) -> Verdict:
 
 @checked
 def layerwise_swap_net(w1: Tensor, w2: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Prop. D.1: a 2-2-1 network invariant to the swap of its inputs equals a layerwise equivariant one of its shape.
+    """Prop. D.1: a 2-2-1 network invariant to swapping its inputs equals a layerwise equivariant one of the same shape.
 
     Returns W1', w2' and ρ1 (the identity or the swap) with the same function, ρ1 W1' = W1' J and w2' ρ1 = w2'.
 

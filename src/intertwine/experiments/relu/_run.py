@@ -1,7 +1,6 @@
-"""Bökman & Kahl, "Investigating how ReLU-networks encode symmetries", NeurIPS 2023: what its experiments share.
+"""Bökman & Kahl, "Investigating how ReLU-networks encode symmetries", NeurIPS 2023: shared by its experiments.
 
-Networks on CIFAR-10 that were trained with mirrored images, with a loss for invariance, or with the mirror built in;
-and how far each is from a group-convolutional network.
+Networks for CIFAR-10, trained with mirrored images, with an invariance loss, or with the mirror built in.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ CIFAR = Normalization(
     tuple(v / 255 for v in (125.307, 122.961, 113.8575)), tuple(v / 255 for v in (51.5865, 50.847, 51.255))
 )
 
-# How each kind is trained: mirrored layers, mirrored training images, weight of the invariance loss, from which share
-# of training on.
+# Per kind: title, number of mirrored layers, whether training images are mirrored, weight of the invariance loss, and
+# the share of training after which that loss starts.
 KINDS: dict[str, tuple[str, int, bool, float, float]] = {
     "cnn": ("CNN", 0, True, 0.0, 0.0),
     "cnn-plain": ("CNN without mirrored images", 0, False, 0.0, 0.0),
@@ -73,7 +72,7 @@ PAPER: dict[str, Any] = {
 
 
 class Counted(nn.Module):
-    """A network that counts its training steps, so that a loss may change in the course of training.
+    """A network that counts its training steps, for losses that change during training.
 
     The count is saved and resumed with the weights.
     """
@@ -91,7 +90,7 @@ class Counted(nn.Module):
 
 
 def loss_of(weight: float, after: int) -> Callable[[nn.Module, tuple[Tensor, Tensor]], Tensor]:
-    """Cross-entropy, and from step ``after`` on the invariance loss with this weight."""
+    """Cross-entropy, plus the invariance loss with this weight from step ``after`` on."""
 
     def loss(model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
         images, labels = batch
@@ -108,41 +107,41 @@ def loss_of(weight: float, after: int) -> Callable[[nn.Module, tuple[Tensor, Ten
 
 def prepared(job: Job) -> ImageData:
     """Images of the right size, normalized with the constants of the paper's code."""
-    wanted = job.settings
-    data = load(wanted["data"], folder=job.data, download=job.download)
-    if data.shape[1] != wanted["size"]:
-        data = data.resized(wanted["size"])
+    settings = job.settings
+    data = load(settings["data"], folder=job.data, download=job.download)
+    if data.shape[1] != settings["size"]:
+        data = data.resized(settings["size"])
     train = data.train.in_memory()
-    if wanted["images"] is not None and wanted["images"] < len(train):
-        train = train.subset(wanted["images"], seed=0)
+    if settings["images"] is not None and settings["images"] < len(train):
+        train = train.subset(settings["images"], seed=0)
     scale = CIFAR if data.shape[0] == 3 else Normalization((0.5,) * data.shape[0], (0.5,) * data.shape[0])
     return ImageData(data.name, train.normalized(scale), data.test.in_memory().normalized(scale), origin=data.origin)
 
 
 def trained(job: Job, data: ImageData, kind: str, *, seed: int) -> VGG11:
-    """Train a network of this kind, and return it with all filters written out."""
+    """Train a network of this kind, and return it as a plain VGG11."""
     _, mirrored, flipped, weight, share = KINDS[kind]
-    wanted = job.settings
+    settings = job.settings
     seed_all(seed)
     shape, classes = data.shape, len(data.classes)
     network: VGG11 | GVGG11 = (
-        GVGG11(shape[0], classes, width=wanted["width"], mirrored=mirrored)
+        GVGG11(shape[0], classes, width=settings["width"], mirrored=mirrored)
         if mirrored
-        else VGG11(shape[0], classes, width=wanted["width"])
+        else VGG11(shape[0], classes, width=settings["width"])
     )
     model = Counted(network)
     crop = partial(random_crop, padding=4)
     augmented = data.train.with_transform(compose(random_flip, crop) if flipped else crop)
-    batches = deterministic_loader(augmented, wanted["batch_size"], seed=seed, shuffle=True)
-    steps = wanted["epochs"] * len(batches)
+    batches = deterministic_loader(augmented, settings["batch_size"], seed=seed, shuffle=True)
+    steps = settings["epochs"] * len(batches)
     config = TrainConfig(
-        epochs=wanted["epochs"],
-        batch_size=wanted["batch_size"],
-        optimizer=wanted["optimizer"],
-        lr=wanted["lr"],
-        weight_decay=wanted["weight_decay"],
+        epochs=settings["epochs"],
+        batch_size=settings["batch_size"],
+        optimizer=settings["optimizer"],
+        lr=settings["lr"],
+        weight_decay=settings["weight_decay"],
         schedule="linear",
-        warmup_steps=round(wanted["warmup_share"] * steps),
+        warmup_steps=round(settings["warmup_share"] * steps),
         seed=seed,
         log_every=50,
         checkpoint_every=200,
@@ -154,14 +153,14 @@ def trained(job: Job, data: ImageData, kind: str, *, seed: int) -> VGG11:
         config,
         folder=job.folder / "fit",
         loggers=job.loggers(),
-        about={"row": job.row, "kind": kind, "data": data.origin, **wanted},
+        about={"row": job.row, "kind": kind, "data": data.origin, **settings},
         progress=job.progress,
     )
     model.eval()
     return network.to_plain() if isinstance(network, GVGG11) else network
 
 
-def some(split: Split, count: int, seed: int) -> tuple[Tensor, Tensor]:
-    """Some images of a split, not augmented, and their labels."""
+def sample(split: Split, count: int, seed: int) -> tuple[Tensor, Tensor]:
+    """A random sample of a split, not augmented, with labels."""
     order = torch.randperm(len(split), generator=torch.Generator().manual_seed(seed))[:count]
     return split.batch(order)

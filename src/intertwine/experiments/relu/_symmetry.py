@@ -1,4 +1,4 @@
-"""Bökman & Kahl 2023, Table 2: seven kinds of VGG11 and how far each is from a GCNN."""
+"""Bökman & Kahl 2023, Table 2: seven kinds of VGG11, and the distance of each from a GCNN."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
+from ..._figures import Figure, Panel, Panels, Table
 from ...measure import Matching, gcnn_barrier, invariance_error, match
 from ...measure.surgery import filter_pairs
 from ...models import GVGG11, VGG11
+from ..lab._arrays import load_arrays, save_arrays
 from ..lab._experiment import Experiment, ExperimentRow, FinishedRun, Job, Metric, Ordering, Published
-from ..lab._figures import Figure, Panel, Panels, Table, load_arrays, save_arrays
-from ._run import KINDS, PAPER, SMALL, SMOKE, prepared, some, trained
+from ._run import KINDS, PAPER, SMALL, SMOKE, prepared, sample, trained
 
 ACCURACY = Metric("accuracy", "", "higher", "share of test images that are classified correctly")
 ERROR = Metric("invariance_error", "", "lower", "‖Φ(x) − Φ(τx)‖ / mean norm, on training images")
@@ -22,26 +23,26 @@ MOVED = Metric(
     "flip_accuracy",
     "",
     "higher",
-    "the same of the network with mirrored filters, on images as they are",
+    "the same for the network with mirrored filters, on unmirrored images",
     beside=ACCURACY.name,
 )
 CONSTRAINED = Metric(
     "gcnn_barrier_involution",
     "",
     "lower",
-    "the barrier with partners that must be pairs, after REPAIR",
+    "the barrier if partners must be pairs, after REPAIR",
     beside=BARRIER.name,
 )
 IDENTITY = Metric(
-    "gcnn_barrier_unmatched", "", "lower", "control: every channel its own partner, after REPAIR", beside=BARRIER.name
+    "gcnn_barrier_unmatched",
+    "",
+    "lower",
+    "control: every channel is its own partner, after REPAIR",
+    beside=BARRIER.name,
 )
 PAIRED = Metric("order_two_or_less", "", "higher", "share of channels on cycles of length 1 or 2 of the matching")
-FOUND = Metric(
-    "partners_found", "", "higher", "GCNN only: share of live channels matched with the partner that is built in"
-)
-FOUND_PAIRS = Metric(
-    "partners_found_involution", "", "higher", "the same with partners that must be pairs", beside=FOUND.name
-)
+FOUND = Metric("partners_found", "", "higher", "GCNN only: share of live channels matched with their built-in partner")
+FOUND_PAIRS = Metric("partners_found_involution", "", "higher", "the same if partners must be pairs", beside=FOUND.name)
 PARAMETERS = Metric("parameters", "", "lower", "number of trained weights")
 
 # Accuracy, invariance error and barrier, each with its standard deviation over 18 to 24 runs.
@@ -57,33 +58,35 @@ _TABLE: dict[str, tuple[tuple[float, float], ...]] = {
 
 
 def run(job: Job) -> Mapping[str, float]:
-    """Train one network; match it with its mirror image and merge the two."""
+    """Train one network, match it with its mirror image and merge the two."""
     data = prepared(job)
     model = trained(job, data, job.settings["kind"], seed=job.seed)
-    images, _ = some(data.train, job.settings["matched_images"], job.seed)
+    images, _ = sample(data.train, job.settings["matched_images"], job.seed)
     test = data.test.as_tensors()
     free = match(model, images, "hflip", constrained=False)
-    found = gcnn_barrier(model, images, "hflip", test, matching=free)
+    unconstrained = gcnn_barrier(model, images, "hflip", test, matching=free)
     paired = match(model, images, "hflip", constrained=True)
     pairs = gcnn_barrier(model, images, "hflip", test, matching=paired)
-    still = match(model, images, "hflip", method="identity")
-    unmatched = gcnn_barrier(model, images, "hflip", test, matching=still)
+    identity = match(model, images, "hflip", method="identity")
+    unmatched = gcnn_barrier(model, images, "hflip", test, matching=identity)
     orders = free.order_histogram()
     _keep(job, model, free, orders)
     short = sum(count for counts in orders.values() for order, count in counts.items() if order <= 2)
-    whole = sum(count for counts in orders.values() for count in counts.values())
-    return {
-        ACCURACY.name: found.plain.first,
+    total = sum(count for counts in orders.values() for count in counts.values())
+    metrics = {
+        ACCURACY.name: unconstrained.plain.first,
         ERROR.name: invariance_error(model, images, "hflip").mean,
-        BARRIER.name: found.repaired.relative,
-        PLAIN.name: found.plain.relative,
-        MOVED.name: found.plain.second,
+        BARRIER.name: unconstrained.repaired.relative,
+        PLAIN.name: unconstrained.plain.relative,
+        MOVED.name: unconstrained.plain.second,
         CONSTRAINED.name: pairs.repaired.relative,
         IDENTITY.name: unmatched.repaired.relative,
-        PAIRED.name: short / whole,
+        PAIRED.name: short / total,
         PARAMETERS.name: _parameters(job),
-        **({FOUND.name: _found(job, free), FOUND_PAIRS.name: _found(job, paired)} if job.row == "gcnn" else {}),
     }
+    if job.row == "gcnn":
+        metrics |= {FOUND.name: _partners_found(job, free), FOUND_PAIRS.name: _partners_found(job, paired)}
+    return metrics
 
 
 def _parameters(job: Job) -> int:
@@ -93,8 +96,8 @@ def _parameters(job: Job) -> int:
     return sum(p.numel() for p in network.parameters())
 
 
-def _found(job: Job, matching: Matching) -> float:
-    """The share of channels, alive as their partners are, that the matching pairs as the network was built."""
+def _partners_found(job: Job, matching: Matching) -> float:
+    """The share of channels, live with live partners, that the matching pairs as the network was built."""
     built = GVGG11(width=job.settings["width"]).partners()
     hits = [
         (matching.permutations[1][group.name] == partner)[
@@ -107,8 +110,8 @@ def _found(job: Job, matching: Matching) -> float:
 
 def _keep(job: Job, model: torch.nn.Module, matching: Matching, orders: Mapping[str, Mapping[int, int]]) -> None:
     first = next(name for name, p in model.named_parameters() if p.dim() == 4)
-    own, moved = filter_pairs(model, matching, first)
-    arrays: dict[str, Tensor] = {"filters": own[:16], "moved": moved[:16]}
+    filters, moved = filter_pairs(model, matching, first)
+    arrays: dict[str, Tensor] = {"filters": filters[:16], "moved": moved[:16]}
     for name, counts in orders.items():
         table = torch.zeros(max(counts), dtype=torch.int64)
         for order, count in counts.items():
@@ -118,13 +121,13 @@ def _keep(job: Job, model: torch.nn.Module, matching: Matching, orders: Mapping[
 
 
 def figures(runs: Sequence[FinishedRun]) -> list[Figure]:
-    """Filters of the first layer beside their matched partners, and the orders of the matching, by row."""
+    """Filters of the first layer next to their matched partners, and the orders of the matching, by row."""
     pictures: list[Figure] = []
     lines: list[list[str | float | int | None]] = []
-    most = 6
+    max_order = 6
     for kind, (title, *_) in KINDS.items():
-        own = sorted((run for run in runs if run.row == kind), key=lambda run: run.seed)
-        arrays = load_arrays(own[0].folder) if own else {}
+        row_runs = sorted((run for run in runs if run.row == kind), key=lambda run: run.seed)
+        arrays = load_arrays(row_runs[0].folder) if row_runs else {}
         if not arrays:
             continue
         top = float(torch.maximum(arrays["filters"].abs().max(), arrays["moved"].abs().max())) or 1.0
@@ -144,12 +147,12 @@ def figures(runs: Sequence[FinishedRun]) -> list[Figure]:
         for name, counts in arrays.items():
             if name.startswith("orders/"):
                 values = counts.tolist()
-                shown = [values[k] if k < len(values) else 0 for k in range(most)]
-                lines.append([title, name.removeprefix("orders/"), *shown, sum(values[most:])])
+                shown = [values[k] if k < len(values) else 0 for k in range(max_order)]
+                lines.append([title, name.removeprefix("orders/"), *shown, sum(values[max_order:])])
     if not lines:
         return pictures
-    columns = ["network", "layer", *(f"order {k}" for k in range(1, most + 1)), "more"]
-    caption = "Channels by the length of their cycle in the unconstrained matching: 1 and 2 are what a mirror allows."
+    columns = ["network", "layer", *(f"order {k}" for k in range(1, max_order + 1)), "more"]
+    caption = "Channels by the length of their cycle in the unconstrained matching; a mirror allows lengths 1 and 2."
     return [*pictures, Table("orders of matched channels", columns, lines, caption)]
 
 

@@ -1,6 +1,6 @@
 """van der Ouderaa, Romero & van der Wilk, "Relaxing equivariance constraints with non-stationary continuous filters".
 
-The paper (2022) lets every layer leave its symmetry, by an amount that is fixed or learned.
+In this paper (2022) every layer can break its symmetry, by an amount that is fixed or learned.
 """
 
 from ._augmented import EXPERIMENT as AUGMENTED

@@ -1,7 +1,7 @@
-"""Soft equivariance on CIFAR-10, images mirrored and shifted in training.
+"""Soft equivariance on CIFAR-10, with images mirrored and shifted in training.
 
-Here translations gain too (87.74 against 85.87 %), and a partial network with four rotations falls behind the strict
-one. Rows with many samples are long at the small scale: ``--only`` chooses rows.
+Here soft translations help too (87.74 against 85.87 %), and a partial network with four rotations falls behind the
+strict one. Rows with many samples take long at the small scale; choose rows with ``--only``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ ROWS = published_rows("cifar10+", tuple(GROUPS))
 
 EXPERIMENT = Experiment(
     name="soft-augmented",
-    title="Between strict and free: augmented pictures",
+    title="Between strict and free: augmented images",
     reference=f"{REFERENCE}, tables 2 and 4, CIFAR-10 with augmentation",
     metrics=METRICS,
     rows=ROWS,

@@ -1,4 +1,4 @@
-"""The filters of a layer over the rotations: turned where the layer is strict, turned and changed where it is soft."""
+"""Filters of a layer at several rotations: a strict layer rotates them, a soft layer also changes them."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ SIZE = 17
 
 
 def filter_bank(model: SoftResNet) -> dict[str, Tensor]:
-    """Filters of the second group convolution of the first block at eight angles, fine enough for a picture.
+    """Filters of the second group convolution of the first block at eight angles, on a grid fine enough for a picture.
 
     Returns ``bank/strict`` with ω' = 0 and ``bank/soft`` with the ω' of the layer, each ``(angles, size, size)``, and
-    ``bank/angles``; nothing if rotations are not relaxed. All are between the first channels, at the relative angle 0.
+    ``bank/angles``; nothing if rotations are not relaxed. All are between the first channels, at relative angle 0.
     """
     layer = model.blocks[0].second
     if not isinstance(layer, SoftGroupConv2d) or layer.soft != ("rotation",):
@@ -34,8 +34,8 @@ def filter_bank(model: SoftResNet) -> dict[str, Tensor]:
 def filters(layer: SoftGroupConv2d, angles: Tensor, *, size: int = SIZE) -> Tensor:
     """k(R_θ⁻¹δ, 0, θ) between the first channels for each angle θ: ``(angles, size, size)``, zero outside the disk.
 
-    The kernel is a function on the plane; here it is seen through a finer grid than that of the layer. A place that
-    holds a 1 is answered by the kernel, mirrored in that place.
+    The kernel is a function on the plane, sampled here on a finer grid than that of the layer. The response to a single
+    1 is the kernel, mirrored at that pixel.
     """
     options = {"rotation_softness": 1.0, "domain": layer.domain} if "rotation" in layer.soft else {}
     names = {"JointSine": "joint", "FourierFeatures": "fourier"}
@@ -53,8 +53,8 @@ def filters(layer: SoftGroupConv2d, angles: Tensor, *, size: int = SIZE) -> Tens
     fine.load_state_dict({name: value for name, value in layer.state_dict().items() if name != "bias"})
     point = torch.zeros(1, layer.in_fields, size, size)
     point[0, 0, size // 2, size // 2] = 1
-    found = []
+    kernels = []
     for angle in angles:
-        here = Orientations(SO2().exp(angle[None, None]))
-        found.append(fine(point, here, here)[0, 0].flip(0, 1))
-    return torch.stack(found)
+        orientation = Orientations(SO2().exp(angle[None, None]))
+        kernels.append(fine(point, orientation, orientation)[0, 0].flip(0, 1))
+    return torch.stack(kernels)

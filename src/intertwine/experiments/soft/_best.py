@@ -1,4 +1,4 @@
-"""The weights with the best validation accuracy, kept beside a run while it trains, and early stopping."""
+"""Early stopping, and the weights with the best validation accuracy, saved while a run trains."""
 
 from __future__ import annotations
 
@@ -16,48 +16,48 @@ _SCORE = "validation score"
 
 
 class EnoughError(Exception):
-    """Raised to end a training that has not improved for too long."""
+    """Raised to stop training that has not improved for too long."""
 
 
 class BestWeights:
-    """Keeps the weights with the highest accuracy on validation images; of equals, those with the lower loss.
+    """Saves the weights with the highest accuracy on validation images; the lower loss breaks ties.
 
-    A logger of :func:`~intertwine.train.fit`, which reports every validation to it. It keeps the weights in a file,
-    with atomic writes, so that an interrupted run still has them when it resumes.
+    A logger for :func:`~intertwine.train.fit`, which reports every validation to it. The weights are in a file with
+    atomic writes, so an interrupted run still has them when it resumes.
 
     Args:
-        model: whose weights are kept.
+        model: the model whose weights are saved.
         path: the file.
-        metric: the name under which the accuracy is logged.
-        patience: epochs without improvement after which :class:`EnoughError` is raised; None never stops.
+        metric: the name of the logged accuracy.
+        patience: the number of epochs without improvement before :class:`EnoughError` is raised; None never stops.
     """
 
     def __init__(self, model: nn.Module, path: Path, *, metric: str, patience: int | None) -> None:
         self.model, self.path, self.metric, self.patience = model, path, metric, patience
 
     def rewind(self, step: int) -> None:
-        """A continued run repeats its steps exactly, so what was kept of later ones stays right."""
+        """Nothing to undo: a resumed run repeats its steps exactly, so the saved weights stay valid."""
 
     def write(self, row: Mapping[str, Any]) -> None:
-        """Keep the weights if this validation is the best one, or count the epochs since that one."""
+        """Save the weights if this validation is the best one; otherwise check the epochs since the best."""
         if row["split"] != "val":
             return
-        kept = self._read()
+        saved = self._read()
         score = float(row[self.metric]), -float(row["val_loss"])
-        best = (-1.0, 0.0, 0.0) if kept is None else tuple(kept[_SCORE].tolist())
+        best = (-1.0, 0.0, 0.0) if saved is None else tuple(saved[_SCORE].tolist())
         if score > best[:2]:
             self._write(torch.tensor([*score, float(row["epoch"])], dtype=torch.float64))
         elif self.patience is not None and row["epoch"] - best[2] >= self.patience:
             raise EnoughError
 
     def close(self) -> None:
-        """Nothing is held back."""
+        """Nothing to flush."""
 
     def restore(self) -> float:
-        """Put the kept weights back into the model, and return their accuracy."""
-        kept = self._read() or {}
-        score = kept.pop(_SCORE)
-        self.model.load_state_dict(kept)
+        """Load the saved weights into the model, and return their accuracy."""
+        saved = self._read() or {}
+        score = saved.pop(_SCORE)
+        self.model.load_state_dict(saved)
         return float(score[0])
 
     def _read(self) -> dict[str, Tensor] | None:

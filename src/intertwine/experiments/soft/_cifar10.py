@@ -1,9 +1,9 @@
 """Soft equivariance on CIFAR-10: translations, and rotations with four samples.
 
-The claim: networks that may leave their symmetry a little beat those that must keep it, and learn how far to go by
-themselves. In the paper, without augmentation, that holds for rotations and hardly for translations (81.82 against
-81.80 %), and a weak penalty, λ ≤ 0.01, loses to the strict network. More samples are in ``soft-samples``, augmented
-images in ``soft-augmented``.
+The claim: networks that can break their symmetry a little beat strict ones, and learn by themselves how far to go. In
+the paper, without augmentation, this holds for rotations and barely for translations (81.82 against 81.80 %), and a
+weak penalty, λ ≤ 0.01, loses to the strict network. ``soft-samples`` has more samples, ``soft-augmented`` augmented
+images.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ ROWS = published_rows("cifar10", ("t2", "se2-4"))
 
 EXPERIMENT = Experiment(
     name="soft",
-    title="Between strict and free: pictures, four rotations",
+    title="Between strict and free: images, four rotations",
     reference=f"{REFERENCE}, tables 2 and 4, CIFAR-10",
     metrics=METRICS,
     rows=ROWS,

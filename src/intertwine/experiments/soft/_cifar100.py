@@ -1,7 +1,7 @@
-"""Soft equivariance on CIFAR-100, as it is and augmented.
+"""Soft equivariance on CIFAR-100, with and without augmentation.
 
-Rows ``augmented-...`` mirror and shift images in training. Rows with many samples are long at the small scale:
-``--only`` chooses rows.
+Rows ``augmented-...`` mirror and shift images in training. Rows with many samples take long at the small scale; choose
+rows with ``--only``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _DATA: dict[str, Any] = {
 
 EXPERIMENT = Experiment(
     name="soft-cifar100",
-    title="Between strict and free: pictures of a hundred classes",
+    title="Between strict and free: images of a hundred classes",
     reference=f"{REFERENCE}, tables 2 and 4, CIFAR-100",
     metrics=METRICS,
     rows=ROWS,

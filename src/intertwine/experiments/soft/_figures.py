@@ -1,4 +1,4 @@
-"""The figures of the experiments on soft equivariance, from what their runs kept."""
+"""The figures of the experiments on soft equivariance, drawn from the arrays that their runs saved."""
 
 from __future__ import annotations
 
@@ -8,42 +8,43 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from ..._figures import Figure, Panel, Panels, Plot, Series, Table
 from ...train import read_metrics
+from ..lab._arrays import load_arrays
 from ..lab._experiment import ExperimentRow, FinishedRun
-from ..lab._figures import Figure, Panel, Panels, Plot, Series, Table, load_arrays
 from ._table import TEST
 
 _SUBGROUPS = {"rotation": "rotations", "translation": "translations"}
 
 
 def figures(rows: Sequence[ExperimentRow], runs: Sequence[FinishedRun]) -> list[Figure]:
-    """Learned ω' and accuracy against λ, how ω' developed, what partial layers keep, and a bank of filters.
+    """Learned ω' and accuracy against λ, ω' over time, the rotations that partial layers keep, and a bank of filters.
 
     Args:
-        rows: of the experiment.
-        runs: its finished runs, whichever there are.
+        rows: the rows of the experiment.
+        runs: its finished runs.
     """
-    found: list[Figure] = []
+    drawn: list[Figure] = []
     for group, members in _groups(rows).items():
-        own = [run for run in runs if run.row in {row.name for row in members}]
-        found += _against_penalty(group, members, own)
-        found += _histories(group, members, own)
-        found += _extents(group, members, own)
-    return found + banks(rows, runs)
+        group_runs = [run for run in runs if run.row in {row.name for row in members}]
+        drawn += _against_penalty(group, members, group_runs)
+        drawn += _histories(group, members, group_runs)
+        drawn += _extents(group, members, group_runs)
+    return drawn + banks(rows, runs)
 
 
 def _groups(rows: Sequence[ExperimentRow]) -> dict[str, list[ExperimentRow]]:
-    """Rows by what comes before their kind: ``se2-4-lambda-5`` belongs to ``se2-4``."""
-    found: dict[str, list[ExperimentRow]] = {}
+    """Rows by the part of their name before the kind: ``se2-4-lambda-5`` belongs to ``se2-4``."""
+    groups: dict[str, list[ExperimentRow]] = {}
     for row in rows:
         name = row.name.split("-lambda-")[0]
         name = name if "-lambda-" in row.name else name.rpartition("-")[0]
-        found.setdefault(name, []).append(row)
-    return found
+        groups.setdefault(name, []).append(row)
+    return groups
 
 
 def _against_penalty(group: str, rows: Sequence[ExperimentRow], runs: Sequence[FinishedRun]) -> list[Figure]:
-    """Two plots over λ: ω' of each layer, and the accuracy beside that of the rows without λ."""
+    """Two plots over λ: ω' of each layer, and the accuracy next to that of rows without λ."""
     learned = {row.name: float(row.settings["penalty"]) for row in rows if row.settings["penalty"] is not None}
     layers: dict[str, dict[float, list[float]]] = {}
     accuracies: dict[float, list[float]] = {}
@@ -62,7 +63,7 @@ def _against_penalty(group: str, rows: Sequence[ExperimentRow], runs: Sequence[F
         x="λ",
         y="‖ω'‖",
         series=[Series(layer, sorted(layers[layer].items())) for layer in sorted(layers, key=_place)],
-        caption="A larger λ should draw ω' towards 0, where a layer is strict.",
+        caption="A larger λ should pull ω' toward 0, where a layer is strict.",
         x_scale="log",
     )
     series = [Series("soft, learned ω'", sorted(accuracies.items()))]
@@ -70,22 +71,22 @@ def _against_penalty(group: str, rows: Sequence[ExperimentRow], runs: Sequence[F
     for row in rows:
         values = [run.metrics[TEST.name] for run in runs if run.row == row.name]
         if row.name not in learned and values:
-            series.append(Series(row.title, [(at, values) for at in (span[0], span[-1])]))
-    given = [row for row in rows if row.name in learned and TEST.name in row.published]
-    if given:
-        points = sorted((learned[row.name], [row.published[TEST.name].mean]) for row in given)
+            series.append(Series(row.title, [(x, values) for x in (span[0], span[-1])]))
+    published = [row for row in rows if row.name in learned and TEST.name in row.published]
+    if published:
+        points = sorted((learned[row.name], [row.published[TEST.name].mean]) for row in published)
         series.append(Series("soft, learned ω'", points, published=True))
     accuracy = Plot(f"Accuracy against λ, {group}", "λ", "test accuracy, %", series, x_scale="log")
     return [frequencies, accuracy]
 
 
 def _place(layer: str) -> tuple[int, str]:
-    """Where a layer stands in the network, for sorting: arrays come back from their file in any order."""
+    """A sort key for the layer's place in the network: arrays come back from their file in no particular order."""
     return {"lift": 0, "last": 2}.get(layer, 1), layer
 
 
 def _histories(group: str, rows: Sequence[ExperimentRow], runs: Sequence[FinishedRun]) -> list[Figure]:
-    """How far the layers were relaxed on average, over the steps, by row."""
+    """The mean relaxation of the layers over the steps, by row."""
     series = []
     for row in rows:
         if not (row.settings["learn"] or row.settings["partial"]):
@@ -100,12 +101,14 @@ def _histories(group: str, rows: Sequence[ExperimentRow], runs: Sequence[Finishe
             series.append(Series(row.title, sorted(points.items())))
     if not series:
         return []
-    caption = "‖ω'‖ of soft layers, the part 1 − |t| of the rotations left out by partial ones; means over layers."
-    return [Plot(f"How the relaxation develops, {group}", "step", "mean relaxation", series, caption)]
+    caption = (
+        "‖ω'‖ of soft layers, and the part 1 − |t| of the rotations that partial layers leave out; means over layers."
+    )
+    return [Plot(f"Relaxation during training, {group}", "step", "mean relaxation", series, caption)]
 
 
 def _extents(group: str, rows: Sequence[ExperimentRow], runs: Sequence[FinishedRun]) -> list[Figure]:
-    """What each partial layer keeps of the rotations, one line for each run."""
+    """The part of the rotations that each partial layer keeps, one line per run."""
     lines: list[list[str | float | int | None]] = []
     layers: list[str] = []
     for run in runs:
@@ -123,7 +126,7 @@ def _extents(group: str, rows: Sequence[ExperimentRow], runs: Sequence[FinishedR
 
 
 def banks(rows: Sequence[ExperimentRow], runs: Sequence[FinishedRun]) -> list[Figure]:
-    """The filters of the first run that kept some: strict, soft, and the angles."""
+    """The filters of the first run that saved some: strict, soft, and the angles."""
     titles = {row.name: row.title for row in rows}
     for run in runs:
         kept = load_arrays(run.folder)
@@ -138,13 +141,15 @@ def banks(rows: Sequence[ExperimentRow], runs: Sequence[FinishedRun]) -> list[Fi
             ("ω' of the layer", [Panel(values) for values in kept["bank/soft"]]),
             ("angle", bars),
         ]
-        caption = "The same layer twice: with ω' = 0 one filter is turned, with ω' > 0 it also changes with the angle."
+        caption = (
+            "The same layer twice: with ω' = 0 the filter only rotates, with ω' > 0 it also changes with the angle."
+        )
         return [Panels(f"Filters over the rotations, {titles[run.row]}", lines, "diverging", caption)]
     return []
 
 
 def _bar(angle: float, size: int) -> Tensor:
-    """A picture of a ray from the center, which at the angle 0 points down and turns as the filters do."""
+    """A picture of a ray from the center that points down at angle 0 and rotates as the filters do."""
     steps = torch.linspace(0, (size - 1) / 2, 2 * size)
     center = (size - 1) / 2
     picture = torch.zeros(size, size)

@@ -1,20 +1,22 @@
 """How free should a network be? Accuracy against the domain frequency ω'.
 
-Rows ``so2-...`` relax the rotations of a network with four of them, rows ``t2-...`` the translations of one without. In
-the paper's figure 4, which gives no numbers, accuracy rises from ω' = 0, has its maximum inside, and falls. Where the
-maximum lies depends on the kernel network: the shapes compare, the places do not. With ω' = 0, ``t2-0`` can be what the
-strict network of the table can be, but starts with smoother kernels, because first weights are drawn the smaller the
-more coordinates there are; ``so2-0`` also draws new samples in each layer, which the strict one of the table does not.
+Rows ``so2-...`` relax the rotations of a network with four of them, rows ``t2-...`` the translations of a network
+without rotations. In the paper's figure 4, which gives no numbers, accuracy rises from ω' = 0 to a maximum and then
+falls. The position of the maximum depends on the kernel network, so compare the shapes only. With ω' = 0, ``t2-0`` can
+represent the same functions as the strict network of the table, but starts with smoother kernels, because initial
+weights are smaller the more coordinates there are. ``so2-0`` also draws new samples in each layer, unlike the strict
+network of the table.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..._figures import Figure, Plot, Series
 from ..lab._experiment import Experiment, ExperimentRow, FinishedRun, Ordering, Published
-from ..lab._figures import Figure, Plot, Series
 from ._figures import banks
-from ._run import METRICS, PAPER, REFERENCE, SMALL, SMOKE, run
+from ._run import METRICS, PAPER, REFERENCE, SMALL, SMOKE
+from ._run import run as train_and_measure
 from ._table import RUNS, TEST, relaxation
 
 FREQUENCIES = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0)
@@ -37,14 +39,14 @@ def figures(runs: Sequence[FinishedRun]) -> list[Figure]:
     for group, title in _TITLES.items():
         points: list[tuple[float, list[float]]] = []
         for frequency in FREQUENCIES:
-            values = [found.metrics[TEST.name] for found in runs if found.row == f"{group}-{frequency:g}"]
+            values = [run.metrics[TEST.name] for run in runs if run.row == f"{group}-{frequency:g}"]
             if values:
                 points.append((frequency, values))
         if points:
             series.append(Series(title, points))
     caption = "At ω' = 0 the network is strict. The published curves rise to a maximum and fall."
     plots: list[Figure] = [Plot("Accuracy against ω'", "ω'", "test accuracy, %", series, caption)] if series else []
-    free = [found for found in runs if found.row == "so2-1"] or list(runs)
+    free = [run for run in runs if run.row == "so2-1"] or list(runs)
     return plots + banks(ROWS, free)
 
 
@@ -62,7 +64,7 @@ EXPERIMENT = Experiment(
         Ordering("t2-0.5", "t2-0", TEST.name),
         Ordering("t2-0.5", "t2-4", TEST.name),
     ),
-    run=run,
+    run=train_and_measure,
     data={"smoke": "digits", "small": "cifar10", "paper": "cifar10"},
     figures=figures,
     watch="val_accuracy",

@@ -1,8 +1,8 @@
 """Which way up is a six? No rotation-invariant network can tell.
 
-Every six is there twice, upright and turned by 180°, and the label says which. A strict network that takes the maximum
-over its rotations, among them the half turn, gives both the same scores, and is right exactly half of the time. The
-published setting is that of Romero & Lohit (2022): eight angles, ten channels throughout, a constant rate, and test
+Every six appears twice, upright and rotated by 180°, and the label says which. A strict network that takes the maximum
+over its rotations, including the half turn, gives both the same scores, and is correct exactly half of the time. The
+published settings are from Romero & Lohit (2022): eight angles, ten channels throughout, a constant rate, and test
 images for validation.
 """
 
@@ -48,7 +48,7 @@ EXPERIMENT = Experiment(
             "epochs": 8,
             "batch_size": 32,
             "validate_every": 8,
-            "extent_lr": 3e-2,  # taken over 1e-2 by test accuracy on seeds 0 to 2; the clean seeds are those after
+            "extent_lr": 3e-2,  # chosen over 1e-2 by test accuracy on seeds 0 to 2; later seeds are clean
             "decay": 0.0,
         },
         "paper": {

@@ -1,8 +1,8 @@
-"""Digits at any angle, where nothing is gained by leaving the symmetry.
+"""Digits at any angle, where breaking the symmetry gains nothing.
 
-The paper has no table of these; the setting is that of Romero & Lohit (2022). What is asked: do learned frequencies go
-to 0 where the data are symmetric, and does the strict network stay ahead? The images are MNIST turned by other random
-angles than those of the benchmark.
+The paper has no table for these; the settings are from Romero & Lohit (2022). The questions: do learned frequencies go
+to 0 on symmetric data, and does the strict network stay ahead? The images are MNIST, rotated by other random angles
+than those of the benchmark.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """van der Ouderaa, Romero & van der Wilk, "Relaxing equivariance constraints with non-stationary continuous filters".
 
-What the experiments of this paper (2022) share: settings, one run, and what a run keeps for the figures. Architecture
-and training are those of Romero & Lohit, "Learning partial equivariances from data" (2022), which the paper builds on:
-Adam, a rate that rises for five epochs and then falls as a cosine, and in place of weight decay a penalty 1e-4 Σ‖k‖₂ on
-the kernels as they are sampled. Validation images are never augmented here.
+Shared by the experiments of this paper (2022): settings, one run, and the arrays that a run saves for the figures. The
+architecture and the training are from Romero & Lohit, "Learning partial equivariances from data" (2022), which the
+paper builds on: Adam, a rate that rises for five epochs and then follows a cosine, and instead of weight decay a
+penalty 1e-4 Σ‖k‖₂ on the sampled kernels. We never augment validation images.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from ...errors import InputError, NonFiniteError
 from ...models import SoftResNet
 from ...relaxed import PartialGroupConv2d, extent_penalty, kernel_norms, relaxation_penalty, relaxed_layers
 from ...train import TrainConfig, derive_seed, deterministic_loader, fit, seed_all
+from ..lab._arrays import save_arrays
 from ..lab._classifier import PARAMETERS, accuracy, cross_entropy, hit_rate
 from ..lab._experiment import Job, Metric
-from ..lab._figures import save_arrays
 from ._bank import filter_bank
 from ._best import BestWeights, EnoughError
 from ._table import TEST
@@ -37,7 +37,7 @@ VALIDATION = Metric(
 METRICS = (TEST, VALIDATION, PARAMETERS)
 REFERENCE = "van der Ouderaa, Romero & van der Wilk 2022"
 SPLIT_SEED = 42
-"""Decides which training images are held out for validation, the same for all rows and seeds."""
+"""Chooses the training images that are held out for validation, the same for all rows and seeds."""
 
 PAPER: dict[str, Any] = {
     "data": "cifar10",
@@ -67,7 +67,7 @@ PAPER: dict[str, Any] = {
     "patience": 100,
     "validate_every": 10,
 }
-"""The published setting on CIFAR-10."""
+"""The published settings on CIFAR-10."""
 
 SMALL: dict[str, Any] = {
     **PAPER,
@@ -103,132 +103,132 @@ SMOKE: dict[str, Any] = {
     "batch_size": 20,
     "validate_every": 1,
 }
-"""The embedded digits, a fraction of a second for each row."""
+"""The embedded digits: a fraction of a second per row."""
 
 
-def build(wanted: Mapping[str, Any], channels: int, classes: int) -> SoftResNet:
-    """The network that the settings name."""
-    same = ("samples", "partial", "learn", "width", "growth", "kernel_size", "hidden", "pooled", "sampling")
+def build(settings: Mapping[str, Any], channels: int, classes: int) -> SoftResNet:
+    """The network that the settings describe."""
+    names = ("samples", "partial", "learn", "width", "growth", "kernel_size", "hidden", "pooled", "sampling")
     return SoftResNet(
         channels,
         classes,
-        rotation_softness=wanted["rotation"],
-        translation_softness=wanted["translation"],
-        **{key: wanted[key] for key in (*same, "net", "activation", "domain")},
+        rotation_softness=settings["rotation"],
+        translation_softness=settings["translation"],
+        **{key: settings[key] for key in (*names, "net", "activation", "domain")},
     )
 
 
 def run(job: Job) -> Mapping[str, float]:
-    """Train one network, measure it on the test images, keep its frequencies ω' and a bank of its filters."""
+    """Train one network, measure it on the test images, and save its frequencies ω' and a bank of its filters."""
     data, validation = prepared(job)
     seed_all(job.seed)
     model = build(job.settings, data.shape[0], len(data.classes))
-    seen = _train(job, model, data, validation)
-    seed_all(derive_seed(job.seed, "test"))  # samples are drawn in evaluation too
-    found = {TEST.name: 100 * accuracy(model, data.test), PARAMETERS.name: sum(p.numel() for p in model.parameters())}
+    watched_accuracy = _train(job, model, data, validation)
+    seed_all(derive_seed(job.seed, "test"))  # evaluation draws samples too
+    metrics = {TEST.name: 100 * accuracy(model, data.test), PARAMETERS.name: sum(p.numel() for p in model.parameters())}
     save_arrays(job.folder, kept_arrays(model))
-    return found if validation is None else {**found, VALIDATION.name: 100 * seen}
+    return metrics if validation is None else {**metrics, VALIDATION.name: 100 * watched_accuracy}
 
 
 def prepared(job: Job) -> tuple[ImageData, Split | None]:
-    """Training and test images as the settings want them, and the validation images."""
-    wanted = job.settings
-    data = load(wanted["data"], folder=job.data, download=job.download, size=wanted["size"])
-    if wanted["mean"] is not None:
-        data = data.normalized(Normalization(tuple(wanted["mean"]), tuple(wanted["std"])))
+    """Training and test images as set, and the validation images."""
+    settings = job.settings
+    data = load(settings["data"], folder=job.data, download=job.download, size=settings["size"])
+    if settings["mean"] is not None:
+        data = data.normalized(Normalization(tuple(settings["mean"]), tuple(settings["std"])))
     else:
         data = data.normalized()
     train, test, validation = data.train, data.test, None
-    if wanted["validation"] == "test":  # as published for the sixes
+    if settings["validation"] == "test":  # as published for MNIST6-180
         validation = test
-    elif wanted["validation"]:
+    elif settings["validation"]:
         order = torch.randperm(len(train), generator=torch.Generator().manual_seed(SPLIT_SEED))
-        held = len(train) - int(wanted["validation"])
+        held = len(train) - int(settings["validation"])
         train, validation = train.select(order[:held]), train.select(order[held:])
-    if wanted["images"] is not None and wanted["images"] < len(train):
-        train = train.subset(wanted["images"], seed=0)
-    if wanted["test_images"] is not None and wanted["test_images"] < len(test):
-        test = test.subset(wanted["test_images"], seed=0)
+    if settings["images"] is not None and settings["images"] < len(train):
+        train = train.subset(settings["images"], seed=0)
+    if settings["test_images"] is not None and settings["test_images"] < len(test):
+        test = test.subset(settings["test_images"], seed=0)
     validation = validation.in_memory() if validation is not None else None
     return ImageData(data.name, train.in_memory(), test.in_memory(), origin=data.origin), validation
 
 
 def _train(job: Job, model: SoftResNet, data: ImageData, validation: Split | None) -> float:
-    """Train in place; the accuracy of the kept weights on validation images, or on test images if there are none."""
-    wanted = job.settings
-    if wanted["keep"] not in ("best", "last") or (wanted["keep"] == "best" and validation is None):
+    """Train in place; return the accuracy of the final weights on validation images, or on test images without any."""
+    settings = job.settings
+    if settings["keep"] not in ("best", "last") or (settings["keep"] == "best" and validation is None):
         raise InputError(
             f"experiment {job.experiment}, row {job.row}",
             expected="keep=last, or keep=best with validation images",
-            got=f"keep={wanted['keep']} and validation={wanted['validation']}",
+            got=f"keep={settings['keep']} and validation={settings['validation']}",
             fix="Set validation to a number of images.",
         )
-    best = BestWeights(model, job.folder / "best.safetensors", metric="val_accuracy", patience=wanted["patience"])
-    keep_best = wanted["keep"] == "best"
+    best = BestWeights(model, job.folder / "best.safetensors", metric="val_accuracy", patience=settings["patience"])
+    keep_best = settings["keep"] == "best"
     augment = compose(random_flip, partial(random_crop, padding=4))
-    train: Split | AugmentedSplit = data.train.with_transform(augment) if wanted["augment"] else data.train
-    batches = deterministic_loader(train, wanted["batch_size"], seed=job.seed, shuffle=True, drop_last=True)
+    train: Split | AugmentedSplit = data.train.with_transform(augment) if settings["augment"] else data.train
+    batches = deterministic_loader(train, settings["batch_size"], seed=job.seed, shuffle=True, drop_last=True)
     watched = validation if validation is not None else data.test
     config = TrainConfig(
-        epochs=wanted["epochs"],
-        batch_size=wanted["batch_size"],
+        epochs=settings["epochs"],
+        batch_size=settings["batch_size"],
         optimizer="adam",
-        lr=wanted["lr"],
-        schedule=wanted["schedule"],
-        warmup_steps=wanted["warmup_epochs"] * len(batches),
+        lr=settings["lr"],
+        schedule=settings["schedule"],
+        warmup_steps=settings["warmup_epochs"] * len(batches),
         seed=job.seed,
         log_every=20,
         checkpoint_every=200,
-        validate_every=1 if keep_best else wanted["validate_every"],
+        validate_every=1 if keep_best else settings["validate_every"],
     )
     extents = [module.extent for module in model.modules() if isinstance(module, PartialGroupConv2d)]
     others = [p for p in model.parameters() if all(p is not extent for extent in extents)]
     groups: list[dict[str, Any]] = [{"params": others}]
     if extents:
-        groups.append({"params": extents, "lr": wanted["extent_lr"]})
+        groups.append({"params": extents, "lr": settings["extent_lr"]})
     with suppress(EnoughError):
         result = fit(
             model,
-            partial(_loss, decay=wanted["decay"]),
+            partial(_loss, decay=settings["decay"]),
             batches,
             config,
             folder=job.folder / "fit",
             val_loader=deterministic_loader(watched, 500, seed=job.seed, shuffle=False),
             metrics={"accuracy": hit_rate},
-            extra_penalty=partial(_penalty, weight=wanted["penalty"], extents=wanted["extent_penalty"]),
+            extra_penalty=partial(_penalty, weight=settings["penalty"], extents=settings["extent_penalty"]),
             param_groups=groups,
             loggers=(*job.loggers(), best) if keep_best else job.loggers(),
-            about={"row": job.row, "data": data.origin, **wanted},
+            about={"row": job.row, "data": data.origin, **settings},
             progress=job.progress,
         )
-        seen = result.metrics["val_accuracy"]
+        last_accuracy = result.metrics["val_accuracy"]
     if keep_best:
         return best.restore()
-    if seen is None:
+    if last_accuracy is None:
         raise NonFiniteError(
             f"experiment {job.experiment}, row {job.row}",
             expected="a finite accuracy",
             got="NaN",
             fix="Lower the learning rate.",
         )
-    return seen
+    return last_accuracy
 
 
 def _loss(model: nn.Module, batch: tuple[Tensor, Tensor], *, decay: float) -> tuple[Tensor, dict[str, Tensor | float]]:
-    """Cross-entropy, in training with the penalty on sampled kernels, and how far the layers are relaxed on average."""
+    """Cross-entropy, in training plus the penalty on sampled kernels; also logs the mean relaxation of the layers."""
     if not torch.is_grad_enabled():
         return cross_entropy(model, batch), {}
     with kernel_norms(model) as norms:
         value = cross_entropy(model, batch)
     numbers: dict[str, Tensor | float] = {"cross_entropy": value.detach()}
-    found = [amount for _, layer in relaxed_layers(model) for amount in layer.dial().values()]
-    if found:
-        numbers["relaxation"] = sum(found) / len(found)
+    amounts = [amount for _, layer in relaxed_layers(model) for amount in layer.dial().values()]
+    if amounts:
+        numbers["relaxation"] = sum(amounts) / len(amounts)
     return (value + decay * torch.stack(norms).sum() if decay else value), numbers
 
 
 def _penalty(model: nn.Module, *, weight: float | None, extents: float) -> Tensor:
-    """λ‖ω'‖² over all layers, and what keeps later partial layers from seeing more than earlier ones."""
+    """λ‖ω'‖² over all layers, plus the term that keeps partial layers from seeing more than earlier ones."""
     total = next(model.parameters()).new_zeros(())
     if weight is not None:
         total = total + relaxation_penalty(model, weight=weight)
@@ -236,10 +236,10 @@ def _penalty(model: nn.Module, *, weight: float | None, extents: float) -> Tenso
 
 
 def kept_arrays(model: SoftResNet) -> dict[str, Tensor]:
-    """How far each layer is relaxed, as ``relaxation/SUBGROUP/LAYER``; a bank of filters where rotations are soft."""
-    found = {
+    """The relaxation of each layer as ``relaxation/SUBGROUP/LAYER``, and a bank of filters if rotations are soft."""
+    relaxation = {
         f"relaxation/{subgroup}/{name}": torch.tensor(amount, dtype=torch.float64)
         for name, layer in relaxed_layers(model)
         for subgroup, amount in layer.dial().items()
     }
-    return {**found, **filter_bank(model)}
+    return {**relaxation, **filter_bank(model)}

@@ -1,6 +1,6 @@
 """Soft equivariance on CIFAR-10 with eight and sixteen rotations.
 
-Sixteen samples cost sixteen times as much as four. At the small scale that is hours: ``--only`` chooses rows.
+Sixteen samples cost sixteen times as much as four. At the small scale that takes hours; choose rows with ``--only``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ ROWS = published_rows("cifar10", ("se2-8", "se2-16"))
 
 EXPERIMENT = Experiment(
     name="soft-samples",
-    title="Between strict and free: pictures, eight and sixteen rotations",
+    title="Between strict and free: images, eight and sixteen rotations",
     reference=f"{REFERENCE}, tables 2 and 4, CIFAR-10",
     metrics=METRICS,
     rows=ROWS,

@@ -1,10 +1,10 @@
-"""The published numbers of soft and partial equivariance on CIFAR, and the rows they belong to.
+"""The published numbers of soft and partial equivariance on CIFAR, and their rows.
 
 van der Ouderaa, Romero & van der Wilk, "Relaxing equivariance constraints with non-stationary continuous filters"
 (2022), tables 2, 4 and 5. Spreads are standard errors of three runs.
 
-The fixed domain frequencies ω' were chosen on validation images in the paper and are not given; here they are settings
-of the rows, ``--set rotation=0.5`` changes them and ``intertwine sweep`` searches for the best.
+The paper chose the fixed domain frequencies ω' on validation images, and does not give them. Here they are settings of
+the rows: ``--set rotation=0.5`` changes them and ``intertwine sweep`` searches for the best.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LAMBDAS = (0.001, 0.01, 0.1, 0.5, 1.0, 5.0)
 """The published weights λ of the penalty λ‖ω'‖²."""
 
 ROTATION, TRANSLATION = 1.0, 0.5
-"""ω' where it is fixed, and where learning starts."""
+"""Fixed values of ω', and initial values where it is learned."""
 
 GROUPS: dict[str, tuple[str, int]] = {
     "t2": ("T(2)", 1),
@@ -35,7 +35,7 @@ GROUPS: dict[str, tuple[str, int]] = {
     "se2-8": ("SE(2)/8", 8),
     "se2-16": ("SE(2)/16", 16),
 }
-"""Title of each group, and the number of rotations that are sampled."""
+"""Title of each group, and its number of sampled rotations."""
 
 COLUMNS = ("cifar10", "cifar10+", "cifar100", "cifar100+")
 """The columns of the tables; with ``+``, images are mirrored and shifted at random in training."""
@@ -88,8 +88,8 @@ _TABLE: dict[str, dict[str, _Numbers]] = {
     },
 }
 
-# Numbers of weights on CIFAR-10 and CIFAR-100, by whether there are rotations, and model; those with learned ω' are not
-# published.
+# Numbers of weights on CIFAR-10 and CIFAR-100, by model and whether there are rotations. The paper gives none for
+# learned ω'.
 _WEIGHTS: dict[tuple[bool, str], tuple[int, int]] = {
     (False, "strict"): (451898, 457748),
     (False, "soft"): (452282, 458132),
@@ -107,11 +107,11 @@ _TITLES = {
 
 
 def relaxation(kind: str, samples: int) -> dict[str, Any]:
-    """The settings by which the rows of a table differ.
+    """The settings in which the rows of a table differ.
 
     Args:
         kind: ``strict``, ``partial``, ``soft`` or ``lambda-NUMBER``.
-        samples: rotations that are sampled; with 1, translations are relaxed instead.
+        samples: the number of sampled rotations; with 1, translations are relaxed instead.
 
     >>> relaxation("lambda-5", 4)["penalty"], relaxation("soft", 1)["translation"], relaxation("strict", 4)["rotation"]
     (5.0, 0.5, None)
@@ -124,7 +124,7 @@ def relaxation(kind: str, samples: int) -> dict[str, Any]:
         "partial": kind == "partial",
         "learn": kind.startswith("lambda-"),
         "penalty": float(kind.removeprefix("lambda-")) if kind.startswith("lambda-") else None,
-        # Partial networks were stopped early by validation images; the rest keeps the weights of the last step.
+        # The paper stops partial networks early by validation accuracy; the others keep the weights of the last step.
         "keep": "best" if kind == "partial" else "last",
     }
 
@@ -132,26 +132,26 @@ def relaxation(kind: str, samples: int) -> dict[str, Any]:
 def published_rows(
     column: str, groups: Sequence[str], *, prefix: str = "", note: str = ""
 ) -> tuple[ExperimentRow, ...]:
-    """The rows of some groups with the numbers of one column.
+    """The rows of some groups with the published numbers of one column.
 
     Args:
-        column: which of ``COLUMNS``.
-        groups: which of ``GROUPS``.
-        prefix: begins the names.
-        note: begins the titles.
+        column: one of ``COLUMNS``.
+        groups: keys of ``GROUPS``.
+        prefix: the start of the row names.
+        note: the start of the titles.
 
     >>> row = published_rows("cifar10", ["se2-4"])[1]
     >>> row.name, row.title, row.published["test_accuracy"].mean
     ('se2-4-partial', 'SE(2)/4 partial', 83.04)
     """
-    at, rows = COLUMNS.index(column), []
+    rows, index = [], COLUMNS.index(column)
     for group in groups:
         title, samples = GROUPS[group]
         for kind, numbers in _TABLE[group].items():
-            published = {TEST.name: Published(*numbers[at], RUNS)}
+            published = {TEST.name: Published(*numbers[index], RUNS)}
             weights = _WEIGHTS.get((samples > 1, kind))
             if weights is not None:
-                published[PARAMETERS.name] = Published(weights[at // 2])
+                published[PARAMETERS.name] = Published(weights[index // 2])
             settings = {**relaxation(kind, samples), "augment": column.endswith("+")}
             rows.append(ExperimentRow(f"{prefix}{group}-{kind}", f"{note}{title} {_TITLES[kind]}", settings, published))
     return tuple(rows)

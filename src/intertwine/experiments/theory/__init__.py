@@ -1,4 +1,4 @@
-"""The classification of published equivariant networks, and one checked instance of each row."""
+"""The classification of published equivariant networks, with a checked instance of each row."""
 
 from ._table import Check as Check
 from ._table import Row as Row

@@ -1,4 +1,4 @@
-"""Live checks of the classification: kernels counted from characters, maps held against elements of the group."""
+"""Live checks of the classification: the number of kernels against characters, the maps against group elements."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from ...kernels import LatticeKernelBasis, SphereKernelBasis, SteerableKernelBas
 from ...spaces import FieldType, Grid, HomogeneousSpace, Motion, Sphere
 
 SAMPLED = 0.01
-"""Largest relative error, under random motions of smooth fields, of filters that are sampled at the taps."""
+"""The largest relative error of filters sampled at the taps, under random motions of smooth fields."""
 
 
 @checked
 @dataclass(frozen=True)
 class Check:
-    """What one live instance of a row showed.
+    """The result of one live instance of a row.
 
     Attributes:
         instance: the field types.
-        dim: the number of kernels found.
+        dim: the number of kernels.
         mackey: the number predicted from characters.
-        wider_dim: the number found for a larger filter or another band limit.
-        wider_mackey: the number predicted for that.
+        wider_dim: the number of kernels for a larger filter or another band limit.
+        wider_mackey: the prediction for ``wider_dim``.
         residual: the largest violation of the kernel constraint.
-        error: how far the map is from commuting with a motion of the lattice on a random field, relative to its output.
-        random_error: the largest such error under random elements of the row's own group, on a smooth field.
-        bound: what ``random_error`` may be: rounding, or the sampling of the filter.
+        error: the equivariance error under a motion of the lattice on a random field, relative to the output.
+        random_error: the largest such error under random elements of the row's group, on a smooth field.
+        bound: the largest ``random_error`` allowed for rounding or for sampling the filter.
     """
 
     instance: str
@@ -54,8 +54,8 @@ class Check:
 
 
 def on_a_grid(space: Grid, rho1: Representation, rho2: Representation, rotation: int | Tensor) -> Callable[[], Check]:
-    """A random filter: on a periodic random field, moved by one step and by a rotation that keeps the lattice; and on a
-    smooth field, moved by random elements of the group.
+    """A check of a random filter: on a periodic random field under one step and a rotation that maps the lattice to
+    itself, and on a smooth field under random elements of the group.
     """
 
     def check() -> Check:
@@ -88,33 +88,33 @@ def on_a_grid(space: Grid, rho1: Representation, rho2: Representation, rotation:
 
 
 def count(basis: LatticeKernelBasis | SteerableKernelBasis) -> int:
-    """The number of kernels from characters alone: the mean over the group of χ1 χ2 χ, χ that of functions on the taps.
+    """The number of kernels from characters: the mean over the group of χ1 χ2 χ, χ the character of functions on taps.
 
-    For a sampled group the functions are the harmonics of the band limit on each ring, of which the character is known
-    in closed form.
+    If filters are sampled, the functions are the harmonics up to the band limit on each ring; their character has a
+    closed form.
     """
     group, rho1, rho2 = basis.group, basis.in_type.rho, basis.out_type.rho
     if isinstance(group, FiniteGroup):
         g, weights = group.elements, torch.full((group.order,), 1 / group.order, dtype=torch.float64)
     elif isinstance(group, CompactLieGroup):
-        most = max(ring.band_limit for ring in basis.rings) if isinstance(basis, SteerableKernelBasis) else 0
-        g, weights = group.haar_quadrature(degree_of(rho1) + degree_of(rho2) + most)
+        degree = _band_limit(basis) if isinstance(basis, SteerableKernelBasis) else 0
+        g, weights = group.haar_quadrature(degree_of(rho1) + degree_of(rho2) + degree)
     both = weights * rho1.character(g) * rho2.character(g)
     if isinstance(basis, LatticeKernelBasis):
         taps = basis.coordinates
         fixed = (basis.space.matrices(g) @ taps.T - taps.T).abs().amax(1) < 1e-9
         return round(float((both * fixed.sum(1)).sum()))
     motions = basis.space.action(g)
-    by_degree = [round(float((both * _harmonic_character(motions, j)).sum())) for j in range(1 + _most(basis))]
+    by_degree = [round(float((both * _harmonic_character(motions, j)).sum())) for j in range(1 + _band_limit(basis))]
     return sum(sum(by_degree[: ring.band_limit + 1]) for ring in basis.rings)
 
 
-def _most(basis: SteerableKernelBasis) -> int:
+def _band_limit(basis: SteerableKernelBasis) -> int:
     return max(ring.band_limit for ring in basis.rings)
 
 
 def _harmonic_character(m: Tensor, degree: int) -> Tensor:
-    """The trace of orthogonal matrices on the harmonics of one degree, from their angles of rotation."""
+    """The trace of orthogonal matrices on the harmonics of one degree, from their rotation angles."""
     n = m.shape[-1]
     det = torch.linalg.det(m)
     if n == 2:
@@ -130,9 +130,9 @@ def _harmonic_character(m: Tensor, degree: int) -> Tensor:
 def random_error(
     space: Grid, rho1: Representation, rho2: Representation, filters: Tensor, random: torch.Generator
 ) -> float:
-    """Under one random motion, on a sum of Gaussians of width 2, which has values everywhere: nothing is interpolated.
+    """The error under one random motion, on a sum of Gaussians of width 2, which needs no interpolation.
 
-    Where the group keeps the lattice its translations are those of the lattice, elsewhere any.
+    If the group maps the lattice to itself, translations are lattice vectors; otherwise they are arbitrary.
     """
     d = space.dimension
     taps = space.coordinates(filters.shape[2:]).reshape(-1, d) @ space.lattice_basis.T
@@ -164,7 +164,7 @@ def random_error(
 
 
 def on_the_sphere(rho1: Representation, rho2: Representation) -> Callable[[], Check]:
-    """A random kernel on a random band-limited field, applied in the spectrum and rotated by random rotations."""
+    """A check of a random kernel on a random band-limited field, applied in the spectrum, under random rotations."""
 
     def check() -> Check:
         space = Sphere()
@@ -174,14 +174,14 @@ def on_the_sphere(rho1: Representation, rho2: Representation) -> Callable[[], Ch
         random = torch.Generator().manual_seed(0)
         grid = space.grid("gauss-legendre", band_limit=6)
         noise = torch.randn(rho1.dim, *grid.shape, dtype=torch.float64, generator=random)
-        f = in_type.transform(noise, SO3().identity, grid=grid)  # analysis and synthesis cut the noise to the band
+        f = in_type.transform(noise, SO3().identity, grid=grid)  # analysis and synthesis restrict the noise to the band
         weights = torch.randn(basis.dim, dtype=torch.float64, generator=random)
 
         def error(g: Tensor) -> float:
             left = basis.apply(weights, in_type.transform(f, g, grid=grid), grid)
             return _difference(left, out_type.transform(basis.apply(weights, f, grid), g, grid=grid))
 
-        about_z = SO3().from_euler(2 * torch.pi / grid.shape[1], 0.0, 0.0)  # takes the samples to the samples
+        about_z = SO3().from_euler(2 * torch.pi / grid.shape[1], 0.0, 0.0)  # maps the sample points to themselves
         return Check(
             _instance(in_type, out_type),
             *(basis.dim, _count_spins(basis), other.dim, _count_spins(other)),
@@ -207,7 +207,7 @@ def _count_spins(basis: SphereKernelBasis) -> int:
 
 
 def on_cosets(group: FiniteGroup, subgroup: FiniteGroup, rho: Representation) -> Callable[[], Check]:
-    """A random map between fields on the cosets, moved by every element."""
+    """A check of a random map between fields on the cosets, under every element."""
 
     def check() -> Check:
         field = HomogeneousSpace(group, subgroup).field(rho)

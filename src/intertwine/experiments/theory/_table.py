@@ -1,8 +1,8 @@
-"""The classification of published equivariant networks by (G, H, ρ), each row with the class here that builds it.
+"""The classification of published equivariant networks by (G, H, ρ), with the class of ours that builds each row.
 
-A row that this package can build carries an instance: a function that makes two field types, solves for the kernels,
-counts them from characters, and measures whether the map they define commutes with the group: with motions of the
-lattice, and with random elements of the row's own group.
+A row that this package can build has a check: a function that builds two field types, solves for the kernels, counts
+them from characters, and measures whether the resulting map commutes with motions of the lattice and with random
+elements of the row's group.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ class Row:
         group: G.
         stabilizer: H.
         base: the homogeneous space G/H.
-        rho: the representation of H in which the features live.
+        rho: the representation of H that the features carry.
         papers: the publications.
-        builder: the class here that builds its kernels, or why there is none.
-        check: makes and measures one instance; None for a row that cannot be built here.
+        builder: the class in this package that builds its kernels, or the reason that there is none.
+        check: builds and measures one instance; None for a row that this package cannot build.
     """
 
     group: str
@@ -49,7 +49,7 @@ SPHERE, FINITE = SphereKernelBasis.__name__, KernelBasis.__name__
 
 
 def classification() -> tuple[Row, ...]:
-    """The table: appendix D of Cohen, Geiger & Weiler (2019) and some of what came after."""
+    """The table: appendix D of Cohen, Geiger & Weiler (2019), and some later networks."""
     return (*_on_the_plane(), *_in_space(), *_on_the_sphere(), *_on_finite_sets())
 
 

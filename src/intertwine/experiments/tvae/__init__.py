@@ -1,6 +1,6 @@
 """Keller & Welling, "Topographic VAEs learn equivariant capsules", NeurIPS 2021.
 
-Capsules whose latent variables roll as the data move.
+Capsules whose latent variables roll when the data move.
 """
 
 from ._mnist import EXPERIMENT as MNIST

@@ -1,19 +1,20 @@
-"""What rolling the capsules shows, as figures."""
+"""Figures of traversals: images decoded from rolled capsules."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from ..._figures import Figure, Panel, Panels
+from ..lab._arrays import load_arrays
 from ..lab._experiment import FinishedRun
-from ..lab._figures import Figure, Panel, Panels, load_arrays
 
 
 def traversal_figures(runs: Sequence[FinishedRun], titles: Mapping[str, str]) -> list[Figure]:
-    """For each row, from its first seed: sequences, their reconstructions, and the first frame, moved."""
+    """For the first seed of each row: sequences, their reconstructions, and the first frame, moved."""
     figures: list[Figure] = []
     for row, title in titles.items():
-        own = sorted((run for run in runs if run.row == row), key=lambda run: run.seed)
-        arrays = load_arrays(own[0].folder) if own else {}
+        row_runs = sorted((run for run in runs if run.row == row), key=lambda run: run.seed)
+        arrays = load_arrays(row_runs[0].folder) if row_runs else {}
         if not arrays:
             continue
         held = set(arrays["held_out"].tolist())
@@ -32,10 +33,10 @@ def traversal_figures(runs: Sequence[FinishedRun], titles: Mapping[str, str]) ->
                 lines.append((label, panels))
         figures.append(
             Panels(
-                f"{title}: what rolling the capsules shows",
+                f"{title}: images from rolled capsules",
                 lines,
                 "gray",
-                "Grayed frames had no share in the latents of the first frame.",
+                "The latents of the first frame do not depend on grayed frames.",
                 shared=True,
             )
         )

@@ -1,4 +1,4 @@
-"""Errors of capsules and of traversals, and bounds of the likelihood."""
+"""Errors of capsules and traversals, and bounds on the likelihood."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from ._network import Network, in_parts
 
 
 def measured(model: Network, frames: Tensor, t: Tensor, moving: Tensor | None = None) -> dict[str, float]:
-    """Errors of capsules and of traversals, on given sequences and their latents."""
+    """Errors of capsules and traversals on sequences and their latents."""
     motion: dict[str, Any] = {"group": model.group, "moving": moving}
-    own = reconstruction_error(_likelihood(model), frames, t).mean
-    found = {
+    reconstruction = reconstruction_error(_likelihood(model), frames, t).mean
+    errors = {
         ERROR.name: capsule_equivariance_error(t, **motion).mean,
         ERROR_CENTERED.name: capsule_equivariance_error(t, centered=True, **motion).mean,
-        RECONSTRUCTION.name: own,
+        RECONSTRUCTION.name: reconstruction,
         GAP.name: traversal_gap(model, frames, t, moving),
     }
     held = held_out(model, frames.shape[1])
     if held:
-        found[HELD.name] = traversal_error(_likelihood(model), frames, t, only=held, **motion).mean - own
-    return found
+        errors[HELD.name] = traversal_error(_likelihood(model), frames, t, only=held, **motion).mean - reconstruction
+    return errors
 
 
 def traversal_gap(model: Network, frames: Tensor, t: Tensor, moving: Tensor | None = None) -> float:
-    """How much worse the moved latents of the first frame describe all frames than the frames' own latents do."""
+    """How much worse all frames are described by the moved latents of the first frame than by their own latents."""
     likelihood = _likelihood(model)
     moved = traversal_error(likelihood, frames, t, group=model.group, moving=moving)
     return moved.mean - reconstruction_error(likelihood, frames, t).mean
@@ -47,7 +47,7 @@ def _likelihood(model: Network) -> Callable[[Tensor, Tensor], Tensor]:
 
 
 def held_out(model: Network, time: int) -> list[int]:
-    """Frames that have no share in the latents of frame 0."""
+    """Frames that the latents of frame 0 do not depend on."""
     reach = model.topology.reach(time) if isinstance(model, TopographicVAE) else frozenset({0})
     return sorted(set(range(time)) - reach)
 
@@ -56,12 +56,12 @@ def held_out(model: Network, time: int) -> list[int]:
 def likelihoods(model: Network, frames: Tensor, *, seed: int, moving: Tensor | None = None) -> dict[str, float]:
     """The ELBO and the two importance-sampled estimates with ten samples."""
     generator = torch.Generator().manual_seed(seed)
-    found: dict[str, list[Tensor]] = {ELBO.name: [], LIKELIHOOD.name: [], PUBLISHED_FORM.name: []}
+    totals: dict[str, list[Tensor]] = {ELBO.name: [], LIKELIHOOD.name: [], PUBLISHED_FORM.name: []}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotCyclicWarning)
-        for part, own in in_parts(frames, moving, 16):
-            found[ELBO.name].append(model(part, moving=own, generator=generator).elbo * len(part))
-            found[LIKELIHOOD.name].append(model.importance_bound(part, moving=own, generator=generator).sum())
-            other = model.importance_bound(part, moving=own, form="published", generator=generator)
-            found[PUBLISHED_FORM.name].append(other.mean(1).sum())
-    return {name: float(torch.stack(values).sum()) / len(frames) for name, values in found.items()}
+        for part, part_moving in in_parts(frames, moving, 16):
+            totals[ELBO.name].append(model(part, moving=part_moving, generator=generator).elbo * len(part))
+            totals[LIKELIHOOD.name].append(model.importance_bound(part, moving=part_moving, generator=generator).sum())
+            other = model.importance_bound(part, moving=part_moving, form="published", generator=generator)
+            totals[PUBLISHED_FORM.name].append(other.mean(1).sum())
+    return {name: float(torch.stack(values).sum()) / len(frames) for name, values in totals.items()}

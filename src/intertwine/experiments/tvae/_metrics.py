@@ -1,7 +1,7 @@
-"""What every row reports, each number about capsules with its nulls beside it.
+"""The metrics of every row, with nulls for each number about capsules.
 
-The nulls are the same number on latents drawn from the prior, and on the latents of the network before it was trained.
-Where the three agree, nothing was learned.
+The nulls are the same number on latents drawn from the prior, and on the latents of the untrained network. Where the
+three agree, the network learned nothing.
 """
 
 from __future__ import annotations
@@ -11,21 +11,26 @@ from dataclasses import replace
 from ..lab._experiment import Metric
 
 ERROR = Metric("e_eq", "", "lower", "sum over pairs of frames of |rho(s)^δ t̂ − t̂'|, capsules with norm 1")
-ERROR_CENTERED = Metric("e_eq_centered", "", "lower", "the same with the mean of each capsule taken off")
-ELBO = Metric("elbo", "nats", "higher", "lower bound of log p(x) of a frame")
+ERROR_CENTERED = Metric("e_eq_centered", "", "lower", "the same after subtracting the mean of each capsule")
+ELBO = Metric("elbo", "nats", "higher", "lower bound on log p(x) per frame")
 LIKELIHOOD = Metric(
-    "log_p", "nats", "higher", "importance-sampled bound of log p(x) of a frame, whole sequences weighted"
+    "log_p", "nats", "higher", "importance-sampled bound on log p(x) per frame, with one weight per sequence"
 )
 PUBLISHED_FORM = Metric(
-    "log_p_published", "nats", "higher", "the paper's estimate: frame by frame, log 10 = 2.3 nats too high, no bound"
+    "log_p_published",
+    "nats",
+    "higher",
+    "the paper's estimate: one weight per frame, log 10 = 2.3 nats too high, not a bound",
 )
 RECONSTRUCTION = Metric("reconstruction", "nats", "lower", "−log p(x_l | t_l) of a frame given its own latents")
-GAP = Metric("traversal_gap", "nats", "lower", "−log p(x_δ | rho(s)^δ t_0), all frames, less the reconstruction error")
-HELD = Metric("held_out_gap", "nats", "lower", "the same for the frames that had no share in t_0")
+GAP = Metric(
+    "traversal_gap", "nats", "lower", "−log p(x_δ | rho(s)^δ t_0), over all frames, minus the reconstruction error"
+)
+HELD = Metric("held_out_gap", "nats", "lower", "the same for frames that t_0 does not depend on")
 
 
 def with_nulls(metric: Metric, *, prior: bool = False) -> tuple[Metric, ...]:
-    """The metric, and beside it the same where nothing was learned."""
+    """A metric and its nulls, where nothing was learned."""
     untrained = replace(metric, name=f"{metric.name}_untrained", meaning="null: before training", beside=metric.name)
     drawn = replace(
         metric, name=f"{metric.name}_prior", meaning="null: on latents drawn from the prior", beside=metric.name
@@ -43,7 +48,7 @@ METRICS = (
     *with_nulls(LIKELIHOOD),
     *with_nulls(PUBLISHED_FORM),
 )
-"""What every row reports, whatever the data."""
+"""The metrics that every row reports on any data."""
 
 
 def gap_of(factor: str) -> str:

@@ -1,9 +1,9 @@
 """Keller & Welling 2021 on digits that turn, grow and change color: settings and published numbers.
 
-The published likelihoods are estimates that weight frame by frame and are log 10 too high; ``log_p_published`` is the
-same estimate, ``log_p`` a bound. Two further rows are tested on turns and hues together, of which they learned each
-alone: one has capsules with one cycle, along which everything moves; the other a product of two, one for turns and one
-for hues.
+The published likelihoods are estimates that weight single frames and are log 10 too high; ``log_p_published`` is the
+same estimate, and ``log_p`` is a bound. Two more rows learn turns and hues separately, and are tested on both together.
+The capsules of one have a single cycle for every motion; those of the other are a product of a cycle for turns and a
+cycle for hues.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..._figures import Figure
 from ...data import DigitMotion, TransformedSequences, load, sample_generator
 from ...measure.metrics import linear_probe
 from ...models import topographic_pool
 from ..lab._experiment import Experiment, ExperimentRow, FinishedRun, Job, Metric, Ordering, Published
-from ..lab._figures import Figure
 from ._figures import traversal_figures
 from ._metrics import ERROR, GAP, METRICS, PUBLISHED_FORM, gap_of, with_nulls
-from ._network import Moving, Network, latents_of, not_told
+from ._network import Moving, Network, latents_of, one_generator
 from ._run import run_row
 
 # The paper's estimate of log p(x) and the equivariance error, with spreads over three initializations.
@@ -37,16 +37,16 @@ _TABLE: dict[str, tuple[tuple[float, float], tuple[float, float]] | None] = {
     "product": None,
 }
 _MOTIONS = ("turn", "scale", "hue", "turn and hue")
-"""What moves, by the label of :class:`DigitMotion`."""
+"""The motions, by label of :class:`DigitMotion`."""
 
 GAP_OF_BOTH = Metric(
     gap_of(_MOTIONS[3]),
     "nats",
     "lower",
-    "the traversal gap where turn and hue move together; each was learned alone",
+    "the traversal gap if turn and hue change together; each was learned alone",
 )
-PROBE = Metric("probe", "", "higher", "share of test digits whose class a linear map reads off all latents")
-PROBE_POOLED = Metric("probe_pooled", "", "higher", "the same off the norms of the capsules, which do not roll")
+PROBE = Metric("probe", "", "higher", "share of test digits whose class a linear map reads from all latents")
+PROBE_POOLED = Metric("probe_pooled", "", "higher", "the same from the norms of the capsules, which do not roll")
 _TITLES = {
     "half": "TVAE, window S",
     "partial": "TVAE, window 13/18 S",
@@ -65,23 +65,23 @@ _NEIGHBORS: dict[str, dict[str, object]] = {
     "bubble": {"kind": "stationary", "window": 5 / 18, "width": 3, "band": 0, "eps": 1e-6},
     "vae": {"kind": "vae", "window": 0.0, "width": 1, "band": 0, "eps": 1e-6},
     "combined": {"kind": "shifting", "window": 13 / 18, "width": 3, "band": 1, "eps": 1e-6},
-    # One capsule already holds as many cycles along each axis as there are places on the other.
+    # One capsule already holds, along each axis, as many cycles as the other axis has places.
     "product": {"kind": "shifting", "window": 13 / 18, "width": 3, "band": 1, "eps": 1e-6, "axes": 2, "capsules": 2},
 }
 _TESTED = {"combined": "dual", "product": "each and both"}
 
 
 def _row(name: str) -> ExperimentRow:
-    given = _TABLE[name]
+    numbers = _TABLE[name]
     published = {}
-    if given is not None:
-        published = {PUBLISHED_FORM.name: Published(*given[0], 3), ERROR.name: Published(*given[1], 3)}
+    if numbers is not None:
+        published = {PUBLISHED_FORM.name: Published(*numbers[0], 3), ERROR.name: Published(*numbers[1], 3)}
     return ExperimentRow(name, _TITLES[name], {**_NEIGHBORS[name], "tested": _TESTED.get(name, "single")}, published)
 
 
 @dataclass(frozen=True)
 class TurnOrHue:
-    """Turn or hue moves, or both in a third of the sequences; see :class:`DigitMotion`."""
+    """Sequences in which the turn or the hue changes, or both in a third of them; see :class:`DigitMotion`."""
 
     frames: int
     both: bool = False
@@ -97,10 +97,10 @@ class TurnOrHue:
 
 
 def _motions(settings: Mapping[str, Any]) -> tuple[DigitMotion | TurnOrHue, DigitMotion | TurnOrHue, Moving]:
-    """What moves in training, what moves in tests, and by which elements of the group."""
+    """The motions in training, the motions in tests, and the group elements that they are."""
     frames, length, tested = settings["frames"], settings["length"], settings["tested"]
     if tested != "each and both":
-        return DigitMotion(frames=frames), DigitMotion(frames=frames, mode=tested), not_told
+        return DigitMotion(frames=frames), DigitMotion(frames=frames, mode=tested), one_generator
     turn, hue = length, 1  # generators of the first and of the second cycle
     elements = torch.tensor([turn, -1, hue, turn + hue])  # no element scales
     return TurnOrHue(frames), TurnOrHue(frames, both=True), lambda labels: elements[labels[:, 0, 0]]
@@ -114,30 +114,31 @@ def run(job: Job) -> Mapping[str, float]:
     train = data.train if settings["images"] is None else data.train.subset(settings["images"], seed=0)
     sequences = TransformedSequences(train.in_memory(), learned)
     test = TransformedSequences(data.test.in_memory(), tested)
-    looked_at = _by_motion(test, settings["sequences"])
+    by_motion = _by_motion(test, settings["sequences"])
     _, height, width = data.shape
 
     probe = _probe(sequences, test, settings["probe_images"], moving)
-    found = run_row(job, (3, height, width), sequences, looked_at, moving=moving, probe=probe)
+    metrics = run_row(job, (3, height, width), sequences, by_motion, moving=moving, probe=probe)
     known = {metric.name for metric in EXPERIMENT.metrics}
-    return {key: value for key, value in found.items() if key in known}
+    return {key: value for key, value in metrics.items() if key in known}
 
 
 def _by_motion(test: TransformedSequences, count: int) -> dict[str, tuple[Tensor, Tensor]]:
-    """Test sequences, the same for all rows and seeds, sorted by what moves."""
-    found: dict[str, list[tuple[Tensor, Tensor]]] = {}
+    """Test sequences by motion, the same for all rows and seeds."""
+    pairs_of: dict[str, list[tuple[Tensor, Tensor]]] = {}
     for index in range(min(count, len(test))):
         frames, labels = test.getitem_seeded(index, sample_generator(1, index))
-        found.setdefault(_MOTIONS[int(labels[0, 0])], []).append((frames, labels))
+        pairs_of.setdefault(_MOTIONS[int(labels[0, 0])], []).append((frames, labels))
     return {
-        name: (torch.stack([x for x, _ in pairs]), torch.stack([y for _, y in pairs])) for name, pairs in found.items()
+        name: (torch.stack([x for x, _ in pairs]), torch.stack([y for _, y in pairs]))
+        for name, pairs in pairs_of.items()
     }
 
 
 def _probe(
     train: TransformedSequences, test: TransformedSequences, count: int, moving: Moving
 ) -> Callable[[Network], dict[str, float]]:
-    """Reads the digit's class off the first frame of sequences: off all latents, and off the norms of capsules."""
+    """Reads the digit's class from the first frame: from all latents, and from the norms of capsules."""
 
     def features(model: Network, data: TransformedSequences, seed: int) -> tuple[Tensor, Tensor]:
         pairs = [data.getitem_seeded(k, sample_generator(seed, k)) for k in range(min(count, len(data)))]

@@ -16,23 +16,23 @@ from ...topographic import CayleyTopology, OffsetTopology, sample_topographic, s
 Network = VAE | TopographicVAE
 
 Moving = Callable[[Tensor], Tensor | None]
-"""The labels of sequences ``(batch, time, ...)`` to the elements that move them, None where the group has one
+"""Maps the labels of sequences ``(batch, time, ...)`` to the elements that move them; None if the group has one
 generator."""
 
 
-def not_told(labels: Tensor) -> None:
-    """All sequences move by the only generator."""
+def one_generator(labels: Tensor) -> None:
+    """No elements: the only generator moves all sequences."""
 
 
 def group_of(settings: Mapping[str, Any]) -> FiniteGroup:
-    """The places of a capsule: a cycle of ``length`` places, or a product of such cycles, one for each of ``axes``."""
+    """The group that moves a capsule: a cycle of ``length`` places, or a product of ``axes`` such cycles."""
     return parse_finite(" x ".join([f"C{settings['length']}"] * settings.get("axes", 1)))
 
 
 def topology_of(settings: Mapping[str, Any]) -> OffsetTopology | None:
-    """From ``kind``, the ``window`` as a share of the frames, ``width`` and ``band``; None for the plain VAE.
+    """The topology that the settings describe; None for the plain VAE.
 
-    A window of less than one frame is one frame; a width of None is as wide as the window.
+    ``window`` is a share of the frames, and at least one frame. A ``width`` of None is as wide as the window.
     """
     if settings["kind"] == "vae":
         return None
@@ -54,7 +54,7 @@ def build(settings: Mapping[str, Any], image: tuple[int, int, int]) -> Network:
 def prior_sampler(
     settings: Mapping[str, Any], sequences: int, moving: Tensor | None = None
 ) -> Callable[[torch.Generator], Tensor]:
-    """Draws latents from the prior of a row's network."""
+    """A function that draws latents from the prior of a row's network."""
     neighbors, group = topology_of(settings), group_of(settings)
     time, capsules = settings["frames"], settings["capsules"]
 
@@ -77,15 +77,15 @@ def prior_sampler(
 
 @torch.no_grad()
 def latents_of(model: Network, frames: Tensor, *, seed: int, moving: Tensor | None = None) -> Tensor:
-    """t of sequences, some at a time, drawn from the seed."""
+    """The latents t of sequences, in batches, with a seed."""
     generator = torch.Generator().manual_seed(seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotCyclicWarning)
         parts = in_parts(frames, moving, 32)
-        return torch.cat([model.latent(part, moving=own, generator=generator) for part, own in parts])
+        return torch.cat([model.latent(part, moving=part_moving, generator=generator) for part, part_moving in parts])
 
 
 def in_parts(frames: Tensor, moving: Tensor | None, size: int) -> list[tuple[Tensor, Tensor | None]]:
-    """Some sequences at a time, with what moves them."""
+    """Batches of sequences, with the elements that move them."""
     parts = frames.split(size)
     return list(zip(parts, [None] * len(parts) if moving is None else moving.split(size), strict=True))

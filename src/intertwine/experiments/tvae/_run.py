@@ -1,4 +1,4 @@
-"""One row: train its network, and measure it with its nulls."""
+"""One run: train the network of a row, and measure it and its nulls."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from torch.utils.data import Dataset
 from ...measure.metrics import capsule_equivariance_error
 from ...models import NotCyclicWarning, VAEOutput
 from ...train import TrainConfig, deterministic_loader, fit, seed_all
+from ..lab._arrays import save_arrays
 from ..lab._experiment import Job
-from ..lab._figures import save_arrays
 from ._measure import held_out, likelihoods, measured, traversal_gap
 from ._metrics import ERROR, ERROR_CENTERED, gap_of
-from ._network import Moving, Network, build, latents_of, not_told, prior_sampler
+from ._network import Moving, Network, build, latents_of, one_generator, prior_sampler
 
 
-def train(job: Job, model: nn.Module, sequences: Dataset[Any], moving: Moving = not_told) -> None:
+def train(job: Job, model: nn.Module, sequences: Dataset[Any], moving: Moving = one_generator) -> None:
     """Maximize the ELBO."""
-    wanted = job.settings
+    settings = job.settings
     config = TrainConfig(
-        max_steps=wanted["steps"],
-        batch_size=wanted["batch_size"],
-        optimizer=wanted["optimizer"],
-        lr=wanted["lr"],
+        max_steps=settings["steps"],
+        batch_size=settings["batch_size"],
+        optimizer=settings["optimizer"],
+        lr=settings["lr"],
         momentum=0.9,
         schedule="constant",
         seed=job.seed,
         log_every=50,
         checkpoint_every=500,
     )
-    batches = deterministic_loader(sequences, wanted["batch_size"], seed=job.seed, shuffle=True)
+    batches = deterministic_loader(sequences, settings["batch_size"], seed=job.seed, shuffle=True)
     with warnings.catch_warnings():
-        # Positions jump from the last value to the first; the published topology is cyclic all the same.
+        # Positions jump from the last value to the first; the published topology is cyclic anyway.
         warnings.simplefilter("ignore", NotCyclicWarning)
         fit(
             model,
@@ -47,15 +47,15 @@ def train(job: Job, model: nn.Module, sequences: Dataset[Any], moving: Moving = 
             config,
             folder=job.folder / "fit",
             loggers=job.loggers(),
-            about={"row": job.row, **wanted},
+            about={"row": job.row, **settings},
             progress=job.progress,
         )
 
 
 def negative_elbo(
-    model: nn.Module, batch: tuple[Tensor, Tensor], *, moving: Moving = not_told
+    model: nn.Module, batch: tuple[Tensor, Tensor], *, moving: Moving = one_generator
 ) -> tuple[Tensor, dict[str, float]]:
-    """The loss, and its parts."""
+    """The loss and its parts."""
     frames, labels = batch
     out: VAEOutput = model(frames, moving=moving(labels))
     parts = {"reconstruction": float(-out.likelihood.detach().mean()), "kl": float(out.kl.detach().mean())}
@@ -66,9 +66,9 @@ def run_row(
     job: Job,
     image: tuple[int, int, int],
     sequences: Dataset[Any],
-    looked_at: Mapping[str, tuple[Tensor, Tensor]],
+    test: Mapping[str, tuple[Tensor, Tensor]],
     *,
-    moving: Moving = not_told,
+    moving: Moving = one_generator,
     correlate: Callable[[str, Tensor, Tensor], dict[str, float]] = lambda factor, t, labels: {},
     probe: Callable[[Network], dict[str, float]] = lambda model: {},
 ) -> dict[str, float]:
@@ -77,46 +77,45 @@ def run_row(
     Args:
         job: the run.
         image: shape of a frame.
-        sequences: to learn from.
-        looked_at: by factor, frames and labels to measure on.
-        moving: labels to the elements by which sequences move.
-        correlate: the factor, latents and labels to further metrics, measured on trained, untrained and prior latents.
-        probe: a network to further metrics, measured on the trained and the untrained one.
+        sequences: training sequences.
+        test: frames and labels to measure on, by factor.
+        moving: maps labels to the elements that move the sequences.
+        correlate: maps a factor, latents and labels to further metrics; called with trained, untrained and prior
+            latents.
+        probe: maps a network to further metrics; called with the trained and the untrained network.
     """
     seed_all(job.seed)
     model = build(job.settings, image)
     untrained = deepcopy(model).eval()
     train(job, model, sequences, moving)
     model.eval()
-    frames = torch.cat([x for x, _ in looked_at.values()])
-    elements = moving(torch.cat([labels for _, labels in looked_at.values()]))
+    frames = torch.cat([x for x, _ in test.values()])
+    elements = moving(torch.cat([labels for _, labels in test.values()]))
     few = slice(job.settings["likelihood_sequences"])
-    found: dict[str, float] = {}
+    metrics: dict[str, float] = {}
     for network, suffix in ((model, ""), (untrained, "_untrained")):
-        own = measured(network, frames, latents_of(network, frames, seed=job.seed, moving=elements), elements)
-        own |= likelihoods(network, frames[few], seed=job.seed, moving=None if elements is None else elements[few])
-        own |= probe(network)
-        for factor, (x, labels) in looked_at.items():
+        values = measured(network, frames, latents_of(network, frames, seed=job.seed, moving=elements), elements)
+        values |= likelihoods(network, frames[few], seed=job.seed, moving=None if elements is None else elements[few])
+        values |= probe(network)
+        for factor, (x, labels) in test.items():
             t = latents_of(network, x, seed=job.seed, moving=moving(labels))
-            own[gap_of(factor)] = traversal_gap(network, x, t, moving(labels))
-            own |= correlate(factor, t, labels)
-        found |= {f"{name}{suffix}": value for name, value in own.items()}
+            values[gap_of(factor)] = traversal_gap(network, x, t, moving(labels))
+            values |= correlate(factor, t, labels)
+        metrics |= {f"{name}{suffix}": value for name, value in values.items()}
     prior = prior_sampler(job.settings, len(frames), elements)(torch.Generator().manual_seed(job.seed))
     for metric, centered in ((ERROR, False), (ERROR_CENTERED, True)):
         error = capsule_equivariance_error(prior, centered=centered, group=model.group, moving=elements)
-        found[f"{metric.name}_prior"] = error.mean
-    for (factor, (_, labels)), t in zip(
-        looked_at.items(), prior.split([len(x) for x, _ in looked_at.values()]), strict=True
-    ):
-        found |= {f"{name}_prior": value for name, value in correlate(factor, t, labels).items()}
-    _keep_pictures(job, model, looked_at, moving)
-    return found
+        metrics[f"{metric.name}_prior"] = error.mean
+    for (factor, (_, labels)), t in zip(test.items(), prior.split([len(x) for x, _ in test.values()]), strict=True):
+        metrics |= {f"{name}_prior": value for name, value in correlate(factor, t, labels).items()}
+    _keep_pictures(job, model, test, moving)
+    return metrics
 
 
 @torch.no_grad()
-def _keep_pictures(job: Job, model: Network, looked_at: Mapping[str, tuple[Tensor, Tensor]], moving: Moving) -> None:
+def _keep_pictures(job: Job, model: Network, test: Mapping[str, tuple[Tensor, Tensor]], moving: Moving) -> None:
     arrays: dict[str, Tensor] = {}
-    for factor, (x, labels) in looked_at.items():
+    for factor, (x, labels) in test.items():
         elements = moving(labels[:1])
         t = latents_of(model, x[:1], seed=job.seed, moving=elements)
         arrays[f"{factor}/input"] = x[0]

@@ -1,8 +1,8 @@
 """Keller & Welling 2021 on dSprites: the settings and the published numbers.
 
-The paper's CapCorr is 1 for long windows, middling for short ones and at chance for the baselines; so it is for latents
-drawn from the prior, without any network or data. The evidence of learning is the traversal gap: how well the rolled
-latents of the first frame describe frames that they have never seen.
+The paper's CapCorr is 1 for long windows, lower for short ones and at chance for the baselines. The same is true of
+latents drawn from the prior, without any network or data. The evidence of learning is the traversal gap: how well the
+rolled latents of the first frame describe frames that they have never seen.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from math import pi
 import torch
 from torch import Tensor
 
+from ..._figures import Figure
 from ...data import DSPRITES, FactorGrid, FactorSequences, SpriteImages, load, part_of_grid
 from ...measure.metrics import capsule_correlation
 from ..lab._experiment import Experiment, ExperimentRow, FinishedRun, Job, Metric, Ordering, Published
-from ..lab._figures import Figure
 from ._figures import traversal_figures
 from ._metrics import ERROR, GAP, METRICS, with_nulls
 from ._network import topology_of
@@ -30,7 +30,7 @@ _CORRELATIONS = tuple(
     for suffix, note in (
         ("", ""),
         ("_circular", ", with the correlation of angles"),
-        ("_disjoint", ", only frames that share no variable"),
+        ("_disjoint", ", for frames that share no variable"),
     )
     for metric in with_nulls(Metric(f"capcorr_{factor}{suffix}", "", "higher", f"CapCorr of {name}{note}"), prior=True)
 )
@@ -73,12 +73,12 @@ def run(job: Job) -> Mapping[str, float]:
     settings = job.settings
     sequences = _sprites(job)
     generator = torch.Generator().manual_seed(job.seed + 1)
-    looked_at: dict[str, tuple[Tensor, Tensor]] = {}
+    test: dict[str, tuple[Tensor, Tensor]] = {}
     for factor in FACTORS:
         column = sequences.grid.names.index(factor)
         chosen = torch.randint(len(sequences), (settings["sequences"],), generator=generator).tolist()
         pairs = [sequences.sequence(index, factor) for index in chosen]
-        looked_at[factor] = torch.stack([x for x, _ in pairs]), torch.stack([c[:, column] for _, c in pairs])
+        test[factor] = torch.stack([x for x, _ in pairs]), torch.stack([c[:, column] for _, c in pairs])
     topology, frames = topology_of(settings), settings["frames"]
 
     def shared(a: int, b: int) -> bool:
@@ -89,24 +89,24 @@ def run(job: Job) -> Mapping[str, float]:
 
     def correlate(factor: str, t: Tensor, values: Tensor) -> dict[str, float]:
         name = f"capcorr_{factor}"
-        found = {
+        correlations = {
             name: capsule_correlation(t, values),
             f"{name}_circular": capsule_correlation(t, values, variant="circular"),
             f"{name}_disjoint": capsule_correlation(t, values, variant="disjoint", shared=shared),
         }
-        return {key: value for key, value in found.items() if value == value}
+        return {key: value for key, value in correlations.items() if value == value}  # without NaN
 
     shape = sequences.images.shape
-    found = run_row(job, (shape[1], shape[2], shape[3]), sequences, looked_at, correlate=correlate)
+    metrics = run_row(job, (shape[1], shape[2], shape[3]), sequences, test, correlate=correlate)
     known = {metric.name for metric in EXPERIMENT.metrics}
-    return {key: value for key, value in found.items() if key in known}
+    return {key: value for key, value in metrics.items() if key in known}
 
 
 def _sprites(job: Job) -> FactorSequences:
-    """The part of dSprites of the paper, or sprites on a coarser grid of the same extent."""
-    wanted = job.settings
-    frames, size, moving = wanted["frames"], wanted["size"], tuple(FACTORS)
-    if wanted["data"] == "dsprites":
+    """The paper's part of dSprites, or sprites on a coarser grid of the same extent."""
+    settings = job.settings
+    frames, size, moving = settings["frames"], settings["size"], tuple(FACTORS)
+    if settings["data"] == "dsprites":
         data = load("dsprites", folder=job.data)
         if data.factors is None:
             raise TypeError("dSprites has factors")
@@ -122,7 +122,7 @@ def _sprites(job: Job) -> FactorSequences:
             y=fifteen,
         )
     step = 28 / (frames - 1)
-    sizes = wanted["scales"]
+    sizes = settings["scales"]
     grid = FactorGrid(
         DSPRITES.names,
         (
@@ -134,7 +134,7 @@ def _sprites(job: Job) -> FactorSequences:
         ),
     )
     source = SpriteImages(grid, (size, size))
-    images = torch.cat([source.read(at) for at in torch.arange(len(grid)).split(1024)])
+    images = torch.cat([source.read(indices) for indices in torch.arange(len(grid)).split(1024)])
     return FactorSequences(images, grid, frames, moving, source.white)
 
 

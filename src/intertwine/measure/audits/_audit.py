@@ -61,7 +61,7 @@ class Audit:
         return f"Audit({about}: {self.images} images, {', '.join(self.symmetries)}, {len(self.readings)} readings)"
 
     def __str__(self) -> str:
-        return str(view("audit text")(self))
+        return str(view("audit_text")(self))
 
     @checked
     def reading(self, metric: str, symmetry: str | None = None, *, layer: str = "") -> Reading:
@@ -102,7 +102,7 @@ class Audit:
         """Write ``audit.json``, ``audit.csv``, ``audit.xml`` (JUnit) and the page ``audit.html``, each atomically."""
         judged = self.judge(gates)
         save_audit(Path(folder), self, judged)
-        view("audit page")(Path(folder) / "audit.html", self, judged)
+        view("write_audit_page")(Path(folder) / "audit.html", self, judged)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the pictures, for JSON."""

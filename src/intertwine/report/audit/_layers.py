@@ -1,4 +1,4 @@
-"""The layers of an audit one by one, for a page on which the reader picks one: its numbers, filters and orders."""
+"""The layers of an audit, for a page where the reader picks one: its numbers, filters and orders."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ _OUTPUTS, _INPUTS = 8, 2
 
 
 def audit_layers(readings: Sequence[Reading], arrays: Mapping[str, Tensor]) -> list[dict[str, Any]]:
-    """Every layer under every symmetry, in the order in which they ran; small enough for a page.
+    """Every layer under every symmetry, in execution order, small enough for a page.
 
-    ``filters`` has pairs of pictures (see :func:`signed_pixels`): a filter, and what the moved and matched network has
-    in its slot. ``orders`` counts the channels on cycles of length 1, 2, … of the matching. Either is None if the audit
-    kept none for the layer.
+    ``filters`` has pairs of pictures (see :func:`signed_pixels`): a filter, and the filter in the same slot of the
+    moved and matched network. ``orders`` counts the channels on cycles of length 1, 2, … of the matching. Either is
+    None if the audit saved none for the layer.
     """
-    found = []
+    layers = []
     for line in layer_lines(readings):
-        own, moved = (arrays.get(f"filters/{line.symmetry}/{line.layer}/{kind}") for kind in ("own", "moved"))
+        filters, moved = (arrays.get(f"filters/{line.symmetry}/{line.layer}/{kind}") for kind in ("own", "moved"))
         orders = arrays.get(f"orders/{line.symmetry}/{line.layer}")
-        found.append(
+        layers.append(
             {
                 "layer": line.layer,
                 "kind": line.kind,
@@ -41,15 +41,15 @@ def audit_layers(readings: Sequence[Reading], arrays: Mapping[str, Tensor]) -> l
                     }
                     for metric, reading in line.values.items()
                 ],
-                "filters": None if own is None or moved is None else _pairs(own, moved),
+                "filters": None if filters is None or moved is None else _pairs(filters, moved),
                 "orders": None if orders is None else [int(count) for count in orders],
             }
         )
-    return found
+    return layers
 
 
 def first_filters(arrays: Mapping[str, Tensor], symmetry: str) -> tuple[str, Tensor, Tensor] | None:
-    """The first layer whose filters were kept: its name, they, and those of the moved network in their slots."""
+    """The first layer with saved filters: its name, its filters, and those of the moved network in the same slots."""
     prefix = f"filters/{symmetry}/"
     names = [name[len(prefix) : -len("/own")] for name in arrays if name.startswith(prefix) and name.endswith("/own")]
     for name in names:
@@ -58,10 +58,10 @@ def first_filters(arrays: Mapping[str, Tensor], symmetry: str) -> tuple[str, Ten
     return None
 
 
-def _pairs(own: Tensor, moved: Tensor) -> dict[str, Any]:
-    own, moved = own[:_OUTPUTS, :_INPUTS], moved[:_OUTPUTS, :_INPUTS]
-    top = float(max(own.abs().max(), moved.abs().max()))
-    rows, columns = own.shape[-2:]
+def _pairs(filters: Tensor, moved: Tensor) -> dict[str, Any]:
+    filters, moved = filters[:_OUTPUTS, :_INPUTS], moved[:_OUTPUTS, :_INPUTS]
+    top = float(max(filters.abs().max(), moved.abs().max()))
+    rows, columns = filters.shape[-2:]
     return {
         "rows": int(rows),
         "columns": int(columns),
@@ -69,10 +69,10 @@ def _pairs(own: Tensor, moved: Tensor) -> dict[str, Any]:
         "pairs": [
             {
                 "title": f"{o + 1} ← {i + 1}",
-                "own": signed_pixels(own[o, i], top),
+                "own": signed_pixels(filters[o, i], top),
                 "moved": signed_pixels(moved[o, i], top),
             }
-            for o in range(own.shape[0])
-            for i in range(own.shape[1])
+            for o in range(filters.shape[0])
+            for i in range(filters.shape[1])
         ],
     }

@@ -1,4 +1,4 @@
-"""The page of an audit: what was measured, where the symmetry is lost, and how to read it."""
+"""The page of an audit: the measurements, where the symmetry is lost, and how to read them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ... import __version__
 from ..._checked import checked
-from ...experiments import Figure, Panel, Panels, Plot, Series, Table
+from ..._figures import Figure, Panel, Panels, Plot, Series, Table
 from ...measure import METRICS, Audit, Gate, Reading
 from .._html import Block, Column, DataTable, Facts, LayerPicker, Note, Prose, Section, TableCell, page, write_page
 from .._numbers import duration, significant
@@ -32,7 +32,7 @@ def audit_page(audit: Audit, judged: Judged = ()) -> str:
         Section("Where the symmetry is lost", figure_blocks(_figures(audit), plots=plots)),
         Section("One layer", _picker(audit)),
         Section("Every layer", [*_layers(audit), *figure_blocks(_order_tables(audit), plots=plots)]),
-        Section("To know", _notes(audit)),
+        Section("Notes", _notes(audit)),
         Section("How it is measured", _meanings(audit), folded=True),
     ]
     return page(
@@ -41,8 +41,8 @@ def audit_page(audit: Audit, judged: Judged = ()) -> str:
         subtitle=f"{audit.images} images of {audit.data}" if audit.data else f"{audit.images} images",
         summary=_summary(audit, judged),
         data=audit.to_dict(),
-        footer=f"Written by intertwine {__version__}. This file needs no network; its numbers are in the element #data "
-        "as JSON.",
+        footer=f"Written by intertwine {__version__}. This file loads nothing from the network; its numbers are in the "
+        "element #data as JSON.",
     )
 
 
@@ -56,15 +56,15 @@ def _summary(audit: Audit, judged: Judged) -> list[Block]:
     facts = []
     for symmetry in audit.symmetries:
         for metric in ("invariance_error", "equivariance_error"):
-            own = [r for r in audit.readings if (r.metric, r.symmetry, r.layer) == (metric, symmetry, "")]
-            facts += [(f"{metric_title(metric)}, {symmetry}", significant(r.value)) for r in own]
+            readings = [r for r in audit.readings if (r.metric, r.symmetry, r.layer) == (metric, symmetry, "")]
+            facts += [(f"{metric_title(metric)}, {symmetry}", significant(r.value)) for r in readings]
     blocks: list[Block] = [Facts(facts, large=True)] if facts else []
     missed = [gate for gate, _, kept in judged if not kept]
     if judged:
-        word = "All gates are kept." if not missed else f"{len(missed)} of {len(judged)} gates are missed."
-        blocks.append(Note(word, warning=bool(missed)))
+        text = f"{len(missed)} of {len(judged)} gates failed." if missed else "All gates passed."
+        blocks.append(Note(text, warning=bool(missed)))
     if audit.left_out:
-        blocks.append(Note(f"Left out for lack of time: {', '.join(audit.left_out)}.", warning=True))
+        blocks.append(Note(f"Skipped for lack of time: {', '.join(audit.left_out)}.", warning=True))
     blocks.append(
         Facts(
             [
@@ -96,8 +96,8 @@ def _whole(audit: Audit) -> list[Block]:
         Column("measure"),
         Column("of"),
         Column("value", align="right"),
-        Column("95 % interval", align="right", title="of the mean over images, by resampling them"),
-        Column("floor", align="right", title="what the interpolation of the transformation contributes by itself"),
+        Column("95 % interval", align="right", title="of the mean over images, from resampling them"),
+        Column("floor", align="right", title="what interpolation alone contributes"),
         Column("n", align="right"),
         Column("better"),
     ]
@@ -113,7 +113,7 @@ def _gates(judged: Judged) -> list[Block]:
             TableCell(reading.symmetry),
             TableCell(f"{'≤' if METRICS[gate.metric].better == 'lower' else '≥'} {gate.bound:g}", value=gate.bound),
             TableCell(significant(reading.value), value=reading.value),
-            TableCell("kept" if kept else "missed", tone="good" if kept else "bad"),
+            TableCell("passed" if kept else "failed", tone="good" if kept else "bad"),
         ]
         for gate, reading, kept in judged
     ]
@@ -122,31 +122,33 @@ def _gates(judged: Judged) -> list[Block]:
 
 
 def _figures(audit: Audit) -> list[Figure]:
-    """For each symmetry the error along the depth of the network, and pairs of filters."""
+    """Per symmetry: the error by depth, and pairs of filters."""
     lines = layer_lines(audit.readings)
-    found: list[Figure] = []
+    figures: list[Figure] = []
     for symmetry in audit.symmetries:
-        own = [line for line in lines if line.symmetry == symmetry and any(m in line.values for m in LAYER_METRICS)]
+        measured = [
+            line for line in lines if line.symmetry == symmetry and any(m in line.values for m in LAYER_METRICS)
+        ]
         series = [
             Series(
                 metric_title(metric),
-                [(k, [line.values[metric].value]) for k, line in enumerate(own, 1) if metric in line.values],
+                [(k, [line.values[metric].value]) for k, line in enumerate(measured, 1) if metric in line.values],
             )
             for metric in LAYER_METRICS
-            if sum(metric in line.values for line in own) > 1
+            if sum(metric in line.values for line in measured) > 1
         ]
         if series:
-            found.append(
+            figures.append(
                 Plot(
-                    f"error along the depth, {symmetry}",
-                    "layer, in the order in which they run",
+                    f"error by depth, {symmetry}",
+                    "layer, in execution order",
                     "relative error",
                     series,
-                    "Equivariance: does the layer's output move as the image does? Invariance: does it stay?",
+                    "Equivariance: does the layer's output move with the image? Invariance: does it stay the same?",
                 )
             )
-        found += _filters(audit, symmetry)
-    return found
+        figures += _filters(audit, symmetry)
+    return figures
 
 
 def _order_tables(audit: Audit) -> list[Figure]:
@@ -154,40 +156,40 @@ def _order_tables(audit: Audit) -> list[Figure]:
 
 
 def _filters(audit: Audit, symmetry: str) -> list[Figure]:
-    """Filters of the first layer, and those of the moved network in the matched slots."""
-    found = first_filters(audit.arrays, symmetry)
-    if found is None:
+    """Filters of the first layer, and those of the moved network in the same slots after matching."""
+    first_layer = first_filters(audit.arrays, symmetry)
+    if first_layer is None:
         return []
-    _, own, moved = found
-    colored = own.shape[1] == 3
-    top = float(max(own.abs().max(), moved.abs().max())) or 1.0
+    _, filters, moved = first_layer
+    colored = filters.shape[1] == 3
+    top = float(max(filters.abs().max(), moved.abs().max())) or 1.0
 
-    def panel(filters: Tensor) -> Panel:
-        return Panel(0.5 + 0.5 * filters / top) if colored else Panel(filters.mean(0))
+    def panel(f: Tensor) -> Panel:
+        return Panel(0.5 + 0.5 * f / top) if colored else Panel(f.mean(0))
 
-    rows = [("filters", [panel(f) for f in own]), ("moved, matched", [panel(f) for f in moved])]
-    note = "" if colored else " The mean over input channels is shown." if own.shape[1] > 1 else ""
+    rows = [("filters", [panel(f) for f in filters]), ("moved, matched", [panel(f) for f in moved])]
+    note = "" if colored else " The mean over input channels is shown." if filters.shape[1] > 1 else ""
     caption = f"In a group-convolutional network both rows are the same.{note}"
     return [Panels(f"filters of the first layer, {symmetry}", rows, "gray" if colored else "diverging", caption)]
 
 
 def _orders(audit: Audit, symmetry: str) -> list[Figure]:
-    """How many channels lie on cycles of which length."""
+    """The number of channels on cycles of each length."""
     prefix = f"orders/{symmetry}/"
-    found = {name.removeprefix(prefix): values for name, values in audit.arrays.items() if name.startswith(prefix)}
-    if not found:
+    orders = {name.removeprefix(prefix): values for name, values in audit.arrays.items() if name.startswith(prefix)}
+    if not orders:
         return []
-    most = max(len(values) for values in found.values())
-    shown = min(most, 6)
+    longest = max(len(values) for values in orders.values())
+    shown = min(longest, 6)
     rows: list[list[str | float | int | None]] = []
-    for name, values in found.items():
-        counts = [int(values[k]) if k < len(values) else 0 for k in range(most)]
-        rest = [sum(counts[shown:])] if most > shown else []
+    for name, values in orders.items():
+        counts = [int(values[k]) if k < len(values) else 0 for k in range(longest)]
+        rest = [sum(counts[shown:])] if longest > shown else []
         rows.append([name, *counts[:shown], *rest])
-    columns = ["channels of", *(f"order {k}" for k in range(1, shown + 1)), *(["more"] if most > shown else [])]
+    columns = ["channels of", *(f"order {k}" for k in range(1, shown + 1)), *(["more"] if longest > shown else [])]
     caption = (
-        "Order 1: a channel that matches itself. In an exactly equivariant network all orders divide that of the "
-        "element. The matching here is not constrained to that."
+        "Order 1: a channel that matches itself. In an exactly equivariant network all orders divide the order of the "
+        "element. This matching is not constrained to that."
     )
     return [Table(f"orders of matched channels, {symmetry}", columns, rows, caption)]
 
@@ -228,7 +230,7 @@ def _notes(audit: Audit) -> list[Block]:
 
 
 def _meanings(audit: Audit) -> list[Block]:
-    there = dict.fromkeys(reading.metric for reading in audit.readings)
+    measured = dict.fromkeys(reading.metric for reading in audit.readings)
     rows = [
         [
             TableCell(metric_title(metric)),
@@ -236,12 +238,17 @@ def _meanings(audit: Audit) -> list[Block]:
             TableCell(METRICS[metric].meaning),
             TableCell(METRICS[metric].better),
         ]
-        for metric in there
+        for metric in measured
     ]
-    columns = [Column("measure"), Column("of one image", wrap=True), Column("meaning", wrap=True), Column("better")]
+    columns = [
+        Column("measure"),
+        Column("per image", wrap=True),
+        Column("meaning", wrap=True),
+        Column("better"),
+    ]
     reading = (
-        "Values are means over images; intervals are the central 95 % of the means of 1000 resamplings of the images. "
-        "A floor is what the same measure gives for the interpolation alone: a value near its floor says nothing about "
-        "the network."
+        "Values are means over images; intervals are the central 95 % of the means over 1000 resamplings of the "
+        "images. The floor is the value that interpolation alone gives: a value near its floor says nothing about the "
+        "network."
     )
     return [Prose(reading), DataTable("Measures", columns, rows)] if rows else []

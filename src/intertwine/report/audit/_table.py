@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..._checked import checked
 from ...measure import METRICS, Audit, Gate, Reading
 from .._numbers import significant
-from .._terminal import heading, plain_table
+from .._terminal import heading, plain_table, wide_console
 from ._text import differences, interval, layer_lines, layer_metrics, metric_title
 
 if TYPE_CHECKING:
@@ -38,19 +39,31 @@ def audit_table(audit: Audit, judged: Judged = ()) -> Group:
         for line in lines:
             values = [significant(line.values[m].value) if m in line.values else "" for m in metrics]
             table.add_row(*(Text(text) for text in (line.layer, line.kind, line.shape, line.symmetry, *values)))
-        parts += [heading("layers, in the order in which they ran"), table, ""]
+        parts += [heading("layers, in execution order"), table, ""]
     if audit.notes:
         style = {"warning": "yellow", "info": ""}
         parts.append(heading("notes"))
         parts += [Text(f"{note.about}: {note.text}", style=style.get(note.level, "")) for note in audit.notes]
         parts.append("")
     if audit.left_out:
-        parts += [Text(f"left out for lack of time: {', '.join(audit.left_out)}", style="yellow"), ""]
+        parts += [Text(f"skipped for lack of time: {', '.join(audit.left_out)}", style="yellow"), ""]
     for gate, reading, kept in judged:
         bound = f"{'at most' if METRICS[gate.metric].better == 'lower' else 'at least'} {gate.bound:g}"
-        text = f"{'kept' if kept else 'MISSED'}: {gate.metric} of {reading.symmetry or 'the network'} {bound}, is "
+        text = f"{'passed' if kept else 'FAILED'}: {gate.metric} of {reading.symmetry or 'the network'} {bound}, is "
         parts.append(Text(text + significant(reading.value), style="green" if kept else "red"))
     return Group(*parts)
+
+
+@checked
+def audit_text(audit: Audit) -> str:
+    """The table of an audit as plain text; ``print(audit)`` shows it."""
+    from rich.console import Console
+
+    console = Console(file=io.StringIO(), width=wide_console().width)
+    with console.capture() as capture:
+        console.print(audit_table(audit))
+    # rich pads every line to the width of the table
+    return "\n".join(line.rstrip() for line in capture.get().splitlines()).strip()
 
 
 def _whole(audit: Audit) -> RenderableType:
@@ -75,7 +88,7 @@ def _whole(audit: Audit) -> RenderableType:
 
 @checked
 def audit_differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> tuple[list[dict[str, Any]], Group]:
-    """Two audits side by side, as rows and as a table; ``apart`` marks intervals that do not meet."""
+    """Two audits side by side, as rows and as a table; ``apart`` marks intervals that do not overlap."""
     from rich.console import Group
     from rich.text import Text
 
@@ -97,5 +110,5 @@ def audit_differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> tu
         texts = [row["symmetry"], row["layer"], *(significant(row[key]) for key in ("first", "second", "change"))]
         table.add_row(Text(metric_title(row["metric"])), *(Text(text) for text in texts), Text(verdict, style=style))
     title = f"first: {first['network']} on {first['data']}   second: {second['network']} on {second['data']}"
-    quiet = Text("better and worse are said where the 95 % intervals do not meet", style="dim")
+    quiet = Text("better or worse: the 95 % intervals do not overlap", style="dim")
     return rows, Group(heading(title), table, quiet)

@@ -1,4 +1,4 @@
-"""What an audit says, in words and numbers that a table and a page share."""
+"""The contents of an audit in words and numbers, shared by the table and the page."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LAYER_METRICS = ("layer_equivariance_error", "layer_invariance_error")
 
 
 def interval(reading: Reading) -> str:
-    """The 95 % interval, where there is one."""
+    """The 95 % interval; empty if there is none."""
     return "" if reading.low is None else f"{significant(reading.low)} – {significant(reading.high)}"
 
 
@@ -24,7 +24,7 @@ def metric_title(metric: str) -> str:
 
 @dataclass(frozen=True)
 class LayerLine:
-    """One layer under one symmetry, all its metrics side by side."""
+    """One layer under one symmetry, with all its metrics."""
 
     layer: str
     kind: str
@@ -34,25 +34,25 @@ class LayerLine:
 
 
 def layer_lines(readings: Sequence[Reading]) -> list[LayerLine]:
-    """Layers in the order in which they ran, symmetry by symmetry."""
-    found: dict[tuple[str, str], LayerLine] = {}
+    """Layers in execution order, symmetry by symmetry."""
+    lines: dict[tuple[str, str], LayerLine] = {}
     for reading in readings:
         if reading.layer:
             key = reading.symmetry, reading.layer
-            line = found.setdefault(key, LayerLine(reading.layer, reading.kind, reading.shape, reading.symmetry, {}))
+            line = lines.setdefault(key, LayerLine(reading.layer, reading.kind, reading.shape, reading.symmetry, {}))
             line.values[reading.metric] = reading
     order = list(dict.fromkeys(reading.symmetry for reading in readings if reading.layer))
-    return sorted(found.values(), key=lambda line: order.index(line.symmetry))
+    return sorted(lines.values(), key=lambda line: order.index(line.symmetry))
 
 
 def layer_metrics(lines: Sequence[LayerLine]) -> list[str]:
-    """Which metrics layers have, in the order of the list of metrics."""
-    there = {metric for line in lines for metric in line.values}
-    return [metric for metric in METRICS if metric in there]
+    """The metrics that these layers have, in the order of ``METRICS``."""
+    measured = {metric for line in lines for metric in line.values}
+    return [metric for metric in METRICS if metric in measured]
 
 
 def differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The numbers of two audits side by side: what was measured in both, of the whole network and of each layer."""
+    """The readings that two audits share, side by side: of the whole network and of each layer."""
 
     def by_key(audit: Mapping[str, Any]) -> dict[tuple[str, str, str], Mapping[str, Any]]:
         return {(r["metric"], r.get("symmetry", ""), r.get("layer", "")): r for r in audit["readings"]}

@@ -1,4 +1,4 @@
-"""The networks of the demonstration as bars: how well each reads upright and turned digits."""
+"""A bar chart of the demo's networks: accuracy on upright and on rotated digits."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _BAR, _GAP, _NAME, _GROUP, _FOOT = 12.0, 3.0, 16.0, 12.0, 34.0
-_RIGHT = 46.0  # room for a number behind the longest bar
+_RIGHT = 46.0  # room for a number after the longest bar
 
 
 def accuracy_chart(networks: Sequence[DemoNetwork]) -> Figure:
-    """For each network its name, and below it a bar for upright and one for turned digits, in percent."""
+    """Per network: its name, and below it bars for upright and rotated digits, in percent."""
     from matplotlib.figure import Figure
     from matplotlib.patches import Rectangle
 
@@ -42,7 +42,7 @@ def accuracy_chart(networks: Sequence[DemoNetwork]) -> Figure:
             box(MARGIN, y, full * share, _BAR, SERIES[k])
             text(MARGIN + full + 5, y + _BAR - 2.5, f"{share:.0%}")
         top += block
-    for k, (x, words) in enumerate(((MARGIN, "upright digits"), (MARGIN + 120, "turned by quarter turns"))):
+    for k, (x, words) in enumerate(((MARGIN, "upright digits"), (MARGIN + 120, "rotated by quarter turns"))):
         box(x, top + 6, 10, 10, SERIES[k])
         text(x + 15, top + 15, words, color=QUIET)
     return figure

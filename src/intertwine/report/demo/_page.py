@@ -1,4 +1,4 @@
-"""The page of the demonstration: what each verb does, in a minute."""
+"""The page of the demo: what each verb does."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from pathlib import Path
 
 from ... import __version__
 from ..._checked import checked
-from ...experiments import Demo, Figure, Plot, Series, Table
+from ..._figures import Figure, Plot, Series, Table
+from ...experiments import Demo
 from ...groups import Dihedral
 from ...kernels import solve
 from ...relaxed import RelaxationTable
@@ -27,22 +28,22 @@ def write_demo_page(path: str | Path, demo: Demo) -> Path:
 def demo_page(demo: Demo) -> str:
     """The page as one self-contained HTML document."""
     plots = find_spec("matplotlib") is not None
-    found = {network.name: network for network in demo.networks}
+    by_name = {network.name: network for network in demo.networks}
     summary: list[Block] = [
         Prose(
-            "Small networks learn to read 1437 handwritten digits, all of them upright. Then the digits are turned by "
-            "quarter turns. What does each network make of that, and what can be done about it?"
+            "Small networks learn to read 1437 handwritten digits, all upright. Then we rotate the digits by quarter "
+            "turns. How does each network cope, and what can we do about it?"
         )
     ]
-    told = (
+    headlines = (
         ("plain", "a plain network"),
         ("equivariant", "symmetry imposed"),
-        ("augmented, symmetrized, tuned", "imposed afterwards, then tuned"),
+        ("augmented, symmetrized, tuned", "symmetry imposed after training, then tuned"),
     )
     facts = [
-        (f"{title}: upright, then turned", f"{found[name].upright:.0%} → {found[name].turned:.0%}")
-        for name, title in told
-        if name in found
+        (f"{title}: upright → rotated", f"{by_name[name].upright:.0%} → {by_name[name].turned:.0%}")
+        for name, title in headlines
+        if name in by_name
     ]
     summary += [Facts(facts, large=True)] if facts else []
     filters, capsules = ([p for p in demo.pictures if ("capsules" in p.title) == which] for which in (False, True))
@@ -50,16 +51,16 @@ def demo_page(demo: Demo) -> str:
         Section("Every network", [*(_accuracies(demo) if plots else ()), *_networks(demo)]),
         Section("Impose: kernels that commute", _kernels() if plots else ()),
         Section("Relax: how far from strict", _relaxation(demo, plots=plots)),
-        Section("Learn: capsules that roll as the digit turns", figure_blocks(capsules, plots=plots)),
+        Section("Learn: capsules that roll when the digit turns", figure_blocks(capsules, plots=plots)),
         Section("Measure: filters and their partners", figure_blocks(filters, plots=plots)),
-        Section("Measure: where turned digits get lost", _depth(demo)),
+        Section("Measure: where rotated digits get lost", _depth(demo)),
     ]
     return page(
         "intertwine: impose, relax, learn and measure symmetry",
         [section for section in sections if section.blocks],
-        subtitle="What four verbs do to a few small networks",
+        subtitle="Four verbs on a few small networks",
         summary=summary,
-        footer=f"Written by intertwine {__version__}. This file needs no network.",
+        footer=f"Written by intertwine {__version__}. This file loads nothing from the network.",
     )
 
 
@@ -67,8 +68,8 @@ def _accuracies(demo: Demo) -> list[Block]:
     from ..draw._svg import inline_svg
     from ._chart import accuracy_chart
 
-    title = "accuracy of every network on upright and on turned digits"
-    caption = "Test digits classified correctly. Where both bars are alike, turning a digit changes nothing."
+    title = "accuracy of every network on upright and on rotated digits"
+    caption = "Share of test digits classified correctly. If both bars are equal, rotating a digit changes nothing."
     return [Gallery([Picture(inline_svg(accuracy_chart(demo.networks), name="accuracy", title=title), caption)])]
 
 
@@ -90,13 +91,13 @@ def _networks(demo: Demo) -> list[Block]:
         Column("verb"),
         Column("what it is", wrap=True),
         Column("weights", align="right"),
-        Column("upright", "%", "right", "test digits classified correctly, as they are"),
-        Column("turned", "%", "right", "the same after turns by 90, 180 and 270 degrees"),
+        Column("upright", "%", "right", "upright test digits classified correctly"),
+        Column("rotated", "%", "right", "the same after rotations by 90, 180 and 270 degrees"),
         Column("invariance error", align="right", title="relative change of the scores under quarter turns"),
     ]
     reading = (
-        "One run each, one seed. A network that cannot tell a turned digit from an upright one confuses 6 and 9; "
-        "symmetry is worth having where the data have it."
+        "One run per network, with one seed. A network that cannot tell a rotated digit from an upright one confuses 6 "
+        "and 9: impose a symmetry only if the data have it."
     )
     return [DataTable("Every network", columns, rows), Prose(reading, quiet=True)]
 
@@ -110,14 +111,14 @@ def _kernels() -> list[Block]:
     basis = solve(plane.field(group.trivial), plane.field(group.regular), kernel_size=3)
     svg = inline_svg(kernel_figure(basis), name="kernels", title="a basis of equivariant kernels")
     caption = (
-        f"All {basis.dim} ways in which a 3 x 3 filter can lead from a gray image to the eight copies that D4 moves "
-        "around: an orthonormal basis. A layer learns its coefficients, and nothing else."
+        f"An orthonormal basis of the {basis.dim}-dimensional space of equivariant 3 x 3 filters from a gray image to "
+        "the eight channels that D4 permutes. A layer learns the coefficients in this basis, and nothing else."
     )
     return [Picture(svg, caption, card=True)]
 
 
 def _relaxation(demo: Demo, *, plots: bool) -> list[Block]:
-    """What was learned as a plot along the depth where there are several layers, and as tables."""
+    """The learned relaxation as tables and, if there are several layers, as plots by depth."""
     figures: list[Figure] = []
     for name, table in demo.relaxation.items():
         columns = list(dict.fromkeys(subgroup for _, _, shares, _ in table.rows for subgroup in shares))
@@ -129,17 +130,17 @@ def _relaxation(demo: Demo, *, plots: bool) -> list[Block]:
                 figures.append(
                     Plot(
                         f"{column} in the {name} network",
-                        "layer, in the order of the network",
+                        "layer, in network order",
                         "share of the kernel outside the symmetry",
                         lines,
-                        "0 is strictly equivariant, 1 has nothing of it left; every layer learned its own.",
+                        "0 is strictly equivariant; at 1 no symmetry is left. Every layer learned its own value.",
                     )
                 )
         rows: list[list[str | float | int | None]] = [
             [layer or "(network)", kind, *(shares.get(column) for column in columns)]
             for layer, kind, shares, _ in table.rows
         ]
-        caption = "0 is the strictly equivariant layer; the rest was learned."
+        caption = "0 is a strictly equivariant layer; the values are learned."
         figures.append(Table(f"{name} network", ["layer", "kind", *columns], rows, caption))
     return figure_blocks(figures, plots=plots)
 
@@ -160,11 +161,11 @@ def _depth(demo: Demo) -> list[Block]:
     if not series:
         return []
     plot = Plot(
-        "invariance error along the depth",
-        "depth, from the first layer to the answer",
+        "invariance error by depth",
+        "depth, from the first layer to the output",
         "relative change",
         series,
         "Of the outputs of layers, under quarter turns. Inner layers of the equivariant network move with the digit; "
-        "its answer stays.",
+        "its output stays the same.",
     )
     return figure_blocks([plot], plots=True)

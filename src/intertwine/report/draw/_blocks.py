@@ -1,4 +1,4 @@
-"""Figures as blocks of a page, and as numbers for scripts."""
+"""Figures as blocks of a page, and as numbers for programs."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from ..._figures import Figure, Panels, Plot, Table
 from ...errors import InputError, IntertwineError
-from ...experiments import Figure, Panels, Plot, Table
 from .._html import Block, Column, DataTable, Gallery, Heading, Note, Picture, Prose, TableCell
 from .._numbers import measured_places, number
 
 
 def figure_blocks(figures: Sequence[Figure], *, plots: bool) -> list[Block]:
-    """Pictures that follow each other stand side by side; tables between them. What fails is named in its place.
+    """Galleries of consecutive pictures, with tables between them; a note in place of a figure that fails.
 
     Args:
-        figures: what to show.
-        plots: whether matplotlib is there; without it the tables are shown.
+        figures: the figures.
+        plots: whether matplotlib is installed; without it, only tables are shown.
     """
     blocks: list[Block] = []
     pictures: list[Picture] = []
@@ -45,14 +45,14 @@ def figure_blocks(figures: Sequence[Figure], *, plots: bool) -> list[Block]:
 
 
 def figure_data(figures: Sequence[Figure]) -> list[dict[str, Any]]:
-    """The numbers of plots and tables, and the titles of images; of what is malformed, that it is."""
-    found = []
+    """The numbers of plots and tables, and the titles of images; the error of a malformed figure."""
+    numbers = []
     for figure in figures:
         try:
-            found.append(_numbers(figure))
-        except Exception as error:  # the page names it where it should have been drawn
-            found.append({"kind": type(figure).__name__.lower(), "error": reason(error)})
-    return found
+            numbers.append(_numbers(figure))
+        except Exception as error:  # the page has a note in place of the figure
+            numbers.append({"kind": type(figure).__name__.lower(), "error": reason(error)})
+    return numbers
 
 
 def _numbers(figure: Figure) -> dict[str, Any]:
@@ -76,7 +76,7 @@ def _picture(figure: Plot | Panels, index: int) -> Picture:
     from ._svg import inline_svg
 
     if not isinstance(figure, Plot | Panels):
-        raise InputError("figures", expected="Plot, Panels or Table", got=type(figure).__name__, fix="Return these.")
+        raise InputError("figures", expected="Plot, Panels or Table", got=type(figure).__name__)
     name, caption = f"figure-{index}", " ".join(filter(None, (_sentence(figure.title), figure.caption)))
     if isinstance(figure, Plot):
         from ._plot import plot_figure
@@ -84,7 +84,7 @@ def _picture(figure: Plot | Panels, index: int) -> Picture:
         return Picture(inline_svg(plot_figure(figure), name=name, title=figure.title), caption)
     from ._panels import panels_figure
 
-    # The colors of images mean something: they stay as they are in the dark, on white paper.
+    # The colors of images have a meaning, so they stay on white in dark mode.
     return Picture(inline_svg(panels_figure(figure), name=name, title=figure.title), caption, card=True)
 
 
@@ -126,14 +126,14 @@ def _is_number(value: object) -> bool:
 
 
 def spread_note(figure: Figure) -> str:
-    """How the bands of a plot are read; nothing if it has none."""
+    """How to read the bands of a plot; empty if it has none."""
     if not isinstance(figure, Plot) or all(len(values) < 2 for each in figure.series for _, values in each.points):
         return ""
-    return "Marks are means over n seeds, bands and bars reach from the lowest to the highest seed."
+    return "Markers are means over n seeds; bands and bars span the lowest to the highest seed."
 
 
 def capital(text: str) -> str:
-    """The text with a capital letter at its beginning."""
+    """The text with a capital first letter."""
     return text[:1].upper() + text[1:]
 
 
@@ -143,5 +143,5 @@ def _sentence(text: str) -> str:
 
 
 def reason(error: Exception) -> str:
-    """Why a figure could not be made: our own errors explain themselves, others are named by their class."""
+    """The reason that a figure failed: our errors explain themselves, others get the name of their class."""
     return str(error) if isinstance(error, IntertwineError) else f"{type(error).__name__}: {error}"

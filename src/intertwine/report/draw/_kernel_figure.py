@@ -19,21 +19,21 @@ if TYPE_CHECKING:
 
 MAX_PANELS = 25
 _MIN_PANELS = 6
-_PAPER = 150.0  # square inches for all panels together: more than that is a poster
+_PAPER = 150.0  # square inches for all panels together
 _BELOW = 0.45  # inches below a panel, for its ticks and label
 _TITLE, _SMALL_TITLE, _TEXT, _TICK = 11.0, 8.5, 8.0, 7.0
 _LINE, _FAINT = "0.35", "0.65"
-_COLORS = ("#1f5f9e", "#86b6d8", "#ffffff", "#ee9a83", "#b3202c")  # zero is the white of the paper
+_COLORS = ("#1f5f9e", "#86b6d8", "#ffffff", "#ee9a83", "#b3202c")  # zero is white
 
 
 @checked
 def kernel_figure(basis: Kernels) -> Figure:
     """Draw the basis: one panel per kernel, grouped by double coset, all on one color scale centered at zero.
 
-    A filter on the plane is drawn as a matrix of small images, one for each pair of an output and an input channel; a
-    filter in space likewise, each image cut into slices; a kernel between finite homogeneous spaces as the matrix of
-    its operator, from the points and channels of G/H1 to those of G/H2. At most 25 kernels are drawn, fewer where each
-    is large, taken evenly from the double cosets; the caption says how many are left out.
+    A filter in the plane is drawn as a matrix of small images, one per pair of an output and an input channel. A filter
+    in space is too, with each image cut into slices. A kernel between finite homogeneous spaces is drawn as the matrix
+    of its operator, from the points and channels of G/H1 to those of G/H2. At most 25 kernels are drawn, and fewer if
+    they are large, taken evenly from the double cosets; the caption says how many are left out.
 
     Needs matplotlib, which the extra ``plot`` installs. The figure belongs to no window: save it with ``savefig``.
     """
@@ -89,7 +89,7 @@ def kernel_figure(basis: Kernels) -> Figure:
                 which = chunk.first + k
                 sheet.draw(axes, group[which], scale)
                 axes.set_title(_panel_title(which + 1, coset.dim, slot), fontsize=_TICK, pad=2.5)
-                _dress(axes, sheet, cell, labeled=chunk is row[0] and k == 0)
+                _decorate(axes, sheet, cell, labeled=chunk is row[0] and k == 0)
     bar = page.axes(left + layout.width + 0.2, top + HEADER + PANEL_TITLE, 0.13, bar_height)
     _draw_scale(figure, bar, scale)
     return figure
@@ -120,23 +120,23 @@ class _Page:
 
 
 def _cell_size(sheet: Sheet, panels: int) -> float:
-    """Inches of a cell: large for few panels, and never so large that a cell is a poster."""
+    """The side of a cell in inches: larger if there are few panels, with an upper bound."""
     side = 2.8 if panels <= 4 else 2.3 if panels <= 9 else 1.8
     across, down = sheet.columns.length, sheet.rows.length
-    # Panels of many numbers get more room, strips of blocks more height than width.
+    # Panels with many numbers get more room, tall ones more height than width.
     width = max(side, min(3.0, 0.085 * across))
     height = max(side + 1.8, min(5.0, 0.03 * down))
     return min(0.36 if panels <= 4 else 0.28, width / across, height / down)
 
 
 def _panel_limit(sheet: Sheet, kernels: int) -> int:
-    """How many panels to draw: fewer where each is large."""
+    """The number of panels to draw: fewer if they are large."""
     cell = _cell_size(sheet, min(kernels, MAX_PANELS))
     area = (sheet.columns.length * cell + 0.14) * (sheet.rows.length * cell + HEADER + PANEL_TITLE + _BELOW)
     return min(MAX_PANELS, max(_MIN_PANELS, int(_PAPER / area)))
 
 
-def _dress(axes: Axes, sheet: Sheet, cell: float, *, labeled: bool) -> None:
+def _decorate(axes: Axes, sheet: Sheet, cell: float, *, labeled: bool) -> None:
     """Limits, separators and, on the first panel of a row, labels."""
     rows, columns = sheet.rows, sheet.columns
     axes.set_xlim(0, columns.length)
@@ -150,29 +150,29 @@ def _dress(axes: Axes, sheet: Sheet, cell: float, *, labeled: bool) -> None:
     axes.tick_params(length=0, pad=2, labelsize=_TICK)
     across = _thinned(columns.ticks, cell, lambda label: text_width(label, _TICK) + 0.05)
     down = _thinned(rows.ticks, cell, lambda label: 0.11)
-    axes.set_xticks([at for at, _ in across], [label if labeled else "" for _, label in across])
-    axes.set_yticks([at for at, _ in down], [label if labeled else "" for _, label in down])
+    axes.set_xticks([x for x, _ in across], [label if labeled else "" for _, label in across])
+    axes.set_yticks([y for y, _ in down], [label if labeled else "" for _, label in down])
     if labeled:
         axes.set_ylabel(rows.label, fontsize=_TICK, labelpad=3)
         axes.set_xlabel(columns.label, fontsize=_TICK, labelpad=2, loc="left")
 
 
 def _rule(axes: Axes, rows: Sequence[float], columns: Sequence[float], color: str, width: float) -> None:
-    for at in rows:
-        axes.axhline(at, color=color, linewidth=width)
-    for at in columns:
-        axes.axvline(at, color=color, linewidth=width)
+    for y in rows:
+        axes.axhline(y, color=color, linewidth=width)
+    for x in columns:
+        axes.axvline(x, color=color, linewidth=width)
 
 
 def _visible(lines: Sequence[float], cell: float) -> Sequence[float]:
-    """The separators, or none where they would stand closer than they are readable."""
+    """The separators, or none if they would be too close together."""
     return lines if not lines or lines[0] * cell >= 0.04 else ()
 
 
 def _thinned(
     ticks: Sequence[tuple[float, str]], cell: float, room: Callable[[str], float]
 ) -> Sequence[tuple[float, str]]:
-    """Every tick, or every n-th where the labels would touch."""
+    """Every tick, or every n-th if the labels would touch."""
     if len(ticks) < 2:
         return ticks
     spacing = (ticks[1][0] - ticks[0][0]) * cell

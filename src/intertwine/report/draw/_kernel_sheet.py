@@ -1,4 +1,4 @@
-"""How each kind of kernel is drawn: what a panel shows, and what is written beside it."""
+"""How to draw each kind of kernel: the contents of a panel, and the text next to it."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ Kernels = OrbitKernels | SteerableKernelBasis
 Coset = DoubleCoset | Shell
 
 CELL = "0.88"
-"""The gray of the edges of cells."""
+"""The gray of cell edges."""
 
 _MAX_CELLS = 1000
 
 
 @dataclass(frozen=True)
 class Axis:
-    """One side of a panel: its length in cells, where blocks and slices end, and what is written beside it."""
+    """One side of a panel: its length in cells, the ends of blocks and slices, and its labels."""
 
     length: float
     label: str
@@ -41,16 +41,16 @@ class Axis:
 
 @dataclass(frozen=True)
 class Sheet:
-    """How one kind of kernel is drawn.
+    """How to draw one kind of kernel.
 
     Attributes:
         rows: the left side of a panel.
         columns: its lower side.
-        values: from a kernel ``(points, d2, d1)`` to the numbers that ``draw`` shows.
-        draw: puts the numbers on a panel, with the keywords of the color scale.
-        cells: whether the panel is made of unit squares, whose edges help the eye.
-        heading: what is solved, for the title.
-        where: what a double coset is called in a header.
+        values: maps a kernel ``(points, d2, d1)`` to the numbers that ``draw`` shows.
+        draw: draws the numbers on a panel, given the keywords of the color scale.
+        cells: whether the panel consists of unit squares with visible edges.
+        heading: what was solved for, for the title.
+        where: the name of a double coset, for a header.
         detail: the line below it.
         reading: how to read a panel.
     """
@@ -67,7 +67,7 @@ class Sheet:
 
 
 def sheet_for(basis: Kernels) -> Sheet:
-    """How kernels of this kind are drawn."""
+    """The sheet for this kind of kernel."""
     if isinstance(basis, KernelBasis):
         sheet = _operator_sheet(basis)
     elif isinstance(basis, LatticeKernelBasis | SteerableKernelBasis) and len(basis.kernel_size) == 3:
@@ -81,14 +81,13 @@ def sheet_for(basis: Kernels) -> Sheet:
             "kernel_figure",
             expected="kernels on finite spaces, or filters on a lattice of the plane or of space",
             got=type(basis).__name__,
-            fix="Solve for such a basis with kernels.solve.",
         )
     if max(sheet.rows.length, sheet.columns.length) > _MAX_CELLS:
         raise SizeLimitError(
             "kernel_figure",
-            expected=f"panels of at most {_MAX_CELLS} x {_MAX_CELLS} numbers, more than which nobody can read",
+            expected=f"panels of at most {_MAX_CELLS} x {_MAX_CELLS} numbers, to stay readable",
             got=f"{sheet.rows.length:.0f} x {sheet.columns.length:.0f}",
-            fix="Draw a basis with fewer copies in the field types: it shows the same kernels.",
+            fix="Draw a basis with fewer copies in the field types; it shows the same kernels.",
         )
     return sheet
 
@@ -115,7 +114,7 @@ def _volume_sheet(basis: LatticeKernelBasis | SteerableKernelBasis) -> Sheet:
     block = depth * width
     slices = [f"{z:g}" for z in (k - (depth - 1) / 2 for k in range(depth))]
     columns = _channels("input channel", d1, block)
-    if d1 == 1:  # room to name the slices, and nothing else to name
+    if d1 == 1:  # there is room to label the slices instead
         columns = Axis(block, "slice z", tuple(((k + 0.5) * width, z) for k, z in enumerate(slices)), ())
     inner = tuple(float(x) for x in range(width, d1 * block, width) if x % block)
     return Sheet(
@@ -197,7 +196,7 @@ def _channels(label: str, count: int, block: float) -> Axis:
 
 def _points(label: str, space: HomogeneousSpace, channels: int) -> Axis:
     names = [_pretty(space.group.label(int(g))) for g in space.subgroup.coset_representatives]
-    if max(map(len, names)) > 4:  # numbers take less room than cycles and pairs
+    if max(map(len, names)) > 4:  # numbers are shorter than cycles and pairs
         names = [str(x) for x in range(space.points)]
     ticks = tuple(((x + 0.5) * channels, name) for x, name in enumerate(names))
     lines = tuple(float(x * channels) for x in range(1, space.points)) if channels > 1 else ()
@@ -233,10 +232,10 @@ def _pretty(label: str) -> str:
     return re.sub(r"\^(\d+)", lambda power: power[1].translate(str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")), label)
 
 
-def share(sizes: Sequence[int], most: int) -> list[int]:
-    """How many of each size to take, at most ``most`` together, one after the other in turn."""
+def share(sizes: Sequence[int], total: int) -> list[int]:
+    """How many items to take from groups of these sizes, at most ``total`` together, taking turns."""
     taken = [0] * len(sizes)
-    left = min(most, sum(sizes))
+    left = min(total, sum(sizes))
     while left:
         for k, size in enumerate(sizes):
             if left and taken[k] < size:
@@ -249,7 +248,7 @@ def chosen_kernels(basis: Kernels, sheet: Sheet, shown: Sequence[int]) -> list[l
     """The numbers of the first ``shown[k]`` kernels of double coset k, as the sheet draws them."""
     if isinstance(basis, SteerableKernelBasis):
         kernels, starts = basis.on_cosets(), [sum(basis.ring_dims[:o]) for o in range(len(shown))]
-        return [[sheet.values(kernels[at + k]) for k in range(n)] for at, n in zip(starts, shown, strict=True)]
+        return [[sheet.values(kernels[start + k]) for k in range(n)] for start, n in zip(starts, shown, strict=True)]
     at_representatives = basis.on_double_cosets()
     nothing = tuple(torch.zeros(basis.out_type.dim, basis.in_type.dim, dtype=torch.float64) for _ in shown)
     out: list[list[Tensor]] = []

@@ -1,4 +1,4 @@
-"""What a picture of kernels says in words: title, headers, caption."""
+"""The text in a picture of kernels: title, headers, caption."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ._kernel_sheet import Coset, Kernels, Sheet
 
 
 def title(basis: Kernels, sheet: Sheet) -> str:
-    """What is solved, and between which types."""
+    """What was solved for, and the two types."""
     return f"{sheet.heading}: {basis.in_type.rho.name} → {basis.out_type.rho.name}"
 
 
@@ -24,19 +24,19 @@ def subtitle(basis: Kernels) -> str:
 
 
 def header(sheet: Sheet, coset: Coset) -> str:
-    """What a double coset is, in two lines."""
+    """A double coset in two lines."""
     return f"{sheet.where(coset)}\n{sheet.detail(coset)}"
 
 
 def caption(basis: Kernels, sheet: Sheet, shown: Sequence[int]) -> str:
-    """How to read a panel, and what is not drawn."""
+    """How to read a panel, and what is missing."""
     if not basis.dim:
-        return "No kernel but zero commutes with the group: there is nothing to draw."
+        return "Only the zero kernel commutes with the group: there is nothing to draw."
     parts = [sheet.reading]
     if basis.dim > sum(shown):
-        parts.append(f"{sum(shown)} of {basis.dim} kernels are drawn, and {basis.dim - sum(shown)} more are not.")
+        parts.append(f"{sum(shown)} of {basis.dim} kernels are drawn; {basis.dim - sum(shown)} are left out.")
     empty = [sheet.where(coset) for coset in basis.double_cosets if not coset.dim]
     if empty:
         named = ", ".join(empty[:4]) + (f" and {len(empty) - 4} more" if len(empty) > 4 else "")
-        parts.append(f"No kernel lives on: {named}.")
+        parts.append(f"There is no kernel on: {named}.")
     return " ".join(parts)

@@ -1,7 +1,7 @@
-"""Where the panels of a figure go: groups of equal panels under headers, in rows, measured in inches.
+"""Positions of panels in a figure, in inches: rows of equal panels, grouped under headers.
 
-Places are computed rather than negotiated by a layout engine, so that a figure of 2 panels and one of 25 have the same
-margins, and text never meets text.
+We compute positions instead of leaving them to a layout engine: figures with 2 and with 25 panels get the same margins,
+and texts never overlap.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _INCHES_PER_CHARACTER = 0.54 / 72  # times the font size: a wide average for a s
 
 
 def text_width(text: str, size: float) -> float:
-    """Inches that the longest line of a text takes, estimated from above for ordinary text."""
+    """The width of the longest line in inches, an upper estimate for ordinary text."""
     return max(len(line) for line in text.splitlines() or [""]) * size * _INCHES_PER_CHARACTER
 
 
@@ -33,8 +33,8 @@ class Group:
     """Panels under one header.
 
     Attributes:
-        header: what they have in common; two short lines.
-        panels: how many there are.
+        header: two short lines about what they have in common.
+        panels: their number.
     """
 
     header: str
@@ -43,7 +43,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Chunk:
-    """The part of a group that stands in one row: panels ``first`` to ``first + panels - 1``, from ``left`` on."""
+    """The part of a group in one row: panels ``first`` to ``first + panels - 1``, starting at ``left``."""
 
     group: int
     first: int
@@ -54,7 +54,7 @@ class Chunk:
 
 @dataclass(frozen=True)
 class Layout:
-    """Rows of chunks, and how large they are together."""
+    """Rows of chunks, and their total size."""
 
     rows: tuple[tuple[Chunk, ...], ...]
     width: float
@@ -62,12 +62,12 @@ class Layout:
 
 
 def arrange(groups: Sequence[Group], *, slot: float, row_height: float, header_size: float) -> Layout:
-    """The rows, as long as makes the whole somewhat wider than high.
+    """Arrange groups in rows that make the figure somewhat wider than high.
 
     Args:
-        groups: what to place, in order.
-        slot: width of a panel with the space beside it.
-        row_height: height of a row with headers, titles and labels.
+        groups: the groups, in order.
+        slot: width of a panel plus the space next to it.
+        row_height: height of a row, including headers, titles and labels.
         header_size: font size of the headers.
     """
     headers = [text_width(group.header, header_size) for group in groups]
@@ -79,7 +79,7 @@ def arrange(groups: Sequence[Group], *, slot: float, row_height: float, header_s
 
 
 def _awkwardness(layout: Layout) -> float:
-    """How far from a good shape, plus a price for groups cut in two and for empty paper."""
+    """The distance from a good aspect ratio, plus penalties for split groups and for empty space."""
     split = sum(chunk.first > 0 for row in layout.rows for chunk in row)
     used = sum(chunk.width for row in layout.rows for chunk in row)
     empty = 1 - used / (layout.width * len(layout.rows))
@@ -92,10 +92,10 @@ def _pack(groups: Sequence[Group], headers: list[float], slot: float, row_height
     for number, (group, header) in enumerate(zip(groups, headers, strict=True)):
         first = 0
         while first < group.panels:
-            whole = max(header, (group.panels - first) * slot)
+            needed = max(header, (group.panels - first) * slot)
             room = limit - left
-            # A group that would be cut here, but fits into a row of its own, starts a new row.
-            if rows[-1] and (room < max(header, slot) or (whole > room and whole <= limit)):
+            # Start a new row for a group that would be split here but fits in a row of its own.
+            if rows[-1] and (room < max(header, slot) or (needed > room and needed <= limit)):
                 rows.append([])
                 left, room = 0.0, limit
             count = min(group.panels - first, max(1, int(room / slot + 1e-9)))

@@ -1,4 +1,4 @@
-"""Images that an experiment asks for: maps, filters, reconstructions, side by side in rows."""
+"""Rows of images: maps, filters, reconstructions."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import interpolate
 
+from ..._figures import Panel, Panels
 from ...errors import InputError
-from ...experiments import Panel, Panels
 from .._numbers import number
 from ._pieces import LETTER, MARGIN, POINT, SMALL, TEXT, WIDTH, shortened
 from ._svg import INK
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _GAP = 6.0
-_LARGEST, _SMALLEST, _ALONE = 84.0, 30.0, 280.0  # sides of an image, in points; of one that has no company
-_PIXELS = 192  # of a side, at most: more than a screen shows at this size
+_LARGEST, _SMALLEST, _ALONE = 84.0, 30.0, 280.0  # side of an image in points: largest, smallest, and of a single image
+_PIXELS = 192  # maximum per side: more than a screen shows at this size
 _PIXELS_ALONE = 640
 _LABEL, _TITLE, _BAR = 20.0, 14.0, 34.0
 _COLORS = {"diverging": "RdBu_r", "amount": "viridis", "gray": "gray"}
-_FAINT = "#57616c"  # fixed, as the paper is: images stand on white in the dark too
+_FAINT = "#57616c"  # fixed, because images stay on white in dark mode
 _MISSING = (0.78, 0.78, 0.78)  # values that are not finite
 
 
 @dataclass(frozen=True)
 class _Layout:
-    """Points: sides of an image, and how many stand in a line."""
+    """The size of an image in points, and the number of images per line."""
 
     width: float
     height: float
@@ -41,16 +41,16 @@ class _Layout:
 
 
 def panels_figure(panels: Panels) -> Figure:
-    """The images in rows under their labels, long rows in several lines; and the scale of colors, if they share one.
+    """Draw rows of images under their labels, wrapping long rows, and the color scale if they share one.
 
-    Pixels stay pixels: images are embedded as they are, large ones averaged down to 192 pixels a side, or to 640 if
-    there is one only.
+    Images are embedded pixel by pixel. Large ones are averaged down to 192 pixels per side, or 640 if there is only
+    one.
     """
     from matplotlib.figure import Figure
 
     rows = [(label, list(images)) for label, images in panels.rows if images]
     if not rows:
-        raise InputError(f"figure {panels.title!r}", expected="images", got="none", fix="Run rows that keep some.")
+        raise InputError(f"figure {panels.title!r}", expected="images", got="none")
     every = [panel for _, images in rows for panel in images]
     for panel in every:
         _check(panels, panel)
@@ -82,7 +82,7 @@ def _check(panels: Panels, panel: Panel) -> None:
             f"figure {panels.title!r}",
             expected="images (height, width) or (3, height, width)",
             got=f"{shape} of {panel.title or 'a panel'}",
-            fix="Choose a channel, or give three.",
+            fix="Pass one channel or three.",
         )
 
 
@@ -97,7 +97,7 @@ def _arranged(every: Sequence[Panel], longest: int) -> _Layout:
 
 
 def _line(images: Sequence[Panel], layout: _Layout) -> float:
-    """How high a line of this row is, with its titles."""
+    """The height of a line of this row, including titles."""
     return _TITLE * any(panel.title for panel in images) + layout.height + _GAP
 
 
@@ -106,7 +106,7 @@ def _lines(images: Sequence[Panel], layout: _Layout) -> int:
 
 
 def _range(panels: Panels, values: Sequence[Tensor]) -> tuple[float, float]:
-    """From what to what the colors reach: about zero, from zero, or from black to white."""
+    """The range of the colors: around zero, from zero up, or from black to white."""
     finite = [part[part.isfinite()] for part in values if part.dim() == 2]
     numbers = torch.cat([part.flatten().to(torch.float64) for part in finite]) if finite else torch.zeros(0)
     if not numbers.numel():
@@ -128,9 +128,9 @@ def _pixels(panels: Panels, panel: Panel, shared: tuple[float, float] | None) ->
 
     values = panel.values.detach().to("cpu", torch.float64)
     alone = sum(len(images) for _, images in panels.rows) == 1
-    most = _PIXELS_ALONE if alone else _PIXELS
-    if max(values.shape[-2:]) > most:
-        shrink = most / max(values.shape[-2:])
+    max_side = _PIXELS_ALONE if alone else _PIXELS
+    if max(values.shape[-2:]) > max_side:
+        shrink = max_side / max(values.shape[-2:])
         size = [max(1, round(side * shrink)) for side in values.shape[-2:]]
         values = interpolate(values.reshape(1, -1, *values.shape[-2:]), size, mode="area").reshape(
             *values.shape[:-2], *size
@@ -145,7 +145,7 @@ def _pixels(panels: Panels, panel: Panel, shared: tuple[float, float] | None) ->
         bad = ~np.isfinite(array)
         colors = colormaps[_COLORS[panels.colors]](np.clip((np.nan_to_num(array) - low) / (high - low), 0, 1))[..., :3]
     colors[bad] = _MISSING
-    if panel.quiet:  # without its colors, and paler
+    if panel.quiet:  # gray and paler
         gray = colors @ np.array([0.299, 0.587, 0.114])
         colors = np.repeat((0.45 * gray + 0.55 * 0.85)[..., None], 3, -1)
     return np.round(colors * 255).astype(np.uint8)
@@ -160,30 +160,30 @@ def _draw(
     height: float,
     layout: _Layout,
 ) -> None:
-    """One image with its title, in the space above and to the right of this corner."""
+    """Draw one image with its title, above and to the right of this corner."""
     from matplotlib.patches import Rectangle
 
     x, below = corner
     top = below - layout.height
     if panel.title:
-        most = max(1, int((layout.width + _GAP) / (0.9 * LETTER)))
+        length = max(1, int((layout.width + _GAP) / (0.9 * LETTER)))
         color = _FAINT if panel.quiet else INK
-        _text(figure, x, top - 4.0, height, shortened(panel.title, most), size=SMALL, color=color)
+        _text(figure, x, top - 4.0, height, shortened(panel.title, length), size=SMALL, color=color)
     pixels = _pixels(panels, panel, shared)
     tall, wide = pixels.shape[:2]
     scale = min(layout.width / wide, layout.height / tall)
     box = (scale * wide / WIDTH, scale * tall / height)
-    at = (x / WIDTH, 1 - (top + scale * tall) / height)
-    axes = figure.add_axes((*at, *box))
+    origin = (x / WIDTH, 1 - (top + scale * tall) / height)
+    axes = figure.add_axes((*origin, *box))
     axes.set_axis_off()
     # "none" keeps the pixels in the file, and the browser enlarges them without blurring.
     axes.imshow(pixels, interpolation="none", aspect="auto", clip_on=False)
     dashes: Any = (0, (2, 2)) if panel.quiet else "-"
-    figure.add_artist(Rectangle(at, *box, fill=False, edgecolor=_FAINT, linewidth=0.6, linestyle=dashes))
+    figure.add_artist(Rectangle(origin, *box, fill=False, edgecolor=_FAINT, linewidth=0.6, linestyle=dashes))
 
 
 def _color_bar(figure: Figure, panels: Panels, shared: tuple[float, float], height: float) -> None:
-    """The colors from the least to the greatest value, with both numbers, and zero where it lies between."""
+    """The color scale, labeled with the smallest and the largest value, and zero if it is between them."""
     from matplotlib import colormaps
     from matplotlib.patches import Rectangle
 
@@ -198,12 +198,12 @@ def _color_bar(figure: Figure, panels: Panels, shared: tuple[float, float], heig
     places = max(0, 2 - math.floor(math.log10(high - low)))
     marks = {low: "left", high: "right"} | ({0.0: "center"} if low < 0 < high else {})
     for value, align in marks.items():
-        at = MARGIN + width * (value - low) / (high - low)
-        _text(figure, at, height - 5.0, height, number(value, min(places, 6) if value else 0), size=SMALL, align=align)
+        x = MARGIN + width * (value - low) / (high - low)
+        _text(figure, x, height - 5.0, height, number(value, min(places, 6) if value else 0), size=SMALL, align=align)
 
 
 def _text(
     figure: Figure, x: float, y: float, height: float, text: str, *, size: float, color: str = INK, align: str = "left"
 ) -> None:
-    """Text with its baseline this many points below the top."""
+    """Draw text with its baseline ``y`` points below the top."""
     figure.text(x / WIDTH, 1 - y / height, text, fontsize=size, color=color, ha=align, va="baseline", parse_math=False)

@@ -1,6 +1,6 @@
-"""What the plots of a page share: sizes, axes, ticks, keys.
+"""Shared by all plots: sizes, axes, ticks, legends.
 
-They are 360 points wide, so that the letters keep their size on a phone.
+Plots are 360 points wide, which keeps text readable on a phone.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _FEW_RATIO = 5.0
 
 
 def value_axis(axes: Axes, which: str, values: Sequence[float], *, log: bool | None = None) -> None:
-    """Limits with a margin, a logarithmic scale where the values need one, quiet ticks and rules.
+    """Set up an axis: limits with a margin, a logarithmic scale if needed, faint ticks and rules.
 
     Args:
-        axes: where to draw.
+        axes: the axes.
         which: ``x`` or ``y``.
-        values: everything that is drawn along this axis.
-        log: whether the scale is logarithmic; by default if :func:`needs_logarithm` says so.
+        values: all values along this axis.
+        log: whether the scale is logarithmic; default: :func:`needs_logarithm` decides.
     """
     from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
@@ -49,7 +49,7 @@ def value_axis(axes: Axes, which: str, values: Sequence[float], *, log: bool | N
         room = (high / low) ** 0.06 if high > low else 1.5
         set_limits(low / room, high * room)
         subs = (1.0, 2.0, 5.0) if high / low < 200 else (1.0,)
-        few = high / low < _FEW_RATIO  # fewer than two powers and their multiples may lie between
+        few = high / low < _FEW_RATIO  # LogLocator could place fewer than two ticks
         axis.set_major_locator(MaxNLocator(4) if few else LogLocator(subs=subs, numticks=12))
         axis.set_major_formatter(plain_ticks())
         axis.set_minor_locator(NullLocator())
@@ -67,27 +67,27 @@ def value_axis(axes: Axes, which: str, values: Sequence[float], *, log: bool | N
 
 
 def plain_ticks() -> FuncFormatter:
-    """Numbers as people write them."""
+    """A formatter for plain numbers."""
     from matplotlib.ticker import FuncFormatter
 
     return FuncFormatter(lambda value, _: f"{value + 0.0:,.9g}".replace("-", "−"))  # + 0.0 turns -0.0 into 0.0
 
 
 def tick_letters(values: Iterable[float]) -> int:
-    """How long the labels of an axis for these values are, about."""
+    """The approximate length of tick labels for these values, in characters."""
     sizes = [abs(value) for value in values]
-    small = 6 if any(0 < size < 0.01 for size in sizes) else 4  # 0.0001, and shorter ones beyond it: 1e-05
+    small = 6 if any(0 < size < 0.01 for size in sizes) else 4  # 0.0001; smaller ones are shorter: 1e-05
     return max((len(f"{size:,.0f}") for size in sizes if size >= 100), default=small)
 
 
 def needs_logarithm(values: Iterable[float]) -> bool:
-    """Whether the small ones of these values would be squeezed together on a linear axis."""
+    """Whether a linear axis would squeeze the small values together."""
     values = [value for value in values if math.isfinite(value)]
     return bool(values) and min(values) > 0 and max(values) / min(values) > _LOG_RATIO
 
 
 def label_axis(axes: Axes, which: str, text: str, *, letters: int = 0) -> None:
-    """What an axis shows, and whether its scale is logarithmic, in lines of at most ``letters`` characters."""
+    """Label an axis, and say if its scale is logarithmic; wrap lines after ``letters`` characters."""
     scale = axes.get_xscale() if which == "x" else axes.get_yscale()
     if scale == "log":
         text += ", log scale"
@@ -97,16 +97,16 @@ def label_axis(axes: Axes, which: str, text: str, *, letters: int = 0) -> None:
     set_label(xml_text(text), fontsize=SMALL, color=INK, labelpad=5, parse_math=False)
 
 
-def shortened(text: str, most: int) -> str:
-    """One line of at most ``most`` characters, without those that XML does not allow."""
+def shortened(text: str, length: int) -> str:
+    """One line of at most ``length`` characters, without those that XML does not allow."""
     text = xml_text(" ".join(text.split()))
-    return text if len(text) <= most else text[: most - 1] + "…"
+    return text if len(text) <= length else text[: length - 1] + "…"
 
 
 def key_entry(
     figure: Figure, x: float, y: float, height: float, text: str, style: dict[str, Any], *, wide: bool = True
 ) -> None:
-    """One line of a key at these points from the lower left: a mark, on a line if it is ``wide``, and what it means."""
+    """One legend entry, at this many points from the lower left: a marker, on a line if ``wide``, and its meaning."""
     from matplotlib.lines import Line2D
 
     length = 22.0 if wide else 6.0

@@ -1,4 +1,4 @@
-"""Images for a script of a page: small arrays as text."""
+"""Small images as text, for the scripts of a page."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 def signed_pixels(values: Tensor, top: float) -> str:
-    """Numbers in [−top, top] as base64 of one signed byte each, row by row: 127 stands for ``top``.
+    """Numbers in [−top, top] as base64, one signed byte per number, row by row; 127 stands for ``top``.
 
     >>> list(base64.b64decode(signed_pixels(torch.tensor([0.0, 0.5, 1.0]), 0.5)))
     [0, 127, 127]
@@ -19,5 +19,5 @@ def signed_pixels(values: Tensor, top: float) -> str:
 
 
 def gray_pixels(values: Tensor) -> str:
-    """Numbers in [0, 1] likewise: 127 stands for 1, nothing is negative."""
+    """Numbers in [0, 1] in the same format; 127 stands for 1."""
     return signed_pixels(values.detach().clamp(0, 1), 1.0)

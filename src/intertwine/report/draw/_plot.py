@@ -1,4 +1,4 @@
-"""Plots that an experiment asks for: one quantity against another, for several series."""
+"""Plots: one quantity against another, for several series."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ..._figures import Plot, Series
 from ...errors import InputError
-from ...experiments import Plot, Series
 from ._pieces import (
     DASHES,
     LETTER,
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _BODY, _LINE, _KEY_LINE = 190.0, 13.0, 15.0
-_ACROSS, _UP = 46, 30  # letters in a line of the labels of the axes
+_ACROSS, _UP = 46, 30  # characters per line of the axis labels
 _KEY_LETTERS = 46
 
 
 @dataclass(frozen=True)
 class _Points:
-    """The finite points of a series, sorted by x: where, mean, least and greatest."""
+    """The finite points of a series, sorted by x: mean, smallest and largest value."""
 
     x: Sequence[float]
     mean: Sequence[float]
@@ -49,23 +49,21 @@ class _Points:
 
 
 def plot_figure(plot: Plot) -> Figure:
-    """The means of all series with bands from the least to the greatest value, and the key below the axes.
+    """Draw the means of all series, with bands from the smallest to the largest value, and a legend below.
 
-    Bands become bars where points are not joined. Published series have open marks on dashed lines; one with the title
-    of another series takes its color. Values that are not finite are left out; a series that has no others is named in
-    the key.
+    If points are not joined, bands become bars. Published series have open markers on dashed lines, and the color of
+    the series with the same title, if there is one. Values that are not finite are left out; the legend says if a
+    series has no others.
     """
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
 
     points = [_finite(series) for series in plot.series]
-    xs = [x for found in points for x in found.x]
-    ys = [y for found in points for values in (found.low, found.high) for y in values]
+    xs = [x for line in points for x in line.x]
+    ys = [y for line in points for values in (line.low, line.high) for y in values]
     if not xs:
-        raise InputError(
-            f"figure {plot.title!r}", expected="finite points", got="none", fix="Run rows that the figure shows."
-        )
-    log = plot.x_scale == "log" and min(xs) > 0  # a logarithmic axis has no place for zero: then all is shown, linearly
+        raise InputError(f"figure {plot.title!r}", expected="finite points", got="none")
+    log = plot.x_scale == "log" and min(xs) > 0  # a logarithmic axis cannot show zero
     across, up = _lines(plot.x, _ACROSS, log=log), _lines(plot.y, _UP, log=needs_logarithm(ys))
     left = 27.0 + LETTER * tick_letters(ys) + _LINE * (up - 1)
     bottom = 40.0 + _LINE * (across - 1) + _KEY_LINE * len(plot.series)
@@ -78,12 +76,12 @@ def plot_figure(plot: Plot) -> Figure:
         axes.xaxis.set_major_locator(MaxNLocator(fitting, integer=True))
     value_axis(axes, "y", ys)
     axes.grid(visible=False, axis="x")
-    several = any(count > 1 for found in points for count in found.counts)
-    for k, (series, found) in enumerate(zip(plot.series, points, strict=True)):
+    several = any(count > 1 for line in points for count in line.counts)
+    for k, (series, line) in enumerate(zip(plot.series, points, strict=True)):
         style = _style(plot.series, k)
-        _draw(axes, series, found, style)
+        _draw(axes, series, line, style)
         y = bottom - 40.0 - _LINE * (across - 1) - _KEY_LINE * (k + 0.5)
-        key_entry(figure, left, y, height, _key_text(series, found, several=several), style)
+        key_entry(figure, left, y, height, _key_text(series, line, several=several), style)
     label_axis(axes, "x", plot.x, letters=_ACROSS)
     label_axis(axes, "y", plot.y, letters=_UP)
     return figure
@@ -95,50 +93,50 @@ def _finite(series: Series) -> _Points:
         kept = [float(value) for value in values if math.isfinite(value)]
         if math.isfinite(x) and kept:
             columns.setdefault(float(x), []).extend(kept)
-    where = sorted(columns)
-    mean, low, high = ([f(columns[at]) for at in where] for f in (statistics.fmean, min, max))
-    return _Points(where, mean, low, high, frozenset(map(len, columns.values())))
+    xs = sorted(columns)
+    mean, low, high = ([f(columns[x]) for x in xs] for f in (statistics.fmean, min, max))
+    return _Points(xs, mean, low, high, frozenset(map(len, columns.values())))
 
 
 def _style(every: Sequence[Series], k: int) -> dict[str, Any]:
-    """Color, shape and dashes of a series; beyond six the colors come again with other shapes."""
-    series, at = every[k], k
-    if series.published:  # beside what it is to be compared with
-        at = next((j for j, other in enumerate(every) if other.title == series.title and not other.published), k)
-    color, marker = SERIES[at % len(SERIES)], MARKERS[(at + at // len(SERIES)) % len(MARKERS)]
+    """Color, marker and dashes of a series; after six series the colors repeat with other markers."""
+    series, slot = every[k], k
+    if series.published:  # looks like the series that it is compared with
+        slot = next((j for j, other in enumerate(every) if other.title == series.title and not other.published), k)
+    color, marker = SERIES[slot % len(SERIES)], MARKERS[(slot + slot // len(SERIES)) % len(MARKERS)]
     style: dict[str, Any] = {"color": color, "marker": marker, "markersize": 4.5, "linewidth": 1.5}
     if series.published:
         style |= {"markerfacecolor": PAPER, "markersize": 5.5, "markeredgewidth": 1.3}
     if not series.joined:
         return style | {"linestyle": "none"}
-    return style | {"linestyle": PUBLISHED_DASHES if series.published else DASHES[at % len(DASHES)]}
+    return style | {"linestyle": PUBLISHED_DASHES if series.published else DASHES[slot % len(DASHES)]}
 
 
-def _draw(axes: Axes, series: Series, found: _Points, style: dict[str, Any]) -> None:
-    if not found.x:
+def _draw(axes: Axes, series: Series, points: _Points, style: dict[str, Any]) -> None:
+    if not points.x:
         return
-    if max(found.counts) > 1:
-        if series.joined and len(found.x) > 1:
-            axes.fill_between(found.x, found.low, found.high, color=style["color"], alpha=0.18, linewidth=0)
+    if max(points.counts) > 1:
+        if series.joined and len(points.x) > 1:
+            axes.fill_between(points.x, points.low, points.high, color=style["color"], alpha=0.18, linewidth=0)
         else:
-            axes.vlines(found.x, found.low, found.high, color=style["color"], linewidth=1.4)
-    axes.plot(found.x, found.mean, **style)
+            axes.vlines(points.x, points.low, points.high, color=style["color"], linewidth=1.4)
+    axes.plot(points.x, points.mean, **style)
 
 
-def _key_text(series: Series, found: _Points, *, several: bool) -> str:
-    """The title; that it is published; and, where seeds are shown at all, of how many."""
+def _key_text(series: Series, points: _Points, *, several: bool) -> str:
+    """The title, whether it is published, and the number of seeds if the plot shows several."""
     notes = []
     if series.published:
         notes.append("published")
-    elif several and found.counts:
-        least, most = min(found.counts), max(found.counts)
-        notes.append(f"n = {least}" if least == most else f"n = {least} to {most}")
-    if not found.x:
+    elif several and points.counts:
+        fewest, most = min(points.counts), max(points.counts)
+        notes.append(f"n = {fewest}" if fewest == most else f"n = {fewest} to {most}")
+    if not points.x:
         notes.append("no values")
     note = f" ({', '.join(notes)})" if notes else ""
     return shortened(series.title, _KEY_LETTERS - len(note)) + note
 
 
 def _lines(text: str, letters: int, *, log: bool = False) -> int:
-    """How many lines a label takes; room for the words that a logarithmic axis adds, where it may be one."""
+    """The number of lines of an axis label, with the words that a logarithmic axis adds."""
     return max(1, len(textwrap.wrap(text + (", log scale" if log else ""), letters)))

@@ -1,4 +1,4 @@
-"""A matplotlib figure as markup for a page: small, without namespaces, colored by the page's style."""
+"""A matplotlib figure as compact SVG for a page, without namespaces, in the colors of the page."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from ...errors import InputError
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Colors that stand for a variable of the page's style, so that a picture follows it into the dark. Figures use these
-# values; nobody would choose them for themselves.
+# Placeholder colors that become variables of the page's style, which lets pictures follow the page into dark mode. They
+# are values that no figure would use for itself.
 INK, QUIET, RULE, PAPER = "#010101", "#010102", "#010103", "#010104"
 SERIES = tuple(f"#0102{k:02x}" for k in range(1, 7))
 _VARIABLES = {
@@ -26,21 +26,21 @@ _VARIABLES = {
     **{color: f"var(--series-{k})" for k, color in enumerate(SERIES, 1)},
 }
 _NUMBER = re.compile(r"-?\d+\.\d+")
-_REFERENCE = re.compile(r"(?<=url\(#)[\w.-]+|(?<=^#)[\w.-]+$")  # to an id: in url(#...), or the whole of an href
+_REFERENCE = re.compile(r"(?<=url\(#)[\w.-]+|(?<=^#)[\w.-]+$")  # to an id: inside url(#...), or a whole href
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_LONG = 500  # characters of a path from which on it is a curve, and a tenth of a point is as fine as a screen
+_LONG = 500  # a path with more characters is a curve, for which a tenth of a point is precise enough on a screen
 
 
 @checked
 def inline_svg(figure: Figure, *, name: str, title: str) -> str:
     """The figure as one ``<svg>`` element.
 
-    Text stays text, in the page's font, and the size is left to the page. Ids begin with ``name``.
+    Text stays text, in the font of the page, and the page sets the size. Ids start with ``name``.
 
     Args:
-        figure: what to draw.
-        name: a word of letters, digits and dashes, another one for each figure of a page.
-        title: what the picture shows, for those who cannot see it.
+        figure: the figure.
+        name: a word of letters, digits and dashes, unique on the page.
+        title: a description for screen readers.
     """
     from matplotlib import rc_context
     from matplotlib.figure import Figure
@@ -49,13 +49,13 @@ def inline_svg(figure: Figure, *, name: str, title: str) -> str:
         raise InputError("inline_svg", expected="a matplotlib figure", got=describe(figure))
     file = io.StringIO()
     with rc_context({"svg.fonttype": "none", "svg.hashsalt": name}), warnings.catch_warnings():
-        # The browser draws the letters: what matplotlib's own font lacks is no loss.
+        # The browser draws the text, so glyphs missing from matplotlib's font do not matter.
         warnings.filterwarnings("ignore", message="Glyph .* missing")
         warnings.filterwarnings("ignore", message="Matplotlib currently does not support")
         figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})
     root = ElementTree.fromstring(file.getvalue())
     view_box = root.get("viewBox", "")
-    references = [found for e in root.iter() for k, v in e.items() for found in _references(k, v)]
+    references = [target for e in root.iter() for k, v in e.items() for target in _references(k, v)]
     names = {old: f"{name}-{k}" for k, old in enumerate(dict.fromkeys(references))}
     for element in root.iter():
         _rewrite(element, names)
@@ -78,7 +78,7 @@ def _local(name: str) -> str:
 
 
 def _rewrite(element: ElementTree.Element, names: dict[str, str]) -> None:
-    """Short names, few decimals, ids of this figure alone, and the page's colors."""
+    """Use short names, few decimals, ids unique to this figure, and the colors of the page."""
     element.tag = _local(element.tag)
     element.tail = None
     if element.tag not in ("text", "tspan"):
@@ -91,7 +91,7 @@ def _rewrite(element: ElementTree.Element, names: dict[str, str]) -> None:
                 continue
             value = names[value]
         elif _references(key, value):
-            value = _REFERENCE.sub(lambda found: names[found[0]], value)
+            value = _REFERENCE.sub(lambda match: names[match[0]], value)
         if key == "style":
             value = _style(value)
         elif key == "d":
@@ -113,20 +113,20 @@ def _style(style: str) -> str:
 
 def _path(path: str) -> str:
     path = " ".join(_rounded(path, 1 if len(path) > _LONG else 2).split())
-    # After the first point, a pair of numbers is a line by itself.
+    # After the first point, a plain pair of numbers already means a line.
     return path if "C" in path or "Q" in path else path.replace(" L ", " ")
 
 
 def _rounded(text: str, places: int) -> str:
-    return _NUMBER.sub(lambda found: f"{float(found[0]):.{places}f}".rstrip("0").rstrip("."), text)
+    return _NUMBER.sub(lambda match: f"{float(match[0]):.{places}f}".rstrip("0").rstrip("."), text)
 
 
 def _prune(element: ElementTree.Element) -> None:
-    """Take out what draws nothing, groups that group nothing, and styles that all markers of a group repeat."""
+    """Remove elements that draw nothing, groups without effect, and styles that all markers of a group repeat."""
     children: list[ElementTree.Element] = []
     for child in element:
         _prune(child)
-        # The creator's note has no reader here, and a style element would restyle the whole page.
+        # Nobody reads the metadata here, and a style element would restyle the whole page.
         if child.tag in ("metadata", "style") or child.get("style") == "fill:none":
             continue
         if child.tag in ("g", "defs") and not len(child):

@@ -1,4 +1,4 @@
-"""The numbers behind the page of an experiment, for scripts."""
+"""The numbers of an experiment's page, for programs."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ SCHEMA = 1
 def page_data(
     experiment: Experiment, comparison: Comparison, runs: Sequence[RunSummary], scale: Scale
 ) -> dict[str, Any]:
-    """The numbers of the page, for scripts."""
+    """The numbers of the page as plain values."""
     rows = []
     for row in experiment.rows:
         results = {}
         for metric in experiment.metrics:
             cell = cell_of(comparison, row, metric)
-            given = cell.published
+            published = cell.published
             results[metric.name] = {
                 "published": None
-                if given is None
-                else {"mean": given.mean, "spread": given.spread, "runs": given.runs},
+                if published is None
+                else {"mean": published.mean, "spread": published.spread, "runs": published.runs},
                 "values": cell.values,
                 "mean": cell.mean,
                 "std": spread_of(cell),
             }
         rows.append({"name": row.name, "title": row.title, "settings": row.settings, "results": results})
-    environments: list[dict[str, str]] = []  # few, for many runs
+    environments: list[dict[str, str]] = []  # runs share few of them
     for run in runs:
         if dict(run.environment) not in environments:
             environments.append(dict(run.environment))

@@ -1,4 +1,4 @@
-"""The report page of an experiment: what was published, what was found here, and how far that can be trusted."""
+"""The report page of an experiment: published numbers, ours, and how far to trust them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from pathlib import Path
 
 from ... import __version__
 from ..._checked import checked
+from ..._figures import Figure
 from ...errors import InputError
-from ...experiments import SCALES, Comparison, Experiment, Figure, Metric, Scale
+from ...experiments import SCALES, Comparison, Experiment, Metric, Scale
 from .._html import (
     Block,
     Column,
@@ -45,26 +46,26 @@ from ._text import (
     shown_metrics,
 )
 
-_MOST_POINTS, _LEAST_POINTS, _ALL_POINTS = 80, 30, 480  # of a curve, and of all rows together: a page is to be mailed
+_MAX_POINTS, _MIN_POINTS, _ALL_POINTS = 80, 30, 480  # per curve, and of all rows: small enough to mail the page
 _MEANING: dict[Scale, str] = {
-    "smoke": "Every row in seconds, to see that everything runs. Its numbers say nothing about the paper.",
-    "small": "Minutes a row on two cores, with less data or less training than published. Orderings may carry over, "
-    "values need not.",
-    "paper": "The published setting.",
+    "smoke": "Every row in seconds, to check that everything runs. The numbers say nothing about the paper.",
+    "small": "Minutes per row on two cores, with less data or training than published. Orderings may carry over, "
+    "values may not.",
+    "paper": "The published settings.",
 }
-_NO_PLOTS = "Plots are left out: matplotlib is not installed. pip install 'intertwine[plot]' brings it."
+_NO_PLOTS = "There are no plots, because matplotlib is not installed: pip install 'intertwine[plot]'."
 
 
 @checked
 def experiment_page(experiment: Experiment, comparison: Comparison, runs: Sequence[RunSummary], *, scale: Scale) -> str:
     """The page as one self-contained HTML document.
 
-    Plots need matplotlib (extra ``plot``); without it the page has the tables, and says so. A figure of the experiment
-    that cannot be made is named in its place, and the rest of the page is there.
+    Plots need matplotlib (extra ``plot``); without it the page has only tables, and says so. If a figure of the
+    experiment fails, the page has a note in its place.
 
     Args:
         experiment: its rows, metrics, published numbers and claims.
-        comparison: published against ours, from :func:`intertwine.experiments.compare` at this scale.
+        comparison: published numbers and ours, from :func:`intertwine.experiments.compare` at this scale.
         runs: the finished runs at this scale.
         scale: smoke, small or paper.
     """
@@ -88,7 +89,7 @@ def experiment_page(experiment: Experiment, comparison: Comparison, runs: Sequen
         summary=_summary(experiment, comparison, runs, scale, plots),
         data={**page_data(experiment, comparison, runs, scale), "figures": figure_data(figures)},
         footer=f"Experiment {experiment.name} at scale {scale}, written by intertwine {__version__}. "
-        "This file needs no network; its numbers are in the element #data as JSON.",
+        "This file loads nothing from the network; its numbers are in the element #data as JSON.",
     )
 
 
@@ -109,13 +110,13 @@ def write_experiment_page(
 
 
 def _figures(experiment: Experiment, runs: Sequence[RunSummary]) -> tuple[list[Figure], list[Note]]:
-    """The figures, and a warning if they could not be made: a page without some figures is better than none."""
+    """The figures, or a warning if they fail: a page without figures is better than none."""
     if experiment.figures is None or not runs:
         return [], []
     try:
         return list(experiment.figures(runs)), []
-    except Exception as error:  # the tables of the page do not depend on it
-        return [], [Note(reason(error), heading="The figures of this experiment could not be made.", warning=True)]
+    except Exception as error:  # the tables do not depend on the figures
+        return [], [Note(reason(error), heading="The figures of this experiment could not be drawn.", warning=True)]
 
 
 def _summary(
@@ -123,7 +124,7 @@ def _summary(
 ) -> list[Block]:
     blocks: list[Block] = []
     if scale != "paper":
-        blocks.append(Note(_MEANING[scale], heading=f"Not the published setting: scale {scale}.", warning=True))
+        blocks.append(Note(_MEANING[scale], heading=f"Not the published settings: scale {scale}.", warning=True))
     done = {run.row for run in runs}
     facts = [
         ("scale", scale),
@@ -168,8 +169,8 @@ def _results(experiment: Experiment, comparison: Comparison, plots: bool) -> lis
         ]
     if plots and shown:
         reading = (
-            "Open diamonds on dashed lines are published, full circles on solid lines ours; the small dots are the "
-            "seeds. Axes begin where the values do, not at zero."
+            "Open diamonds on dashed lines are published numbers, filled circles on solid lines are ours, and small "
+            "dots are seeds. Axes do not start at zero."
         )
         pictures = [_result_plot(experiment, comparison, metric, k) for k, (metric, _) in enumerate(shown, 1)]
         blocks += [Heading("Plots"), Prose(reading, quiet=True), Gallery(pictures)]
@@ -177,15 +178,15 @@ def _results(experiment: Experiment, comparison: Comparison, plots: bool) -> lis
 
 
 def _result_row(line: Line) -> list[TableCell]:
-    given, mean = line.cell.published, line.cell.mean
+    published, mean = line.cell.published, line.cell.mean
     return [
         TableCell(line.row.title, title=line.row.name),
         TableCell(
             line.published,
-            value=math.nan if given is None else given.mean,
+            value=math.nan if published is None else published.mean,
             note=line.published_runs,
-            title="no published number" if given is None else "",
-            tone="quiet" if given is None else "",
+            title="no published number" if published is None else "",
+            tone="quiet" if published is None else "",
         ),
         TableCell(
             line.ours,
@@ -195,7 +196,7 @@ def _result_row(line: Line) -> list[TableCell]:
         ),
         TableCell(
             line.difference,
-            value=math.nan if given is None or mean is None else mean - given.mean,
+            value=math.nan if published is None or mean is None else mean - published.mean,
             note=line.judgment,
         ),
         *(TableCell(text, value=math.nan if mean is None else mean) for text, mean in line.beside),
@@ -203,7 +204,7 @@ def _result_row(line: Line) -> list[TableCell]:
 
 
 def _explained(beside: Sequence[Metric]) -> str:
-    """What the further columns of a table are."""
+    """The meaning of the further columns of a table."""
     return capital("; ".join(f"{beside_name(other)}: {other.meaning.rstrip('.')}" for other in beside)) + "."
 
 
@@ -218,8 +219,8 @@ def _result_plot(experiment: Experiment, comparison: Comparison, metric: Metric,
 
 
 def _claims(experiment: Experiment, comparison: Comparison) -> list[Block]:
-    found = claims(experiment, comparison)
-    if not found:
+    claimed = claims(experiment, comparison)
+    if not claimed:
         return []
     marks = {True: "✓ ", False: "✗ ", None: ""}
     rank = {True: 2.0, False: 1.0, None: math.nan}
@@ -227,8 +228,8 @@ def _claims(experiment: Experiment, comparison: Comparison) -> list[Block]:
         "Orderings that the paper claims",
         [
             Column("claim"),
-            Column("published", title="whether the published means are ordered so"),
-            Column("here", title="whether our means are ordered so"),
+            Column("published", title="whether the published means have this order"),
+            Column("here", title="whether our means have this order"),
             Column("confidence", align="right", title="one-sided Welch t-test in the claimed direction"),
         ],
         [
@@ -242,10 +243,10 @@ def _claims(experiment: Experiment, comparison: Comparison) -> list[Block]:
                     tone="quiet" if claim.verdict.confidence is None else "",
                 ),
             ]
-            for claim in found
+            for claim in claimed
         ],
     )
-    return [table, Prose(f"{CONFIDENCE} Color marks {percent(SURE)} and more, either way.", quiet=True)]
+    return [table, Prose(f"{CONFIDENCE} Colors mark {percent(SURE)} and above, in either direction.", quiet=True)]
 
 
 def _curves(experiment: Experiment, runs: Sequence[RunSummary]) -> list[Block]:
@@ -253,38 +254,38 @@ def _curves(experiment: Experiment, runs: Sequence[RunSummary]) -> list[Block]:
     from ._plot import MAX_CURVES, curve_figure, learning_curves
 
     pictures = []
-    points = max(_LEAST_POINTS, min(_MOST_POINTS, _ALL_POINTS // len(experiment.rows)))
+    points = max(_MIN_POINTS, min(_MAX_POINTS, _ALL_POINTS // len(experiment.rows)))
     for index, (key, label) in enumerate(_logged(experiment, runs).items(), 1):
-        every = learning_curves(experiment, runs, key, most_points=points)
+        every = learning_curves(experiment, runs, key, max_points=points)
         pieces = math.ceil(len(every) / MAX_CURVES)
         bounds = [piece * len(every) // pieces for piece in range(pieces)]
         for first, end in itertools.pairwise([*bounds, len(every)]):
-            some = every[first:end]
+            chosen = every[first:end]
             part = f", rows {first + 1} to {end} of {len(every)}" if pieces > 1 else ""
-            figure = curve_figure(some, every, label)
-            svg = inline_svg(figure, name=f"curve-{index}-{first}", title=f"{label} in the course of training{part}")
-            pictures.append(Picture(svg, f"{capital(label)} in the course of training{part}."))
+            figure = curve_figure(chosen, every, label)
+            svg = inline_svg(figure, name=f"curve-{index}-{first}", title=f"{label} during training{part}")
+            pictures.append(Picture(svg, f"{capital(label)} during training{part}."))
     if not pictures:
         return []
-    reading = "Lines are means over seeds, bands reach from the lowest to the highest seed."
+    reading = "Lines are means over seeds; bands span the lowest to the highest seed."
     if any(len(run.history) > points for run in runs):
-        reading += f" Long logs are averaged over {points} equal stretches of training."
+        reading += f" Long logs are averaged over {points} equal intervals of training."
     return [Prose(reading, quiet=True), Gallery(pictures)]
 
 
 def _logged(experiment: Experiment, runs: Sequence[RunSummary]) -> dict[str, str]:
-    """The logged quantities that are worth a plot, with their labels: losses, metrics, and what was validated."""
+    """The logged quantities to plot, with their labels: losses, metrics and validation metrics."""
     known = {"train_loss": "training loss", "loss": "training loss", "val_loss": "validation loss"}
     known |= {metric.name: metric_label(metric) for metric in experiment.metrics}
-    there = dict.fromkeys(key for run in runs for entry in run.history for key in entry)
-    labels = {key: label for key, label in known.items() if key in there}
-    others = (key for key in there if key.startswith("val_") and key not in known)
+    logged = dict.fromkeys(key for run in runs for entry in run.history for key in entry)
+    labels = {key: label for key, label in known.items() if key in logged}
+    others = (key for key in logged if key.startswith("val_") and key not in known)
     return labels | {key: f"validation {metric_name(key.removeprefix('val_'))}" for key in others}
 
 
 def _settings(experiment: Experiment, scale: Scale) -> list[Block]:
     facts = [(metric_name(str(name)), str(value)) for name, value in experiment.scales[scale].items()]
-    facts.append(("seeds unless told otherwise", str(experiment.seeds[scale])))
+    facts.append(("default number of seeds", str(experiment.seeds[scale])))
     if scale in experiment.data and experiment.data[scale] != experiment.scales[scale].get("data"):
         facts.append(("data sets", experiment.data[scale]))
     names = list(dict.fromkeys(name for row in experiment.rows for name in row.settings))

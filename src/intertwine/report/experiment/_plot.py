@@ -1,4 +1,4 @@
-"""Plots of an experiment: published against ours, and learning curves."""
+"""Plots of an experiment: published numbers next to ours, and learning curves."""
 
 from __future__ import annotations
 
@@ -36,21 +36,21 @@ if TYPE_CHECKING:
 
 MAX_CURVES = len(SERIES)
 _ROW = 45.0
-_TITLE_LETTERS, _KEY_LETTERS = 54, 36  # what fits in a line, in a wide font
+_TITLE_LETTERS, _KEY_LETTERS = 54, 36  # characters per line in a wide font
 
 
 @dataclass(frozen=True)
 class Curve:
-    """One row's values in the course of training, over its seeds.
+    """The values of one row during training, over its seeds.
 
     Attributes:
         row: the row's name.
-        title: what the legend says.
-        steps: where it was measured.
-        mean: over the seeds that have a value there.
-        low: the least of them.
-        high: the greatest.
-        seeds: how many there are.
+        title: its name in the legend.
+        steps: the measured steps.
+        mean: the mean over seeds with a value at that step.
+        low: the smallest of these values.
+        high: the largest.
+        seeds: the number of seeds.
     """
 
     row: str
@@ -63,7 +63,7 @@ class Curve:
 
 
 def comparison_figure(experiment: Experiment, comparison: Comparison, metric: Metric) -> Figure:
-    """Published and our numbers of every row as dots with intervals, and every seed as a small dot."""
+    """The published number and ours for every row, as dots with intervals; every seed as a small dot."""
     from matplotlib.figure import Figure
 
     cells = [cell_of(comparison, row, metric) for row in experiment.rows]
@@ -102,8 +102,8 @@ def comparison_figure(experiment: Experiment, comparison: Comparison, metric: Me
     return figure
 
 
-def learning_curves(experiment: Experiment, runs: Iterable[RunSummary], key: str, *, most_points: int) -> list[Curve]:
-    """The curves of one logged quantity, in the order of the rows; rows that never logged it are left out."""
+def learning_curves(experiment: Experiment, runs: Iterable[RunSummary], key: str, *, max_points: int) -> list[Curve]:
+    """The curves of one logged quantity, in row order, without rows that never logged it."""
     by_row: dict[str, list[dict[float, float]]] = {}
     for run in runs:
         values = {
@@ -115,10 +115,10 @@ def learning_curves(experiment: Experiment, runs: Iterable[RunSummary], key: str
             by_row.setdefault(run.row, []).append(values)
     logs = [values for seeds in by_row.values() for values in seeds]
     longest = max((step for values in logs for step in values), default=0.0)
-    dense = any(len(values) > most_points for values in logs)
+    dense = any(len(values) > max_points for values in logs)
     curves = []
     for row in experiment.rows:
-        seeds = [_thinned(values, longest / most_points) if dense else values for values in by_row.get(row.name, ())]
+        seeds = [_thinned(values, longest / max_points) if dense else values for values in by_row.get(row.name, ())]
         if seeds:
             steps = sorted(set().union(*seeds))
             columns = [[values[step] for values in seeds if step in values] for step in steps]
@@ -128,7 +128,7 @@ def learning_curves(experiment: Experiment, runs: Iterable[RunSummary], key: str
 
 
 def curve_figure(curves: Sequence[Curve], every: Sequence[Curve], label: str) -> Figure:
-    """At most six curves; the axes have room for ``every`` curve, so that figures of one quantity can be compared."""
+    """At most six curves. The axes have room for ``every`` curve, which makes figures of one quantity comparable."""
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
 
@@ -168,7 +168,7 @@ def curve_figure(curves: Sequence[Curve], every: Sequence[Curve], label: str) ->
     return figure
 
 
-# -- pieces ----------------------------------------------------------------------------------------------------
+# -- parts -----------------------------------------------------------------------------------------------------
 
 
 def _row_title(axes: Axes, y: float, text: str) -> None:
@@ -178,7 +178,7 @@ def _row_title(axes: Axes, y: float, text: str) -> None:
 
 
 def _interval(axes: Axes, y: float, mean: float, spread: float | None, *, published: bool) -> None:
-    """Published: an open diamond on a dashed line. Ours: a full circle on a solid line."""
+    """Published: an open diamond on a dashed line. Ours: a filled circle on a solid line."""
     if not math.isfinite(mean):
         return
     color = SERIES[1] if published else SERIES[0]
@@ -206,12 +206,12 @@ def _key(figure: Figure, y: float, height: float) -> None:
         key_entry(figure, x, y, height, text, style, wide=text != "each seed")
 
 
-def _thinned(values: dict[float, float], stretch: float) -> dict[float, float]:
-    """The means over equal stretches of training, each at its middle."""
+def _thinned(values: dict[float, float], interval: float) -> dict[float, float]:
+    """The means over equal intervals of training, each at the middle of its interval."""
     groups: dict[int, list[float]] = {}
     for step, value in values.items():
-        groups.setdefault(math.ceil(step / stretch - 1e-9), []).append(value)
-    return {max(k - 0.5, 0.0) * stretch: statistics.fmean(group) for k, group in sorted(groups.items())}
+        groups.setdefault(math.ceil(step / interval - 1e-9), []).append(value)
+    return {max(k - 0.5, 0.0) * interval: statistics.fmean(group) for k, group in sorted(groups.items())}
 
 
 def _is_number(value: object) -> bool:

@@ -1,4 +1,4 @@
-"""What a report reads of a finished run."""
+"""The part of a finished run that a report reads."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from ...experiments import FinishedRun
 
 
 class RunSummary(FinishedRun, Protocol):
-    """A finished run, as far as a report reads it."""
+    """The part of a finished run that a report reads."""
 
     @property
     def history(self) -> Sequence[Mapping[str, float]]:
-        """What it logged at which ``step``: ``loss`` or ``train_loss``, metrics in their own units, ``val_...``."""
+        """Its log by ``step``: ``loss`` or ``train_loss``, metrics in their own units, ``val_...``."""
 
     @property
     def seconds(self) -> float:
-        """How long it took."""
+        """Its duration."""
 
     @property
     def environment(self) -> Mapping[str, str]:

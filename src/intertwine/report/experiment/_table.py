@@ -19,9 +19,9 @@ _STYLES = {"good": "green", "bad": "red", "quiet": "dim", "": ""}
 
 @checked
 def comparison_table(experiment: Experiment, comparison: Comparison) -> Group:
-    """Published against ours for each metric, then the claims: one thing to give to a console's ``print``.
+    """Published numbers next to ours for each metric, then the claims, for the ``print`` of a rich console.
 
-    Long names are folded, never cut; colors are the console's choice, and the words say the same without them.
+    Long names wrap. The console decides about colors; the words say the same without them.
     """
     from rich.console import Group
     from rich.text import Text
@@ -52,7 +52,7 @@ def _results(experiment: Experiment, comparison: Comparison, metric: Metric, bes
     )
     for line in lines(experiment, comparison, metric, beside):
         ran = line.cell.mean is not None
-        # Text, not str: a name in brackets is a name, not a style.
+        # Text, not str: rich would take a name in brackets for a style.
         table.add_row(
             Text(line.row.title),
             Text(line.published),

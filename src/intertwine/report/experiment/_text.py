@@ -1,4 +1,4 @@
-"""A comparison in words, the same for the terminal and for the page."""
+"""A comparison in words, shared by the terminal and the page."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...experiments import Cell, Comparison, Experiment, ExperimentRow, Metric, 
 from .._numbers import measured_places, number, percent, written_places
 
 SURE = 0.95
-"""The confidence from which on a claim counts as seen, or as contradicted below one minus it."""
+"""A claim counts as confirmed from this confidence on, and as contradicted below one minus it."""
 
 NOT_RUN = "not run"
 NOT_REPORTED = "–"
@@ -26,12 +26,12 @@ class Line:
         row: the row.
         cell: its numbers.
         published: the paper's mean and spread.
-        published_runs: behind how many runs, where that is given.
+        published_runs: the number of published runs, if given.
         ours: mean and standard deviation over seeds.
-        our_runs: over how many seeds.
+        our_runs: the number of seeds.
         difference: ours minus published.
         judgment: whether the difference is in the good direction.
-        beside: of each metric that is shown beside, mean and standard deviation over seeds, and the mean.
+        beside: for each further metric in the table, its text (mean and standard deviation over seeds) and its mean.
     """
 
     row: ExperimentRow
@@ -50,12 +50,12 @@ class Claim:
     """One ordering that the paper claims.
 
     Attributes:
-        verdict: what was found.
+        verdict: the result.
         text: the claim as a sentence.
-        published: whether the published means are ordered so.
-        here: whether ours are.
-        confidence: how sure that is, or why it cannot be said.
-        tone: good or bad where the confidence suffices.
+        published: whether the published means have this order.
+        here: whether ours do.
+        confidence: how certain that is, or why we cannot say.
+        tone: good or bad if the confidence suffices.
     """
 
     verdict: Verdict
@@ -78,33 +78,34 @@ def metric_label(metric: Metric) -> str:
 
 
 def shown_metrics(experiment: Experiment, comparison: Comparison) -> list[tuple[Metric, list[Metric]]]:
-    """The metrics that have numbers and a table of their own, each with those that are columns of that table."""
-    some = [metric for metric in experiment.metrics if has_numbers(experiment, comparison, metric)]
-    return [(metric, [other for other in some if other.beside == metric.name]) for metric in some if not metric.beside]
+    """The metrics with numbers that have their own table, each with the metrics that are columns of that table."""
+    with_numbers = [metric for metric in experiment.metrics if has_numbers(experiment, comparison, metric)]
+    with_table = [metric for metric in with_numbers if not metric.beside]
+    return [(metric, [other for other in with_numbers if other.beside == metric.name]) for metric in with_table]
 
 
 def beside_name(metric: Metric) -> str:
-    """The name of a column: what the metric's name adds to that of the metric it stands beside."""
+    """The name of a column: the metric's name without the name of the metric that it is shown beside."""
     return metric_name(metric.name.removeprefix(f"{metric.beside}_"))
 
 
 def direction(metric: Metric) -> str:
-    """Which way is good, with an arrow."""
+    """The better direction, with an arrow."""
     return "↑ higher is better" if metric.better == "higher" else "↓ lower is better"
 
 
 def cell_of(comparison: Comparison, row: ExperimentRow, metric: Metric) -> Cell:
-    """The cell, empty where the comparison has none."""
+    """The cell of a row and metric, empty if the comparison has none."""
     return comparison.cells.get((row.name, metric.name)) or Cell(row.published.get(metric.name), ())
 
 
 def spread_of(cell: Cell) -> float | None:
-    """The standard deviation over seeds; none where a seed diverged, because the library's own fails on NaN."""
+    """The standard deviation over seeds; None if a seed diverged."""
     return cell.spread if all(map(math.isfinite, cell.values)) else None
 
 
 def has_numbers(experiment: Experiment, comparison: Comparison, metric: Metric) -> bool:
-    """Whether there is anything to show of this metric."""
+    """Whether this metric has any numbers."""
     cells = [cell_of(comparison, row, metric) for row in experiment.rows]
     return any(cell.published is not None or cell.values for cell in cells)
 
@@ -112,32 +113,32 @@ def has_numbers(experiment: Experiment, comparison: Comparison, metric: Metric) 
 def places_of(experiment: Experiment, comparison: Comparison, metric: Metric) -> int:
     """Decimals of our numbers in this metric."""
     cells = [cell_of(comparison, row, metric) for row in experiment.rows]
-    given = sorted(_given_places(cell.published) for cell in cells if cell.published is not None)
+    published = sorted(_published_places(cell.published) for cell in cells if cell.published is not None)
     spreads = [spread for cell in cells if (spread := spread_of(cell)) is not None]
     values = [value for cell in cells for value in cell.values]
-    return measured_places(values, spreads, given[len(given) // 2] if given else None)
+    return measured_places(values, spreads, published[len(published) // 2] if published else None)
 
 
-def _given_places(published: Published) -> int:
-    """A published number keeps the digits it came with."""
+def _published_places(published: Published) -> int:
+    """The decimals of a published number, as the paper gives it."""
     return written_places([published.mean] if published.spread is None else [published.mean, published.spread])
 
 
 def lines(experiment: Experiment, comparison: Comparison, metric: Metric, beside: Sequence[Metric] = ()) -> list[Line]:
-    """Published against ours in one metric, a line a row, with the metrics that are shown beside it."""
+    """Published numbers next to ours in one metric, one line per row, with the metrics shown beside it."""
     places = places_of(experiment, comparison, metric)
     ran = {name for (name, _), cell in comparison.cells.items() if cell.values}
-    found = [
+    table = [
         _line(row, cell_of(comparison, row, metric), metric, places, NOT_REPORTED if row.name in ran else NOT_RUN)
         for row in experiment.rows
     ]
     for other in beside:
         digits = places_of(experiment, comparison, other)
-        found = [
+        table = [
             replace(line, beside=(*line.beside, _beside(cell_of(comparison, line.row, other), digits)))
-            for line in found
+            for line in table
         ]
-    return found
+    return table
 
 
 def _beside(cell: Cell, places: int) -> tuple[str, float | None]:
@@ -145,20 +146,23 @@ def _beside(cell: Cell, places: int) -> tuple[str, float | None]:
 
 
 def _line(row: ExperimentRow, cell: Cell, metric: Metric, places: int, missing: str) -> Line:
-    given = cell.published
+    published = cell.published
     mean = cell.mean
     difference: str = ""
     judgment: Literal["", "better", "worse", "equal"] = ""
-    if given is not None and mean is not None and math.isfinite(mean):
-        apart = 0.0 if math.isclose(mean, given.mean, rel_tol=1e-12) else mean - given.mean
+    if published is not None and mean is not None and math.isfinite(mean):
+        apart = 0.0 if math.isclose(mean, published.mean, rel_tol=1e-12) else mean - published.mean
         difference = number(apart, places, signed=True)
         good = apart > 0 if metric.better == "higher" else apart < 0
         judgment = "equal" if apart == 0 else "better" if good else "worse"
+    paper = NOT_PUBLISHED
+    if published is not None:
+        paper = _plus_minus(published.mean, published.spread, _published_places(published))
     return Line(
         row=row,
         cell=cell,
-        published=NOT_PUBLISHED if given is None else _plus_minus(given.mean, given.spread, _given_places(given)),
-        published_runs="" if given is None or given.runs is None else f"n = {given.runs}",
+        published=paper,
+        published_runs="" if published is None or published.runs is None else f"n = {published.runs}",
         ours=missing if mean is None else _plus_minus(mean, spread_of(cell), places),
         our_runs="" if mean is None else f"n = {len(cell.values)}",
         difference=difference,
@@ -199,6 +203,6 @@ def _claim(experiment: Experiment, verdict: Verdict) -> Claim:
 
 
 CONFIDENCE = (
-    "Confidence: one-sided Welch t-test over seeds, each claim by itself. 50% says nothing, 99% that the ordering is "
-    "hardly chance, 1% that the opposite is seen."
+    "Confidence: one-sided Welch t-test over seeds, for each claim separately. At 50% the runs say nothing, at 99% the "
+    "ordering is unlikely to be chance, at 1% the runs show the opposite."
 )

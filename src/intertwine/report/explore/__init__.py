@@ -1,3 +1,3 @@
-"""What ``intertwine explore`` shows: a server, and workers that compute its answers."""
+"""The server of ``intertwine explore``, and the workers that compute its answers."""
 
 from ._server import Explorer as Explorer

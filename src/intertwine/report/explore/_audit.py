@@ -1,4 +1,4 @@
-"""The room of audits: those below some folders, and what one of them says."""
+"""The audit tab: the audits below some folders, and the contents of one of them."""
 
 from __future__ import annotations
 
@@ -16,42 +16,42 @@ from ..audit._layers import audit_layers
 from ..audit._text import interval, metric_title
 
 _FILE = "audit.json"
-_MOST = 200
+_MAX_AUDITS = 200
 
 
 class Audits:
-    """The audits in and below these folders; nothing else can be read through it.
+    """The audits in and below some folders; gives access to no other files.
 
     Args:
-        folders: where to look; missing ones have none.
+        folders: the folders; they may be missing.
     """
 
     def __init__(self, folders: Sequence[Path]) -> None:
         self.folders = tuple(folders)
 
-    def _found(self) -> dict[str, Path]:
-        found: dict[str, Path] = {}
+    def _by_name(self) -> dict[str, Path]:
+        audits: dict[str, Path] = {}
         for folder in self.folders:
             places = [folder / _FILE] if (folder / _FILE).is_file() else sorted(folder.rglob(_FILE))
-            for path in places[:_MOST]:
-                found.setdefault(str(path.parent), path.parent)
-        return found
+            for path in places[:_MAX_AUDITS]:
+                audits.setdefault(str(path.parent), path.parent)
+        return audits
 
     def names(self) -> list[str]:
-        """What can be opened, by the folder in which it is."""
-        return list(self._found())
+        """The names of the audits: their folders."""
+        return list(self._by_name())
 
     def answer(self, name: str) -> dict[str, Any]:
-        """One audit: what was measured, of the whole network and of each layer."""
-        there = self._found()
-        if name not in there:  # a name is looked up, never opened as a path
+        """One audit: the readings of the whole network and of each layer."""
+        audits = self._by_name()
+        if name not in audits:  # look the name up, and never open it as a path
             raise InputError(
                 "audit",
-                expected=f"one of {', '.join(there)}" if there else "a folder with audits",
-                got=repr(name) if there else "none",
+                expected=f"one of {', '.join(audits)}" if audits else "a folder with audits",
+                got=repr(name) if audits else "none",
                 fix="Write one with 'intertwine audit ... --out DIR', then 'intertwine explore --audit DIR'.",
             )
-        content = read_audit(there[name])
+        content = read_audit(audits[name])
         try:
             readings = [Reading(**{"symmetry": "", **reading}) for reading in content["readings"]]
             return {
@@ -61,19 +61,19 @@ class Audits:
                 "images": int(content["images"]),
                 "symmetries": [str(symmetry) for symmetry in content["symmetries"]],
                 "notes": [{key: str(note[key]) for key in ("about", "text", "level")} for note in content["notes"]],
-                "whole": [_told(reading) for reading in readings if not reading.layer],
-                "layers": audit_layers(readings, _arrays(there[name])),
+                "whole": [_as_json(reading) for reading in readings if not reading.layer],
+                "layers": audit_layers(readings, _arrays(audits[name])),
             }
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(
-                str(there[name] / _FILE),
+                str(audits[name] / _FILE),
                 expected="an audit",
                 got=f"{type(error).__name__}: {error}",
                 fix="Run the audit again.",
             ) from error
 
 
-def _told(reading: Reading) -> dict[str, Any]:
+def _as_json(reading: Reading) -> dict[str, Any]:
     return {
         "name": metric_title(reading.metric),
         "symmetry": reading.symmetry,
@@ -86,7 +86,7 @@ def _told(reading: Reading) -> dict[str, Any]:
 
 
 def _arrays(folder: Path) -> dict[str, Tensor]:
-    """The pictures of an audit; none where they are missing or cannot be read, which leaves the numbers."""
+    """The arrays of an audit; empty if they are missing or unreadable, which leaves the numbers."""
     try:
         return read_tensors(folder / "audit.safetensors")
     except (OSError, InputError):

@@ -1,4 +1,4 @@
-"""The room of capsules: a topographic autoencoder, read from a demonstration or trained when first asked for."""
+"""The capsules tab: a topographic autoencoder, loaded from a demo or trained on request."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ LONGEST_TRAINING = 1800.0
 """Seconds."""
 
 UNWATCHED = 120.0
-"""Seconds after which a training ends that no tab asks about. Browsers let tabs in the background ask once a minute."""
+"""Training stops if no tab asks about it for this many seconds. Browsers let background tabs ask once per minute."""
 
-_WHO = "capsules"
+_CALLER = "capsules"
 State = Literal["none", "training", "ready", "failed"]
 
 
 class Capsules:
-    """A network whose capsules can be rolled, as the server knows it: where it lies and how far its training is.
+    """The state of the network in the server: its folder and the progress of its training.
 
     Args:
-        folder: of a demonstration that may have kept its network.
-        steps: of training, if it has not.
-        unwatched: seconds after which a training ends that nobody asks about.
+        folder: the folder of a demo, which may have saved its network.
+        steps: the number of training steps if there is no network.
+        unwatched: training stops if nobody asks about it for this many seconds.
     """
 
     def __init__(self, folder: Path | None = None, *, steps: int = QUICK_STEPS, unwatched: float = UNWATCHED) -> None:
@@ -47,33 +47,33 @@ class Capsules:
         self._shape: dict[str, int] = {}
         self._trainer, self._roller = Child(), Child()
         self._place: tempfile.TemporaryDirectory[str] | None = None
-        kept = load_capsules(folder) if folder is not None else None
-        if kept is not None:
-            self._ready(folder, f"that of {folder}, trained for {kept[1]} steps", kept[0])
+        saved = load_capsules(folder) if folder is not None else None
+        if saved is not None:
+            self._ready(folder, f"from {folder}, trained for {saved[1]} steps", saved[0])
 
     def _ready(self, folder: Path | None, note: str, model: TopographicVAE) -> None:
         self.folder, self._state, self._note = folder, "ready", note
         self._shape = {"capsules": model.capsules, "length": model.length}
 
     def state(self) -> dict[str, Any]:
-        """Whether there is a network, and how far its training is."""
+        """Whether there is a network, and the progress of its training."""
         with self._lock:
             self._asked = time.monotonic()
             about = {"state": self._state, "done": self._done, "total": self.steps, "note": self._note}
             return about | self._shape
 
     def start(self) -> dict[str, Any]:
-        """Begin to train in a process of its own, unless there is a network or one is being trained."""
+        """Start training in a separate process, unless there is a network or it is being trained."""
         with self._lock:
-            begin = self._state in ("none", "failed")
-            if begin:
+            must_train = self._state in ("none", "failed")
+            if must_train:
                 self._state, self._done, self._note, self._asked = "training", 0, "", time.monotonic()
-        if begin:
+        if must_train:
             threading.Thread(target=self._train, name="training", daemon=True).start()
         return self.state()
 
     def stop(self) -> None:
-        """End everything that is computed."""
+        """Stop all computations."""
         self._trainer.stop()
         self._roller.stop()
         if self._place is not None:
@@ -96,15 +96,15 @@ class Capsules:
             self._trainer.ask(
                 "train", {"folder": str(folder), "steps": self.steps}, gone=gone, tell=tell, seconds=LONGEST_TRAINING
             )
-            kept = load_capsules(folder)
+            saved = load_capsules(folder)
         except ConnectionAbortedError:
-            self._failed("ended: no tab was open that asked for it")
+            self._failed("stopped, because no tab was asking for it")
         except (Refused, WorkerFailedError, IntertwineError) as error:
             self._failed(str(error))
         else:
             with self._lock:
-                if kept is not None:
-                    self._ready(folder, f"trained here for {self.steps} steps", kept[0])
+                if saved is not None:
+                    self._ready(folder, f"trained here for {self.steps} steps", saved[0])
 
     def _failed(self, note: str) -> None:
         with self._lock:
@@ -113,18 +113,18 @@ class Capsules:
     def answer(
         self, digit: int, number: int, capsule: int | None, gone: Callable[[], bool] = lambda: False
     ) -> dict[str, Any]:
-        """What :func:`rolled` says, computed in a process of its own."""
+        """The result of :func:`rolled`, computed in a separate process."""
         with self._lock:
             folder, note = self.folder, self._note
         if folder is None:
-            raise InputError(_WHO, expected="a trained network", got="none yet", fix="Train it first.")
+            raise InputError(_CALLER, expected="a trained network", got="none yet", fix="Train it first.")
         query = {"folder": str(folder), "digit": digit, "number": number, "capsule": capsule}
         return {**self._roller.ask("roll", query, gone=gone), "note": note}
 
 
 def train(folder: Path, steps: int, tell: Callable[[int], None]) -> None:
-    """Train a network and keep it in the folder."""
-    save_capsules(folder, train_capsules(folder / "run", steps=steps, progress=False, told=tell), steps=steps)
+    """Train a network and save it in the folder."""
+    save_capsules(folder, train_capsules(folder / "run", steps=steps, progress=False, on_step=tell), steps=steps)
 
 
 @lru_cache(maxsize=1)
@@ -134,36 +134,36 @@ def _sequences() -> TurningDigits:
 
 @lru_cache(maxsize=1)
 def _model(folder: Path) -> TopographicVAE:
-    kept = load_capsules(folder)
-    if kept is None:
-        raise InputError(_WHO, expected="a trained network", got="none yet", fix="Train it first.")
-    return kept[0]
+    saved = load_capsules(folder)
+    if saved is None:
+        raise InputError(_CALLER, expected="a trained network", got="none yet", fix="Train it first.")
+    return saved[0]
 
 
 @torch.no_grad()
 def rolled(folder: Path, digit: int, number: int, capsule: int | None) -> dict[str, Any]:
-    """A digit that turns, its reconstruction, and the first frame with its capsules rolled by 0, 1, …, length.
+    """A turning digit, its reconstruction, and the first frame with capsules rolled by 0, 1, …, length.
 
     Args:
-        folder: where the network lies.
+        folder: the folder of the network.
         digit: 0 to 9.
-        number: which of its images.
-        capsule: the one to roll; all of them together if None.
+        number: the number of the image.
+        capsule: the capsule to roll; None for all of them.
     """
     model = _model(folder)
     if capsule is not None and not 0 <= capsule < model.capsules:
-        raise InputError(_WHO, expected=f"a capsule from 0 to {model.capsules - 1}", got=str(capsule))
+        raise InputError(_CALLER, expected=f"a capsule from 0 to {model.capsules - 1}", got=str(capsule))
     frames = _sequences().of_digit(digit, number=number)
     t = model.latent(frames[None], generator=torch.Generator().manual_seed(0))
     first = t[:, 0]
     moved = []
     for k in range(model.length + 1):
-        here = model.moved(first, k % model.length)
+        latent = model.moved(first, k % model.length)
         if capsule is not None:
-            alone = first.clone()
-            alone[:, capsule] = here[:, capsule]
-            here = alone
-        moved.append(model.pictures(here)[0])
+            only = first.clone()
+            only[:, capsule] = latent[:, capsule]
+            latent = only
+        moved.append(model.pictures(latent)[0])
     largest = float(first.abs().max())
     return {
         "digit": digit,

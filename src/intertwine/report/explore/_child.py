@@ -1,4 +1,4 @@
-"""A worker process as seen from the explorer's server: asked, waited for, and killed when it must be."""
+"""A worker process from the server's side: sends requests, waits for answers, kills the process if needed."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from typing import Any
 from ...errors import InputError
 
 SECONDS = 20.0
-"""How long an answer may take."""
+"""The time limit for an answer."""
 
-_GRACE = 2.0  # seconds that work goes on after its tab was closed: ending it costs a new process
-_WAITING = 8  # requests that may wait for one worker
+_GRACE = 2.0  # seconds that work continues after its tab is closed, because a new process costs time
+_WAITING = 8  # maximum number of requests that wait for one worker
 _TICK = 0.1
-_WHO = "intertwine explore"
+_CALLER = "intertwine explore"
 
 
 class WorkerFailedError(RuntimeError):
-    """The worker came upon a defect of the package, which it has printed."""
+    """The worker hit a bug in the package, and has printed the traceback."""
 
 
 class Child:
-    """A worker process, started when it is first asked, again after it was killed.
+    """A worker process, started on the first request and again after it was killed.
 
-    It answers one request at a time. The others wait, and one whose browser has gone is dropped.
+    It answers one request at a time. Others wait, and are dropped if their browser closes the connection.
     """
 
     def __init__(self) -> None:
@@ -41,13 +41,13 @@ class Child:
         self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
 
     def start(self) -> None:
-        """Start the process if there is none, so that the first answer comes sooner."""
+        """Start the process if there is none; calling this early makes the first answer faster."""
         with self._guard:
             if self._ended:
-                raise InputError(_WHO, expected="a server that runs", got="one that has ended")
+                raise InputError(_CALLER, expected="a running server", got="one that was stopped")
             if self._process is None or self._process.poll() is not None:
-                # -P: the current folder is the user's, and what lies in it is not imported. A session of its own:
-                # Ctrl-C is for the server, which then ends its workers.
+                # -P: never import from the current folder, which is the user's. A new session: Ctrl-C goes to the
+                # server only, which then stops its workers.
                 self._process = subprocess.Popen(
                     [sys.executable, "-P", "-m", "intertwine.report.explore._worker"],
                     stdin=subprocess.PIPE,
@@ -59,12 +59,12 @@ class Child:
                 threading.Thread(target=_read, args=(self._process, self._lines), daemon=True).start()
 
     def stop(self) -> None:
-        """Kill the process; it is not started again."""
+        """Kill the process, and never start it again."""
         self._ended = True
         self.kill()
 
     def kill(self) -> None:
-        """Kill the process, whatever it does."""
+        """Kill the process."""
         with self._guard:
             if self._process is not None:
                 self._process.kill()
@@ -83,17 +83,19 @@ class Child:
         tell: Callable[[int], object] = lambda step: None,
         seconds: float = SECONDS,
     ) -> Any:
-        """What the worker answers.
+        """Send a request and return the answer.
 
         Args:
-            do: one of the things that a worker does.
-            arguments: of it, as JSON values.
-            gone: whether nobody waits for the answer any more.
-            tell: called with the steps of a training.
-            seconds: the longest it may take.
+            do: the name of a task of the worker.
+            arguments: the arguments of the task, as JSON values.
+            gone: whether nobody waits for the answer anymore.
+            tell: called with the number of training steps done.
+            seconds: the time limit.
         """
         if self._waiting >= _WAITING:
-            raise InputError(_WHO, expected=f"at most {_WAITING} requests at once", got="more", fix="Try again later.")
+            raise InputError(
+                _CALLER, expected=f"at most {_WAITING} requests at once", got="more", fix="Try again later."
+            )
         self._waiting += 1
         try:
             while not self._turn.acquire(timeout=_TICK):
@@ -110,19 +112,19 @@ class Child:
     def _answer(
         self, request: dict[str, Any], gone: Callable[[], bool], tell: Callable[[int], object], seconds: float
     ) -> Any:
-        lines, begun = self._lines, time.monotonic()
+        lines, start = self._lines, time.monotonic()
         self._send(json.dumps(request))
         while True:
             try:
                 line = lines.get(timeout=_TICK)
             except queue.Empty:
-                spent = time.monotonic() - begun
+                spent = time.monotonic() - start
                 if spent > seconds:
                     self.kill()
                     raise InputError(
                         request["do"],
-                        expected=f"something that can be computed in {seconds:g} seconds",
-                        got="more work than that",
+                        expected=f"a computation of at most {seconds:g} seconds",
+                        got="a longer one",
                         fix="Choose a smaller group, size or number of channels.",
                     ) from None
                 if spent > _GRACE and gone():
@@ -132,7 +134,7 @@ class Child:
             if line is None:
                 if self._ended:
                     raise ConnectionAbortedError
-                raise InputError(request["do"], expected="a worker that answers", got="one that was ended from outside")
+                raise InputError(request["do"], expected="a worker that answers", got="one that was killed")
             value = json.loads(line)
             if "step" in value:
                 tell(value["step"])
@@ -149,12 +151,12 @@ class Child:
             if process is not None and process.stdin is not None:
                 process.stdin.write(line + "\n")
                 process.stdin.flush()
-        except OSError:  # it has ended: reading says so
+        except OSError:  # it has exited, which the reader notices
             return
 
 
 class Refused(Exception):  # noqa: N818 - the worker's own error, whose text is all that crosses the pipe
-    """What was asked for is wrong; the text says why."""
+    """The request is wrong; the text says why."""
 
 
 def _read(process: subprocess.Popen[str], lines: queue.SimpleQueue[str | None]) -> None:
@@ -169,5 +171,5 @@ def _read(process: subprocess.Popen[str], lines: queue.SimpleQueue[str | None]) 
 def _close(pipe: Any) -> None:
     try:
         pipe.close()
-    except OSError:  # what was not yet written goes nowhere
+    except OSError:  # unsent requests are lost
         return

@@ -1,4 +1,4 @@
-"""The page of the explorer: four rooms under tabs, drawn from what the server answers."""
+"""The page of the explorer: four tabs, drawn from the answers of the server."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ._relax import LARGEST_RANK, LARGEST_SOFTNESS
 
 
 def explore_page() -> tuple[str, str]:
-    """The page, and the content security policy that it must be sent with: it may ask its own server alone."""
+    """The page and its content security policy, which allows requests to its own server only."""
     style = asset("page.css") + asset("explore.css")
     script = "".join(asset(name) for name in (*SCRIPTS, "explore.js"))
     allowed = policy(script, connect_src="'self'", frame_ancestors="'none'")

@@ -1,4 +1,4 @@
-"""The room of relaxed layers: the filters that a layer applies at places of the image, as its dial is turned."""
+"""The relax tab: the filters that a relaxed layer applies across the image, for each position of its dial."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ KERNEL = 11
 GRID = 5
 LARGEST_SOFTNESS = 3.0
 LARGEST_RANK = 6
-_WHO = "relax"
+_CALLER = "relax"
 
 
 def soft_answer(softness: float, *, seed: int = 0) -> dict[str, Any]:
-    """The filters of a :class:`SoftConv2d` with this ω', seeded: strict at 0, freer as it grows.
+    """The filters of a seeded :class:`SoftConv2d` with this ω': strict at 0, freer as it grows.
 
     >>> soft_answer(0.0)["error"] < 1e-5 < soft_answer(1.0)["error"]
     True
     """
     if not 0 <= softness <= LARGEST_SOFTNESS:
-        raise InputError(_WHO, expected=f"a softness from 0 to {LARGEST_SOFTNESS:g}", got=str(softness))
+        raise InputError(_CALLER, expected=f"a softness from 0 to {LARGEST_SOFTNESS:g}", got=str(softness))
     with _seeded(seed):
         layer = SoftConv2d(1, 1, KERNEL, softness=softness, bias=False)
     return _answer(layer)
@@ -39,18 +39,17 @@ def soft_answer(softness: float, *, seed: int = 0) -> dict[str, Any]:
 def low_rank_answer(rank: int, strength: float, *, seed: int = 0) -> dict[str, Any]:
     """The filters of a :class:`LowRankLocalConv2d`: ``rank`` banks, mixed by waves over the image.
 
-    The combining logits are smooth waves times ``strength``: 0 mixes all banks evenly, as the layer starts. The banks
-    are gratings of different directions, which the eye tells apart better than noise.
+    The combining logits are smooth waves times ``strength``; 0 mixes all banks equally, as in a new layer. The banks
+    are gratings with different directions, which are easier to tell apart than noise.
 
     >>> [low_rank_answer(rank, 2.0)["error"] > 1e-5 for rank in (1, 3)]
     [False, True]
     """
     if not 1 <= rank <= LARGEST_RANK or not 0 <= strength <= 10:
         raise InputError(
-            _WHO,
+            _CALLER,
             expected=f"a rank from 1 to {LARGEST_RANK} and a strength from 0 to 10",
             got=f"{rank} and {strength}",
-            fix="Choose smaller ones.",
         )
     with _seeded(seed):
         layer = LowRankLocalConv2d(
@@ -94,10 +93,10 @@ def _answer(layer: RelaxedLayer) -> dict[str, Any]:
 
 
 def filters_at_places(layer: torch.nn.Module) -> Tensor:
-    """What a linear layer multiplies the window around a place with: ``(places, kernel, kernel)``, row by row.
+    """The filters that a linear layer applies at a grid of positions: ``(positions, kernel, kernel)``, row by row.
 
-    Read off the layer itself, as the gradient of its output at the place with respect to the image; the places are a
-    5 × 5 grid whose windows lie within the image.
+    They are the gradients of the layer's output at each position with respect to the image. The positions are a 5 × 5
+    grid whose windows lie inside the image.
     """
     half = KERNEL // 2
     line = torch.linspace(half, IMAGE - 1 - half, GRID).round().long().tolist()
@@ -113,9 +112,9 @@ def filters_at_places(layer: torch.nn.Module) -> Tensor:
 
 @contextmanager
 def _seeded(seed: int) -> Iterator[None]:
-    """Random numbers from a seed, and those of everybody else as they were."""
+    """Seed the random numbers in this block, and restore them afterwards."""
     if not 0 <= seed < 2**31:
-        raise InputError(_WHO, expected="a seed from 0 to 2147483647", got=str(seed), fix="Choose a smaller one.")
+        raise InputError(_CALLER, expected="a seed from 0 to 2147483647", got=str(seed))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         yield

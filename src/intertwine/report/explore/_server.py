@@ -1,9 +1,9 @@
-"""The explorer's server: one page and what it asks for, for this machine alone.
+"""The explorer's server: one page and its requests, for this machine only.
 
-It listens on 127.0.0.1 only. A request must name that address in its Host header, or a page elsewhere could reach it
-under a name of its own that it points here (DNS rebinding); and it must not come from another page, which browsers tell
-in its other headers. It opens no file that a request names. Whatever takes time is computed in worker processes with
-bounded time and memory, one for each room, so that nothing that is asked can stop the server or another room.
+It listens on 127.0.0.1. A request must have that address in its Host header; otherwise another site could reach the
+server through a domain name that resolves to this machine (DNS rebinding). It also must not come from another page,
+which browsers say in other headers. The server opens no file that a request names. Slow computations run in worker
+processes with bounded time and memory, one per tab, so no request can block the server or another tab.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ from ._child import SECONDS, Child, Refused, WorkerFailedError
 from ._page import explore_page
 
 ADDRESS = "127.0.0.1"
-_LONGEST = 2000  # letters of a request's path
-_WHO = "intertwine explore"
+_MAX_PATH = 2000  # characters
+_CALLER = "intertwine explore"
 
 Query = Mapping[str, str]
 Gone = Callable[[], bool]
-"""Whether the browser that asked has closed the connection."""
+"""Whether the browser has closed the connection."""
 
 
 class Explorer(ThreadingHTTPServer):
-    """Serves the explorer; ``serve_forever`` runs it and ``shutdown`` ends it.
+    """Serves the explorer; ``serve_forever`` runs it and ``shutdown`` stops it.
 
     Args:
-        port: where to listen; 0 for any free one.
-        demo: the folder of a demonstration, whose network and audits are shown.
+        port: the port to listen on; 0 for any free one.
+        demo: the folder of a demo; shows its network and audits.
         audits: folders with audits.
-        steps: of training, if the demonstration kept no network.
-        seconds: the longest that an answer may take to compute.
-        unwatched: seconds after which a training ends that no tab asks about.
+        steps: the number of training steps if the demo has no network.
+        seconds: the time limit for computing an answer.
+        unwatched: training stops if no tab asks about it for this many seconds.
 
     Attributes:
         url: its address.
@@ -77,31 +77,31 @@ class Explorer(ThreadingHTTPServer):
             super().__init__((ADDRESS, port), _Handler)
         except (OSError, OverflowError) as error:
             raise InputError(
-                _WHO,
-                expected="a port on which nobody listens yet",
+                _CALLER,
+                expected="a free port",
                 got=f"{port} ({getattr(error, 'strerror', None) or error})",
                 fix="Choose another --port, or 0 for any free one.",
             ) from error
 
     @property
     def url(self) -> str:
-        """Where a browser finds the page."""
+        """The address of the page."""
         return f"http://{ADDRESS}:{self.server_address[1]}/"
 
     def server_close(self) -> None:
-        """Listen no more, and end whatever is computed."""
+        """Stop listening and stop all computations."""
         super().server_close()
         for worker in self.workers.values():
             worker.stop()
         self.capsules.stop()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A browser that went away is no error; anything else is a defect and shows its trace."""
+        """Ignore browsers that close the connection; anything else is a bug and shows its traceback."""
         if not isinstance(sys.exception(), ConnectionError | TimeoutError):
             traceback.print_exc()
 
     def answer(self, path: str, query: Query, gone: Gone = lambda: False) -> Any:
-        """What a path of the interface answers; None if there is no such path."""
+        """The answer for a path of the API; None for an unknown path."""
 
         def ask(room: str, do: str, **arguments: Any) -> Any:
             return self.workers[room].ask(do, arguments, gone=gone, seconds=self.seconds)
@@ -152,7 +152,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         path, query = parts
         if path in ("/", "/index.html"):
-            self.server.workers["kernels"].start()  # the page begins with this room
+            self.server.workers["kernels"].start()  # the page starts with this tab
             self._send(HTTPStatus.OK, self.server.page.encode(), "text/html; charset=utf-8")
             return
         self._answer(lambda: self.server.answer(path, query, self._gone))
@@ -164,7 +164,7 @@ class _Handler(BaseHTTPRequestHandler):
         parts = self._checked()
         if parts is None:
             return
-        self.close_connection = True  # a body, if there is one, is not read
+        self.close_connection = True  # a body is never read
         start = self.server.capsules.start if parts[0] == "/api/capsules" else lambda: None
         self._answer(start)
 
@@ -173,33 +173,34 @@ class _Handler(BaseHTTPRequestHandler):
         return f"http://{ADDRESS}:{port}", f"http://localhost:{port}"
 
     def _checked(self) -> tuple[str, Query] | None:
-        """The path and the query of a request that came to this address by its name."""
+        """The path and the query of an allowed request; answers others with an error and returns None."""
         hosts = [origin.removeprefix("http://") for origin in self._origins()]
         if self.headers.get("Host") not in hosts:
-            self._fail(HTTPStatus.FORBIDDEN, f"open {self.server.url}: other names of this address are refused")
+            self._fail(HTTPStatus.FORBIDDEN, f"open {self.server.url}; other host names are refused")
             return None
         if self._is_from_elsewhere():
-            self._fail(HTTPStatus.FORBIDDEN, "requests of other pages are refused")
+            self._fail(HTTPStatus.FORBIDDEN, "requests from other pages are refused")
             return None
-        if len(self.path) > _LONGEST:
-            self._fail(HTTPStatus.REQUEST_URI_TOO_LONG, f"expected at most {_LONGEST} letters; got {len(self.path)}")
+        if len(self.path) > _MAX_PATH:
+            text = f"expected at most {_MAX_PATH} characters; got {len(self.path)}"
+            self._fail(HTTPStatus.REQUEST_URI_TOO_LONG, text)
             return None
         parts = urlsplit(self.path)
         return parts.path, {key: values[-1] for key, values in parse_qs(parts.query, keep_blank_values=True).items()}
 
     def _is_from_elsewhere(self) -> bool:
-        """Whether another page made the browser send this. A link to the explorer may be followed from anywhere."""
+        """Whether another page made the browser send this request. Links to the explorer are allowed from anywhere."""
         is_link = self.headers.get("Sec-Fetch-Mode") == "navigate" and self.path == "/" and self.command == "GET"
         site = self.headers.get("Sec-Fetch-Site", "none")
         origins = [self.headers["Origin"]] if "Origin" in self.headers else []
-        if "Referer" in self.headers:  # all that older browsers send with an image or a script
+        if "Referer" in self.headers:  # the only hint from older browsers for images and scripts
             parts = urlsplit(self.headers["Referer"])
             origins.append(f"{parts.scheme}://{parts.netloc}")
         foreign = site not in ("same-origin", "none") or any(origin not in self._origins() for origin in origins)
         return foreign and not is_link
 
     def _gone(self) -> bool:
-        """Whether the browser has closed the connection: it can be read, and there is nothing to read."""
+        """Whether the browser has closed the connection: the socket is readable but empty."""
         try:
             readable, _, _ = select.select([self.connection], [], [], 0)
             return bool(readable) and not self.connection.recv(1, socket.MSG_PEEK)
@@ -211,13 +212,13 @@ class _Handler(BaseHTTPRequestHandler):
             answer = compute()
         except (IntertwineError, Refused) as error:
             self._fail(HTTPStatus.BAD_REQUEST, str(error))
-        except ConnectionAbortedError:  # nobody is there to be told
+        except ConnectionAbortedError:  # nobody to answer
             self.close_connection = True
         except WorkerFailedError as error:
             self._fail(HTTPStatus.INTERNAL_SERVER_ERROR, str(error))
         else:
             if answer is None:
-                self._fail(HTTPStatus.NOT_FOUND, f"there is no {urlsplit(self.path).path}")
+                self._fail(HTTPStatus.NOT_FOUND, f"unknown path {urlsplit(self.path).path}")
             else:
                 self._send(HTTPStatus.OK, json.dumps(answer).encode(), "application/json")
 
@@ -243,12 +244,12 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing: the terminal shows the address."""
+        """Log nothing: the terminal shows the address."""
 
 
 def _text(query: Query, name: str) -> str:
     if not query.get(name, "").strip():
-        raise InputError(name, expected="a text", got="nothing", fix=f"Fill in {name}.")
+        raise InputError(name, expected="text", got="nothing")
     return query[name]
 
 
@@ -260,7 +261,7 @@ def _whole(query: Query, name: str, default: int | None = None) -> int:
     except ValueError as error:
         if isinstance(error, IntertwineError):
             raise
-        raise InputError(name, expected="a whole number", got=repr(query[name]), fix="Write digits only.") from None
+        raise InputError(name, expected="a whole number", got=repr(query[name])) from None
 
 
 def _number(query: Query, name: str) -> float:
@@ -269,4 +270,4 @@ def _number(query: Query, name: str) -> float:
     except ValueError as error:
         if isinstance(error, IntertwineError):
             raise
-        raise InputError(name, expected="a number", got=repr(query[name]), fix="For example 0.5.") from None
+        raise InputError(name, expected="a number", got=repr(query[name])) from None

@@ -1,8 +1,8 @@
-"""The explorer's worker: a process that computes one answer after the other, within limits.
+"""The explorer's worker: a process that computes answers one at a time, within limits.
 
 It reads requests from standard input and writes answers to standard output, one JSON value per line. It may use a few
-gigabytes of memory. Nothing that it computes can stop the server, which kills it when it takes too long or when nobody
-waits for its answer any more.
+gigabytes of memory. It cannot block the server, which kills it if it takes too long or if nobody waits for its answer
+anymore.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, Any
 
 MEMORY = 2 * 2**30
-"""Bytes that a worker may use beyond what the program itself takes."""
+"""Bytes that a worker may use in addition to the program itself."""
 
 Tell = Callable[[int], None]
 
@@ -25,7 +25,7 @@ Tell = Callable[[int], None]
 def main() -> None:
     """Answer until the server closes the pipe."""
     out = os.fdopen(os.dup(sys.stdout.fileno()), "w")
-    sys.stdout = sys.stderr  # whatever a library prints must not end up among the answers
+    sys.stdout = sys.stderr  # output of libraries must not mix with the answers
     answers = _answers()
     _limit_memory()
     for line in sys.stdin:
@@ -49,12 +49,12 @@ def _answered(answers: Mapping[str, Callable[..., Any]], request: Mapping[str, A
     except Exception as error:
         if is_memory(error):
             return {"refused": f"{request['do']}: this needs more than the {MEMORY >> 30} GB that the explorer allows"}
-        traceback.print_exc()  # a bug: the trace goes to the server's terminal, one line to the page
+        traceback.print_exc()  # a bug: the traceback goes to the terminal, one line to the page
         return {"failed": f"{type(error).__name__}: {error}"}
 
 
 def _answers() -> dict[str, Callable[..., Any]]:
-    """What can be asked for, each with a function to tell progress as its first argument."""
+    """The tasks by name; the first argument of each is a function that reports progress."""
     from ._audit import Audits
     from ._capsules import rolled, train
     from ._kernels import kernel_answer, representation_names
@@ -78,11 +78,11 @@ def _write(out: IO[str], value: object) -> None:
 
 
 def _limit_memory() -> None:
-    """Refuse memory beyond the limit, where the system can."""
+    """Limit memory, on systems that support it."""
     try:
         import resource
 
-        pages = int(Path("/proc/self/statm").read_text().split()[5])  # what counts against this limit so far
+        pages = int(Path("/proc/self/statm").read_text().split()[5])  # what counts toward this limit so far
         now = pages * os.sysconf("SC_PAGE_SIZE")
         resource.setrlimit(resource.RLIMIT_DATA, (now + MEMORY, now + MEMORY))
     except (ImportError, OSError, ValueError, IndexError):
@@ -90,7 +90,7 @@ def _limit_memory() -> None:
 
 
 def _end_after(seconds: float) -> None:
-    """End this process then, if the server that should have done it is gone; 0 calls that off."""
+    """Kill this process after some seconds, in case the server is gone; 0 cancels that."""
     if hasattr(signal, "setitimer"):
         signal.setitimer(signal.ITIMER_REAL, seconds)
 

@@ -1,6 +1,6 @@
 "use strict";
-// Elements and small pictures, drawn from numbers. Pictures have colors that mean something: they are the same in the
-// dark. The colors are those of the figures that matplotlib draws.
+// Elements and small pictures, drawn from numbers. The colors of pictures have a meaning, so they are the same in dark
+// mode. They match the figures drawn with matplotlib.
 const SIGNED = [[31, 95, 158], [134, 182, 216], [255, 255, 255], [238, 154, 131], [179, 32, 44]];
 
 function element(name, properties = {}, ...children) {
@@ -13,7 +13,7 @@ function element(name, properties = {}, ...children) {
   return made;
 }
 
-// One signed byte a number; 127 stands for the largest.
+// One signed byte per number; 127 stands for the largest.
 function decoded(text) {
   const raw = atob(text);
   return Int8Array.from(raw, (letter) => letter.charCodeAt(0));
@@ -25,7 +25,7 @@ function signedColor(value) {
   return SIGNED[low].map((from, k) => Math.round(from + (place - low) * (SIGNED[low + 1][k] - from)));
 }
 
-// A picture of rows x columns numbers. Lines separate blocks of so many rows and columns.
+// A picture of rows x columns numbers. Lines separate blocks of block[0] rows and block[1] columns.
 function heat(values, rows, columns, { gray = false, label = "", cell = 8, block = null } = {}) {
   const pixels = new ImageData(columns, rows);
   values.forEach((value, k) => {
@@ -55,7 +55,7 @@ function shortNumber(value) {
   return text.replace(/-/g, "\u2212");
 }
 
-// What the colors mean, from minus the largest to the largest.
+// The color scale, from minus the largest value to the largest.
 function colorScale(largest, what) {
   const bar = element("div", { className: "ramp" });
   const ends = element("div", { className: "ends" });
@@ -63,9 +63,9 @@ function colorScale(largest, what) {
   return element("div", { className: "color-scale" }, element("span", { className: "what" }, what), bar, ends);
 }
 
-// How many channels have which order: one bar an order, its number above it.
+// Number of channels by order: one bar per order, with its count above it.
 function histogram(counts, { label, unit }) {
-  // Asked for, not written: a page that holds no address at all is seen at a glance to fetch nothing.
+  // Looked up, not written out: a page without any address obviously fetches nothing.
   const space = element("div", { innerHTML: "<svg></svg>" }).firstChild.namespaceURI;
   const shape = (name, attributes, text = "") => {
     const made = document.createElementNS(space, name);
@@ -78,9 +78,9 @@ function histogram(counts, { label, unit }) {
   const [width, height, base] = [shown.length * step + 16, 142, 104];
   const svg = shape("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label, class: "histogram" });
   svg.style.maxWidth = `${width}px`;
-  const most = Math.max(...counts, 1);
+  const highest = Math.max(...counts, 1);
   shown.forEach(([order, count], k) => {
-    const size = (80 * count) / most;
+    const size = (80 * count) / highest;
     const middle = 8 + (k + 0.5) * step;
     const place = { x: middle - 14, y: base - size, width: 28, height: size, "data-order": order, "data-count": count };
     svg.append(shape("rect", place));

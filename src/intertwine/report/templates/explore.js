@@ -1,4 +1,4 @@
-// The explorer. Each room asks the server and draws the answer; of several changes in a row only the last is asked for.
+// The explorer. Each tab asks the server and draws the answer; after several quick changes it asks only for the last.
 const ROOMS = ["kernels", "relax", "capsules", "audit"];
 
 async function ask(path, query = {}, options = {}) {
@@ -27,7 +27,7 @@ function room(name) {
   };
 }
 
-// Runs one call at a time; what was asked meanwhile is done once, at the end. `data-state` tells tests when all is done.
+// Runs one call at a time; requests during a call lead to one more call. `data-state` tells tests when all is done.
 function latest(here, work) {
   let running = false;
   let again = false;
@@ -95,12 +95,12 @@ function kernelsRoom() {
     const head = facts([
       ["kernels in the basis", answer.dimension],
       ["Mackey’s formula predicts", answer.mackey],
-      ["numbers in a free filter", free],
+      ["weights in a free filter", free],
       ["residual of the constraint", shortNumber(answer.residual)],
     ]);
     const rest = [quiet(answer.reading)];
     if (!answer.exact) {
-      rest.push(quiet("The group does not keep the square lattice: these are smooth kernels, sampled at the taps."));
+      rest.push(quiet("The group does not map the square lattice to itself: these are smooth kernels, sampled at the taps."));
     }
     if (answer.drawn < answer.dimension) rest.push(quiet(`${answer.drawn} of ${answer.dimension} kernels are drawn.`));
     found.replaceChildren(
@@ -139,7 +139,7 @@ function relaxRoom() {
     const relaxation = Object.values(answer.relaxation)[0] ?? 0;
     const strict = answer.error < 1e-5;
     const numbers = facts([
-      ["filters differ from their mean by", `${(100 * answer.spread).toFixed(1)} %`, "‖k(u) − mean‖ / ‖k‖ over the places shown"],
+      ["filters differ from their mean by", `${(100 * answer.spread).toFixed(1)} %`, "‖k(u) − mean‖ / ‖k‖ over these positions"],
       ["error under a shift of the image", shortNumber(answer.error), "|Φ(g x) − g Φ(x)| / |g Φ(x)|, away from the border"],
       ["the layer’s own relaxation", shortNumber(relaxation), "0 at the equivariant point"],
     ]);
@@ -182,9 +182,9 @@ function capsulesRoom() {
     button.disabled = state.state === "training";
     bar.value = state.done / state.total;
     const words = {
-      none: `No trained network is at hand. Training one takes ${state.total} steps, about half a minute; or start with --demo DIR after intertwine demo.`,
+      none: `There is no trained network yet. Training takes ${state.total} steps, about half a minute. Or run intertwine demo first, and start the explorer with --demo DIR.`,
       training: `Training: step ${state.done} of ${state.total}.`,
-      failed: `The training failed: ${state.note}`,
+      failed: `Training failed: ${state.note}`,
       ready: "",
     };
     training.querySelector("p").textContent = words[state.state];
@@ -235,7 +235,7 @@ function capsulesRoom() {
       ...strip("First frame, capsules rolled by 0, 1, … and decoded", answer.rolled),
       ...strip("The true frames", answer.frames),
       ...strip("The frames, encoded and decoded", answer.reconstructed),
-      quiet(`Rolled are the variables of the first frame, which was encoded together with the others. The network: ${answer.note}.`),
+      quiet(`The rolled variables are those of the first frame, encoded together with the other frames. The network: ${answer.note}.`),
     );
   });
   form.addEventListener("input", roll);

@@ -1,5 +1,5 @@
 "use strict";
-// Tables sort by the column whose heading is pressed: ascending, descending, then the order in which they were written.
+// Clicking a heading sorts a table by that column: ascending, descending, then in the original order.
 function makeSortable(table) {
   const body = table.tBodies[0];
   const heads = [...table.tHead.rows[0].cells];
@@ -13,14 +13,14 @@ function makeSortable(table) {
     const numbers = [...keys.values()].every((value) => value === "" || !Number.isNaN(Number(value)));
     return [...written].sort((first, second) => {
       const [a, b] = [keys.get(first), keys.get(second)];
-      if (a === "" || b === "") return (a === "") - (b === ""); // nothing comes last in either direction
+      if (a === "" || b === "") return (a === "") - (b === ""); // empty cells come last in both directions
       if (numbers) return sign * (Number(a) - Number(b) || 0);
       return sign * a.localeCompare(b, undefined, { numeric: true, sensitivity: "base" });
     });
   };
   const next = { none: "ascending", ascending: "descending", descending: "none" };
   heads.forEach((head, column) => {
-    const button = document.createElement("button"); // reached by the tab key, pressed by space or enter
+    const button = document.createElement("button"); // works with the keyboard
     button.type = "button";
     button.append(...head.childNodes);
     head.append(button);

@@ -1,5 +1,5 @@
-// One layer of an audit, chosen by the reader: its numbers, its filters beside those of the moved network, and the
-// orders of its matched channels. Returns what chooses a layer.
+// One layer of an audit, chosen by the reader: its numbers, its filters next to those of the moved network, and the
+// orders of its matched channels. Returns a function that chooses a layer.
 function layerPicker(root, layers, chosen = () => {}) {
   const symmetries = [...new Set(layers.map((layer) => layer.symmetry))];
   const moved = element("select", { name: "symmetry" }, ...symmetries.map((name) => element("option", {}, name)));
@@ -11,19 +11,19 @@ function layerPicker(root, layers, chosen = () => {}) {
   if (symmetries.length > 1) form.append(element("label", {}, "symmetry ", moved));
   form.append(element("label", {}, "layer ", which));
 
-  const own = () => layers.filter((layer) => layer.symmetry === moved.value);
+  const ofSymmetry = () => layers.filter((layer) => layer.symmetry === moved.value);
   const fill = (name) => {
-    const options = own().map((layer) => {
+    const options = ofSymmetry().map((layer) => {
       const about = layer.kind && layer.kind !== "channels" ? `${layer.layer} (${layer.kind})` : layer.layer;
       return element("option", { value: layer.layer }, about);
     });
     which.replaceChildren(...options);
-    const first = own().find((layer) => layer.layer === name) ?? own().find((layer) => layer.filters) ?? own()[0];
+    const first = ofSymmetry().find((layer) => layer.layer === name) ?? ofSymmetry().find((layer) => layer.filters) ?? ofSymmetry()[0];
     if (first) which.value = first.layer;
     show();
   };
   const show = () => {
-    const layer = own().find((each) => each.layer === which.value);
+    const layer = ofSymmetry().find((each) => each.layer === which.value);
     shown.replaceChildren(...(layer ? described(layer) : []));
     if (layer) chosen(layer);
   };
@@ -50,11 +50,11 @@ function described(layer) {
   if (layer.orders) {
     const title = `orders of the matched channels of ${layer.layer}`;
     const drawn = histogram(layer.orders, { label: title, unit: "order" });
-    const caption = "How many channels have which order: after so many moves a channel meets itself again. In an exactly equivariant network all orders divide that of the element.";
+    const caption = "Number of channels by order: the number of moves after which a channel returns to itself. In an exactly equivariant network all orders divide the order of the element.";
     parts.push(element("figure", { className: "orders" }, drawn, element("figcaption", {}, caption)));
   }
   if (!layer.filters && !layer.orders) {
-    parts.push(element("p", { className: "quiet" }, "No pictures were kept of this layer: the audit keeps those of the first 24 with filters."));
+    parts.push(element("p", { className: "quiet" }, "There are no pictures of this layer: an audit saves those of the first 24 layers with filters."));
   }
   return parts;
 }
@@ -70,7 +70,7 @@ function filterPairs(layer) {
     row.append(element("div", { className: "pair" }, element("small", {}, pair.title), ...both));
   }
   const caption =
-    "Above: filters, output channel ← input channel. Below: what the network has there whose filters were moved by the " +
-    "symmetry and whose channels were matched. In a group-convolutional network both are the same.";
+    "Above: filters, output channel ← input channel. Below: the filters in the same place after moving all filters by the " +
+    "symmetry and matching the channels. In a group-convolutional network both are the same.";
   return element("figure", { className: "filters" }, row, colorScale(largest, "weight"), element("figcaption", {}, caption));
 }

@@ -7,9 +7,11 @@ from collections.abc import Callable
 from ..._checked import checked
 from ...errors import ParseError
 from .._group import Group
-from ..finite import FiniteGroup
 from ..finite._by_name import factors_of, finite_by_name
-from ..lie import O2, O3, SE2, SE3, SO2, SO3, Translations
+from ..finite._finite_group import FiniteGroup
+from ..lie._euclidean import SE2, SE3, Translations
+from ..lie._planar import O2, SO2
+from ..lie._spatial import O3, SO3
 
 LIE: dict[str, Callable[[], Group]] = {
     "SO2": SO2,

@@ -1,7 +1,3 @@
 """An audit, for the terminal and as a page."""
 
 from . import _views as _views  # registers them
-from ._page import audit_page as audit_page
-from ._page import write_audit_page as write_audit_page
-from ._table import audit_differences as audit_differences
-from ._table import audit_table as audit_table

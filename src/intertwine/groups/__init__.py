@@ -9,6 +9,9 @@ each one imports only those before it.
     names     groups, representations and subgroups from text
 """
 
+from ._catalog import GROUPS as GROUPS
+from ._catalog import NamedGroup as NamedGroup
+from ._catalog import register_group as register_group
 from ._group import Element as Element
 from ._group import Group as Group
 from ._intertwiners import intertwiners as intertwiners

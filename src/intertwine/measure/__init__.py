@@ -23,7 +23,7 @@ from .audits._reading import Reading as Reading
 from .graph import ChannelGraph as ChannelGraph
 from .graph import channel_graph as channel_graph
 from .graph import permute as permute
-from .load._network import Network as Network
+from .load._loader import Network as Network
 from .load._network import load_network as load_network
 from .matching._match import Matching as Matching
 from .matching._match import match as match

@@ -45,8 +45,8 @@ def load_network(
     elif ":" in spec:
         network = _from_factory(spec, dict(options or {}))
     else:
-        prefixes = [f"{loader.form}NAME" for loader in LOADERS.values() if not loader.is_file]
-        suffixes = [loader.form for loader in LOADERS.values() if loader.is_file]
+        prefixes = sorted(f"{loader.form}NAME" for loader in LOADERS.values() if not loader.is_file)
+        suffixes = sorted(loader.form for loader in LOADERS.values() if loader.is_file)
         raise InputError(
             "MODEL",
             expected=f"package.module:factory, {', '.join(prefixes)} or a file ending in {' or '.join(suffixes)}",

@@ -471,3 +471,27 @@ def plant(folder: Path, file: str, text: str) -> list[str]:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
     return violations(folder / PACKAGE)
+
+
+def second_exports(source: Path) -> list[str]:
+    """Public names that a sub-package exports beside its room. A name is exported once, by the face of its room."""
+    found = []
+    for file in sorted(source.glob("*/*/__init__.py")):
+        package = ".".join(file.parent.relative_to(source).parts)
+        nodes = ast.parse(file.read_text(encoding="utf-8")).body
+        imported = [alias.name for node in nodes if isinstance(node, ast.ImportFrom) for alias in node.names]
+        if package not in FACES:
+            found += [f"{package} exports {name}" for name in imported if not name.startswith("_")]
+    return found
+
+
+def test_a_public_name_is_exported_once(tmp_path: Path) -> None:
+    assert second_exports(SOURCE) == []
+    for package, text in {
+        "nn/linear": "from ._conv2d import Conv2d as Conv2d",
+        "report/audit": "from . import _views as _views  # registers them",
+        "measure/metrics": "from ._lie import lie_derivative as lie_derivative",  # a face of its own
+    }.items():
+        (tmp_path / package).mkdir(parents=True)
+        (tmp_path / package / "__init__.py").write_text(text)
+    assert second_exports(tmp_path) == ["nn.linear exports Conv2d"]

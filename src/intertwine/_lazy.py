@@ -13,22 +13,23 @@ from typing import Any
 
 
 def lazy_face(room: str, exports: Mapping[str, Sequence[str]]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """The ``__getattr__`` and ``__dir__`` of a room, given the names that each of its sub-packages exports.
+    """The ``__getattr__`` and ``__dir__`` of a room, given the public names that each file in a sub-package defines.
 
     The room must import the same names under ``if TYPE_CHECKING``, for type checkers and editors.
 
     >>> import intertwine.report
-    >>> load, names = lazy_face("intertwine.report", {"audit": ["audit_page"]})
+    >>> load, names = lazy_face("intertwine.report", {"audit._page": ["audit_page"]})
     >>> load("audit_page").__module__
     'intertwine.report.audit._page'
     >>> "audit_page" in names()
     True
     """
-    home_of = {name: package for package, names in exports.items() for name in names}
+    home_of = {name: file for file, names in exports.items() for name in names}
+    packages = {file.partition(".")[0] for file in exports}
     module = sys.modules[room]  # half imported: it is calling this function
 
     def load(name: str) -> Any:
-        if name in exports:
+        if name in packages:
             return import_module(f"{room}.{name}")
         if name not in home_of:
             raise AttributeError(f"module {room!r} has no attribute {name!r}")
@@ -38,6 +39,6 @@ def lazy_face(room: str, exports: Mapping[str, Sequence[str]]) -> tuple[Callable
 
     def names() -> list[str]:
         tools = {"TYPE_CHECKING", lazy_face.__name__}  # what the room needs to call this function
-        return sorted({*vars(module), *exports, *home_of} - tools)
+        return sorted({*vars(module), *packages, *home_of} - tools)
 
     return load, names

@@ -307,7 +307,7 @@ main(sys.argv[1:])
         ("--group E8 --taps 3", "expected a group such as C4, D4"),
         ("--group SO3 --taps 3", "a representation of SO(3): trivial, standard, irrep1, irrep2, ...; got 'regular'"),
         ("--group SE2 --taps 3", "expected a group that fixes a point: C8, D4, O, SO(2), O(3), ...; got SE(2)"),
-        ("--group SO2 --subgroup C2", "expected a finite group; got SO2"),
+        ("--group SO2 --subgroup C2", "expected a finite group; got 'SO2'"),
         ("--group D4 --subgroup C3", "subgroup of D4: expected trivial, whole or one of C1, C2, C2#2, C2#3, C4"),
         ("--group D4 --subgroup 1,9", "expected elements 0..7; got 9"),
         ("--group D4 --subgroup C2 --out-subgroup C5", "got 'C5'"),

@@ -10,9 +10,8 @@ from torch import Tensor
 
 from intertwine import _cost_rules, nn, relaxed
 from intertwine.groups import SO3, Cyclic, Dihedral, direct_sum
-from intertwine.nn import Layer, cost_rules
+from intertwine.nn import Layer, band_limited_regular, cost_rules
 from intertwine.nn.basis._mix import mix, mixing
-from intertwine.nn.nonlinear import band_limited_regular
 from intertwine.relaxed.soft._soft_variants import cheapest
 from intertwine.spaces import Grid2d, Grid3d
 

@@ -71,21 +71,14 @@ def _experiments() -> list[dict[str, str]]:
 
 
 def _groups() -> list[dict[str, str]]:
-    return [
-        {"name": "C1, C2, …", "what": "turns by 360°/n about the origin of the plane", "parse": "C4, Cyclic(4)"},
-        {"name": "D1, D2, …", "what": "turns and mirrors of the plane, of order 2n", "parse": "D4, Dihedral(4)"},
-        {"name": "S1 … S7", "what": "all permutations of n points", "parse": "S4, Symmetric(4)"},
-        {"name": "A1 … A7", "what": "the even permutations of n points", "parse": "A4, Alternating(4)"},
-        {"name": "Q8", "what": "the quaternion units", "parse": "Q8, Quaternion()"},
-        {
-            "name": "T, O, I",
-            "what": "rotations of tetrahedron, cube and icosahedron; Oh and Ih with mirrors",
-            "parse": "O",
-        },
-        {"name": "SO(2), O(2)", "what": "all rotations of the plane; with mirrors", "parse": "SO(2), SO2()"},
-        {"name": "SO(3), O(3)", "what": "all rotations of space; with mirrors", "parse": "SO(3), SO3()"},
-        {"name": "products", "what": "direct products of finite groups", "parse": "C3 x S3"},
+    from ..groups import GROUPS
+
+    named = GROUPS.values()
+    names = [f"{group.name}1, {group.name}2, …" if group.numbered else group.name for group in named]
+    rows = [
+        {"name": name, "what": group.about, "parse": group.example} for name, group in zip(names, named, strict=True)
     ]
+    return [*rows, {"name": "products", "what": "direct products of finite groups", "parse": "C3 x S3"}]
 
 
 def _first_line(doc: str | None) -> str:

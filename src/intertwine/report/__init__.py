@@ -30,28 +30,32 @@ from ._html import write_page as write_page
 from ._terminal import wide_console as wide_console
 
 if TYPE_CHECKING:  # lets type checkers and editors see what __getattr__ provides
-    from .audit import audit_differences as audit_differences
-    from .audit import audit_page as audit_page
-    from .audit import audit_table as audit_table
-    from .audit import audit_text as audit_text
-    from .audit import write_audit_page as write_audit_page
-    from .demo import demo_page as demo_page
-    from .demo import write_demo_page as write_demo_page
-    from .draw import inline_svg as inline_svg
-    from .draw import kernel_figure as kernel_figure
-    from .experiment import RunSummary as RunSummary
-    from .experiment import comparison_table as comparison_table
-    from .experiment import experiment_page as experiment_page
-    from .experiment import write_experiment_page as write_experiment_page
-    from .explore import Explorer as Explorer
+    from .audit._page import audit_page as audit_page
+    from .audit._page import write_audit_page as write_audit_page
+    from .audit._table import audit_differences as audit_differences
+    from .audit._table import audit_table as audit_table
+    from .audit._table import audit_text as audit_text
+    from .demo._page import demo_page as demo_page
+    from .demo._page import write_demo_page as write_demo_page
+    from .draw._kernel_figure import kernel_figure as kernel_figure
+    from .draw._svg import inline_svg as inline_svg
+    from .experiment._page import experiment_page as experiment_page
+    from .experiment._page import write_experiment_page as write_experiment_page
+    from .experiment._run_summary import RunSummary as RunSummary
+    from .experiment._table import comparison_table as comparison_table
+    from .explore._server import Explorer as Explorer
 
 __getattr__, __dir__ = lazy_face(
     __name__,
     {
-        "audit": ["audit_differences", "audit_page", "audit_table", "audit_text", "write_audit_page"],
-        "demo": ["demo_page", "write_demo_page"],
-        "draw": ["inline_svg", "kernel_figure"],
-        "experiment": ["RunSummary", "comparison_table", "experiment_page", "write_experiment_page"],
-        "explore": ["Explorer"],
+        "audit._page": ["audit_page", "write_audit_page"],
+        "audit._table": ["audit_differences", "audit_table", "audit_text"],
+        "demo._page": ["demo_page", "write_demo_page"],
+        "draw._kernel_figure": ["kernel_figure"],
+        "draw._svg": ["inline_svg"],
+        "experiment._page": ["experiment_page", "write_experiment_page"],
+        "experiment._run_summary": ["RunSummary"],
+        "experiment._table": ["comparison_table"],
+        "explore._server": ["Explorer"],
     },
 )

@@ -12,7 +12,8 @@ from safetensors.torch import save_file
 from torch import nn
 
 from intertwine.errors import InputError, UnsafeFileError
-from intertwine.measure import load_network
+from intertwine.measure import Network, load_network
+from intertwine.measure.load._loader import LOADERS, register_loader
 from intertwine.measure.load._weights import load_weights_into
 
 X = torch.rand(2, 3, 8, 8)
@@ -142,3 +143,21 @@ class TestExported:
         (tmp_path / "net.pt2").write_bytes(b"no")
         with pytest.raises(InputError, match=r"torch\.export\.save"):
             load_network(str(tmp_path / "net.pt2"))
+
+
+def test_a_loader_is_found_by_its_suffix_or_prefix(tmp_path: Path) -> None:
+    """Registered like those in the package; see docs/contributing.md."""
+    register_loader(".fold")(lambda spec, options, trust: Network(spec, torch.nn.Flatten(), notes=[str(trust)]))
+    register_loader("fold:")(lambda spec, options, trust: Network(spec, torch.nn.Flatten(**options)))
+    try:
+        (tmp_path / "net.fold").write_bytes(b"")
+        assert load_network(str(tmp_path / "net.fold"), trust=True).notes == ["True"]
+        assert load_network("fold:flat", options={"start_dim": 2}).model.start_dim == 2
+        with pytest.raises(InputError, match="an existing file"):
+            load_network(str(tmp_path / "other.fold"))
+        with pytest.raises(InputError, match="none: the file has its own weights"):
+            load_network(str(tmp_path / "net.fold"), weights=tmp_path / "w.safetensors")
+        with pytest.raises(InputError, match=r"fold:NAME, timm:NAME or a file ending in \.fold or \.onnx or \.pt2"):
+            load_network("nothing")
+    finally:
+        del LOADERS._entries[".fold"], LOADERS._entries["fold:"]

@@ -1,5 +1,1 @@
 """Point clouds: charged particles."""
-
-from ._nbody import EXPERIMENT as NBODY
-
-EXPERIMENTS = (NBODY,)

@@ -7,9 +7,7 @@ what commutes with ReLU, and what follows for networks; each is a function that 
 from ._finite_actions import PushedAction as PushedAction
 from ._finite_actions import layerwise_quotient as layerwise_quotient
 from ._finite_actions import pushed_action as pushed_action
-from ._imagenet import EXPERIMENT as _IMAGENET
 from ._mirrored_training import mirrored_training_gap as mirrored_training_gap
-from ._pairs import EXPERIMENT as _PAIRS
 from ._propositions import ScaledPermutation as ScaledPermutation
 from ._propositions import Verdict as Verdict
 from ._propositions import absolute_value_errors as absolute_value_errors
@@ -21,6 +19,3 @@ from ._propositions import scalar_invariance as scalar_invariance
 from ._propositions import swap_invariant as swap_invariant
 from ._propositions import to_permutations as to_permutations
 from ._propositions import two_layer_equivariance as two_layer_equivariance
-from ._symmetry import EXPERIMENT as _SYMMETRY
-
-EXPERIMENTS = (_IMAGENET, _PAIRS, _SYMMETRY)

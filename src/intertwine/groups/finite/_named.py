@@ -12,6 +12,7 @@ import torch
 
 from ..._checked import checked
 from ...errors import InputError
+from .._catalog import register_group
 from .._representation import Representation
 from . import _tables
 from ._finite_group import FiniteGroup
@@ -20,6 +21,7 @@ from ._generate import cycle_notation
 from ._tables import Table, snapped
 
 
+@register_group("C", about="rotations of the plane by multiples of 360°/n", numbered=True)
 class Cyclic(FiniteGroup):
     """C_n, the rotations of the plane by multiples of 2π/n. Element k rotates by 2πk/n, counterclockwise.
 
@@ -56,6 +58,7 @@ class Cyclic(FiniteGroup):
         return irrep_of_frequency(self, frequency, None, caller=f"{self.name}.irrep")
 
 
+@register_group("D", about="rotations and reflections of the plane, of order 2n", numbered=True)
 class Dihedral(FiniteGroup):
     """D_n, of order 2n. Element k < n rotates by 2πk/n; element n + k first reflects left-right, then rotates by 2πk/n.
 
@@ -97,6 +100,7 @@ class Dihedral(FiniteGroup):
         return irrep_of_frequency(self, frequency, parity, caller=f"{self.name}.irrep")
 
 
+@register_group("S", about="all permutations of n points, for n up to 7", numbered=True)
 class Symmetric(FiniteGroup):
     """S_n, all permutations of n points in lexicographic order.
 
@@ -111,6 +115,7 @@ class Symmetric(FiniteGroup):
         super().__init__(_permutation_table(members), name=f"S{n}", validated=True, **_permuting(members))
 
 
+@register_group("A", about="even permutations of n points, for n up to 7", numbered=True)
 class Alternating(FiniteGroup):
     """A_n, the even permutations of n points in lexicographic order.
 
@@ -125,6 +130,7 @@ class Alternating(FiniteGroup):
         super().__init__(_permutation_table(members), name=f"A{n}", validated=True, **_permuting(members))
 
 
+@register_group("Q8", about="the quaternion units")
 class Quaternion(FiniteGroup):
     """Q_8 = {1, -1, i, -i, j, -j, k, -k}, in this order.
 
@@ -141,6 +147,7 @@ class Quaternion(FiniteGroup):
         super().__init__(table, name="Q8", labels=["1", "-1", "i", "-i", "j", "-j", "k", "-k"], validated=True)
 
 
+@register_group("T", about="rotations of the tetrahedron")
 class Tetrahedral(FiniteGroup):
     """T, the 12 rotations of the tetrahedron inside the cube.
 
@@ -153,6 +160,7 @@ class Tetrahedral(FiniteGroup):
         super().__init__(table, name="T", standard_matrices=motions, validated=True)
 
 
+@register_group("O", about="rotations of the cube")
 class Octahedral(FiniteGroup):
     """O, the 24 rotations of the cube; with reflections, O_h, all 48 signed permutation matrices.
 
@@ -168,6 +176,7 @@ class Octahedral(FiniteGroup):
         super().__init__(table, name="Oh" if reflections else "O", standard_matrices=motions, validated=True)
 
 
+@register_group("I", about="rotations of the icosahedron")
 class Icosahedral(FiniteGroup):
     """I, the 60 rotations of the icosahedron with vertices at cyclic permutations of (0, ±1, ±φ); I_h has 120 elements.
 
@@ -183,6 +192,16 @@ class Icosahedral(FiniteGroup):
         gens += [-np.eye(3)] if reflections else []
         table, motions = _matrix_group(gens)
         super().__init__(table, name="Ih" if reflections else "I", standard_matrices=motions, validated=True)
+
+
+@register_group("Oh", about="rotations and reflections of the cube")
+def _full_octahedral() -> FiniteGroup:
+    return Octahedral(reflections=True)
+
+
+@register_group("Ih", about="rotations and reflections of the icosahedron")
+def _full_icosahedral() -> FiniteGroup:
+    return Icosahedral(reflections=True)
 
 
 def _axis_cycle() -> np.ndarray:

@@ -16,6 +16,7 @@ from torch import Tensor
 from ..._checked import checked
 from ..._numerics import LAW_TOLERANCE
 from ...errors import RepresentationError
+from .._catalog import register_group
 from .._group import Element, Group
 from .._representation import Decomposition, Representation, require_same_group
 from ..special._checks import require_vectors, require_whole
@@ -185,6 +186,7 @@ class SpecialEuclideanGroup(EuclideanGroup):
         return maps.embed_corner(m, self.matrix_dim) if proper else None
 
 
+@register_group("SE(2)", about="rigid motions of the plane")
 class SE2(SpecialEuclideanGroup):
     """SE(2), the rigid motions of the plane. An element is a ``(..., 3, 3)`` matrix [[r, t], [0, 1]].
 
@@ -203,6 +205,7 @@ class SE2(SpecialEuclideanGroup):
         return maps.planar_jacobian(w[..., 0])
 
 
+@register_group("SE(3)", about="rigid motions of space")
 class SE3(SpecialEuclideanGroup):
     """SE(3), the rigid motions of space. An element is a ``(..., 4, 4)`` matrix [[r, t], [0, 1]].
 
@@ -224,3 +227,7 @@ class SE3(SpecialEuclideanGroup):
 def _of_rotation(psi: Representation, n: int, g: Tensor) -> Tensor:
     r: Tensor = g[..., :n, :n]
     return psi(r)
+
+
+register_group("T(2)", about="translations of the plane")(partial(Translations, 2))
+register_group("T(3)", about="translations of space")(partial(Translations, 3))

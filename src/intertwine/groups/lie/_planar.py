@@ -11,6 +11,7 @@ from torch import Tensor
 
 from ..._checked import checked
 from ...errors import InputError
+from .._catalog import register_group
 from .._group import Element, Group
 from ..special._checks import require_whole
 from . import _rotation_maps as maps
@@ -54,6 +55,7 @@ class _PlanarGroup(CompactLieGroup):
             yield psi.dim * torch.einsum("g,gai,gb->iab", weights, matrices, psi(g)[:, :, 0])
 
 
+@register_group("SO(2)", about="rotations of the plane")
 class SO2(_PlanarGroup):
     """SO(2), the rotations of the plane. An element is a ``(..., 2, 2)`` rotation matrix.
 
@@ -122,6 +124,7 @@ class SO2(_PlanarGroup):
         return m if proper else None
 
 
+@register_group("O(2)", about="rotations and reflections of the plane")
 class O2(_PlanarGroup):
     """O(2), the rotations and reflections of the plane. An element is a ``(..., 2, 2)`` orthogonal matrix.
 

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from ..._checked import checked
 from ..._numerics import projector_range
+from .._catalog import register_group
 from .._group import Element, Group
 from ..special._checks import require_whole
 from ..special._wigner import wigner_d
@@ -65,6 +66,7 @@ class _SpatialGroup(CompactLieGroup):
         )
 
 
+@register_group("SO(3)", about="rotations of space")
 class SO3(_SpatialGroup):
     """SO(3), the rotations of space. An element is a ``(..., 3, 3)`` rotation matrix.
 
@@ -128,6 +130,7 @@ class SO3(_SpatialGroup):
         return m if proper else None
 
 
+@register_group("O(3)", about="rotations and reflections of space")
 class O3(_SpatialGroup):
     """O(3), the rotations and reflections of space. An element is a ``(..., 3, 3)`` orthogonal matrix.
 

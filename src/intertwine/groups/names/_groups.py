@@ -2,25 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from ..._checked import checked
-from ...errors import ParseError
+from .._catalog import group_named
 from .._group import Group
-from ..finite import FiniteGroup
 from ..finite._by_name import factors_of, finite_by_name
-from ..lie import O2, O3, SE2, SE3, SO2, SO3, Translations
-
-LIE: dict[str, Callable[[], Group]] = {
-    "SO2": SO2,
-    "O2": O2,
-    "SO3": SO3,
-    "O3": O3,
-    "T2": lambda: Translations(2),
-    "T3": lambda: Translations(3),
-    "SE2": SE2,
-    "SE3": SE3,
-}
+from ..finite._finite_group import FiniteGroup
 
 
 @checked
@@ -31,11 +17,7 @@ def parse(name: str) -> Group:
     (8, 18, 'SO(3)')
     """
     factors = factors_of(name)
-    if len(factors) == 1 and factors[0] in LIE:
-        return LIE[factors[0]]()
-    if any(factor in LIE for factor in factors):
-        raise ParseError("parse", expected="finite factors in a product", got=repr(name))
-    return finite_by_name(name, others=tuple(LIE))
+    return group_named(factors[0], full_name=name) if len(factors) == 1 else finite_by_name(name)
 
 
 @checked
@@ -45,7 +27,4 @@ def parse_finite(name: str) -> FiniteGroup:
     >>> parse_finite("C2 x C3").order
     6
     """
-    group = parse(name)
-    if not isinstance(group, FiniteGroup):
-        raise ParseError("parse", expected="a finite group", got=name, fix="Use a finite subgroup such as C8 or D8.")
-    return group
+    return finite_by_name(name)

@@ -10,8 +10,9 @@ from ...errors import InputError, ParseError, SubgroupError
 from .._representation import Representation, direct_sum
 from ..finite._finite_group import FiniteGroup
 from ..finite._subgroup import Subgroup
-from ..lie import O2, O3, SO2, SO3
 from ..lie._compact import CompactLieGroup
+from ..lie._planar import O2, SO2
+from ..lie._spatial import O3, SO3
 
 _MAX_LISTED = 12
 _MAX_ORDER_TO_LIST = 240

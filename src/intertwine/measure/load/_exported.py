@@ -22,6 +22,7 @@ from torch import fx, nn
 from ..._checked import checked
 from ..._untrusted import parse_json
 from ...errors import InputError, IntertwineError, UnsafeFileError
+from ._loader import Network, register_loader
 from ._program_budget import Budget
 from ._program_check import TENSOR, RefusedError, checked_program, flag, path_name, require_inside
 from ._stored_zip import StoredZip
@@ -196,3 +197,8 @@ def _unreadable(path: Path, error: Exception) -> IntertwineError:
     return kind(
         str(path), expected=f"a program that this torch can read ({_MADE_BY})", got=last, fix="Export it again."
     )
+
+
+@register_loader(".pt2")
+def _load_pt2(spec: str, options: Mapping[str, Any], trust: bool) -> Network:
+    return Network(spec, load_exported(Path(spec), trust=trust))

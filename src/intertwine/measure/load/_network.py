@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
+import pkgutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
-from difflib import get_close_matches
+from functools import cache
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -15,33 +15,9 @@ from typing import Any
 from torch import nn
 
 from ..._checked import checked
-from ..._torchvision import declare_missing_operations
-from ...errors import InputError, MissingExtraError
-from ._exported import load_exported
-from ._onnx import OnnxNetwork
+from ...errors import InputError
+from ._loader import LOADERS, Network
 from ._weights import load_weights_into
-
-
-@checked
-@dataclass(frozen=True)
-class Network:
-    """A network and the images it expects.
-
-    Attributes:
-        name: the name it was loaded by.
-        model: the module.
-        size: the height and width of the images it expects, if known.
-        mean: the mean of the normalization it expects, if known.
-        std: the standard deviation of the normalization it expects, if known.
-        notes: how it was loaded.
-    """
-
-    name: str
-    model: nn.Module
-    size: tuple[int, int] | None = None
-    mean: tuple[float, ...] | None = None
-    std: tuple[float, ...] | None = None
-    notes: list[str] = field(default_factory=list)
 
 
 @checked
@@ -60,16 +36,20 @@ def load_network(
     >>> load_network("torch.nn:Linear", options={"in_features": 2, "out_features": 3}).model
     Linear(in_features=2, out_features=3, bias=True)
     """
-    if spec.endswith((".pt2", ".onnx")):
-        network = Network(spec, _from_file(spec, weights, trust))
-    elif spec.startswith("timm:"):
-        network = _from_timm(spec, dict(options or {}))
+    _import_loaders()
+    loader = next((loader for loader in LOADERS.values() if loader.matches(spec)), None)
+    if loader is not None:
+        if loader.is_file:
+            _require_file(spec, weights)
+        network = loader.load(spec, options or {}, trust)
     elif ":" in spec:
         network = _from_factory(spec, dict(options or {}))
     else:
+        prefixes = sorted(f"{loader.form}NAME" for loader in LOADERS.values() if not loader.is_file)
+        suffixes = sorted(loader.form for loader in LOADERS.values() if loader.is_file)
         raise InputError(
             "MODEL",
-            expected="package.module:factory, timm:NAME or a file ending in .pt2 or .onnx",
+            expected=f"package.module:factory, {', '.join(prefixes)} or a file ending in {' or '.join(suffixes)}",
             got=repr(spec),
             fix="For a class Net in net.py in this folder: net:Net.",
         )
@@ -78,22 +58,26 @@ def load_network(
     return network
 
 
-def _from_file(spec: str, weights: Path | None, trust: bool) -> nn.Module:
+@cache
+def _import_loaders() -> None:
+    """Import every file in this folder. Those that read a kind of network register a loader."""
+    package = import_module(__package__)
+    for module in pkgutil.iter_modules(package.__path__):
+        import_module(f"{package.__name__}.{module.name}")
+
+
+def _require_file(spec: str, weights: Path | None) -> None:
     if weights is not None:
         raise InputError("--weights", expected="none: the file has its own weights", got=str(weights))
-    path = Path(spec)
-    if not path.exists():
+    if not Path(spec).exists():
         raise InputError("MODEL", expected="an existing file", got=spec, fix="Check the path.")
-    if spec.endswith(".pt2"):
-        return load_exported(path, trust=trust)
-    return OnnxNetwork(path, trust=trust)
 
 
 def _from_factory(spec: str, options: dict[str, Any]) -> Network:
     place, _, name = spec.partition(":")
     with _current_folder_last():
         try:
-            module = importlib.import_module(place)
+            module = import_module(place)
         except ImportError as error:
             raise InputError("MODEL", expected=f"an importable module {place!r}", got=str(error), fix=_HOW) from None
         notes = _other_module(module, place)
@@ -160,33 +144,3 @@ def _built(spec: str, factory: Callable[..., Any] | nn.Module, options: dict[str
 
 
 _HOW = "Run in the folder that holds it, or install it."
-
-
-def _from_timm(spec: str, options: dict[str, Any]) -> Network:
-    declare_missing_operations()
-    try:
-        import timm
-    except ImportError:
-        raise MissingExtraError(
-            "timm:NAME", expected="the package timm", got="no such module", fix="pip install 'intertwine[vision]'"
-        ) from None
-
-    name = spec.removeprefix("timm:")
-    if not timm.is_model(name):
-        close = get_close_matches(name, timm.list_models(), n=5) or timm.list_models(f"*{name}*")[:5]
-        raise InputError(
-            "MODEL",
-            expected="a timm architecture",
-            got=repr(name),
-            fix=f"Did you mean {', '.join(close)}?" if close else "See timm.list_models().",
-        )
-    model: nn.Module = timm.create_model(name, pretrained=False, **options)
-    config: dict[str, Any] = dict(getattr(model, "pretrained_cfg", None) or {})
-    size = config.get("input_size")
-    return Network(
-        spec,
-        model,
-        size=tuple(size[1:]) if size else None,
-        mean=tuple(config["mean"]) if config.get("mean") else None,
-        std=tuple(config["std"]) if config.get("std") else None,
-    )

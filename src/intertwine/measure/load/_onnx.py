@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 
 from ..._numerics import is_memory
 from ...errors import InputError, MissingExtraError
+from ._loader import Network, register_loader
 from ._onnx_file import read_onnx
 
 LAYERS = frozenset(
@@ -130,3 +132,9 @@ def _module_name(name: str, taken: set[str]) -> str:
     while plain in taken or hasattr(nn.Module, plain):
         plain += "_"
     return plain
+
+
+@register_loader(".onnx")
+def load_onnx(spec: str, options: Mapping[str, Any], trust: bool) -> Network:
+    """The network in an ONNX file."""
+    return Network(spec, OnnxNetwork(Path(spec), trust=trust))

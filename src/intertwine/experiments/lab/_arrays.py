@@ -1,4 +1,4 @@
-"""Arrays that a run keeps beside its record: filters, maps or images that its figures show and no metric can hold."""
+"""Arrays that a run saves next to its record: filters, maps or images that its figures show and no metric can hold."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ def jobs_of(
     overrides: Mapping[str, Any] | None = None,
     download: bool = False,
 ) -> list[JobSpec]:
-    """The jobs of an experiment, seed by seed, so that an interrupted batch has compared all rows at some seeds."""
+    """The jobs of an experiment, seed by seed: an interrupted batch still compares all rows at some seeds."""
     rows = [experiment.row(name).name for name in only] or [row.name for row in experiment.rows]
     count = experiment.seeds[scale] if seeds is None else seeds
     folders: dict[str, Any] = {

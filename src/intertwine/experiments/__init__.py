@@ -1,7 +1,7 @@
-"""Where models, data, training and measurement meet.
+"""Experiments: models, data, training and measurement together.
 
-Each paper has a folder; the registry imports it when experiments are first looked up. The sub-packages stand in this
-order; each one imports only those before it, and no paper imports another.
+Each paper has a folder, which the registry imports when you first look up an experiment. The sub-packages come in this
+order, and each imports only those before it. No paper imports another.
 
     lab       what an experiment is, the registry, engines, sweeps
     classics  LeNet on digits, group convolutions on rotated digits

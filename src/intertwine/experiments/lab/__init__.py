@@ -1,1 +1,1 @@
-"""The laboratory: what an experiment is, the list of all, where jobs run, sweeps, and published against ours."""
+"""Tools for all experiments: definitions, the registry, engines, sweeps, and comparison with published numbers."""

@@ -1,7 +1,7 @@
 """Image datasets, by name or from class folders, archives and ``.npz`` files, and augmentations reproducible by seed.
 
-The sub-packages, in the order in which they build on each other. The files at the top (a dataset and its splits,
-sequences, augmentations, downloads) build on ``sources``; the other sub-packages build on the files at the top.
+The sub-packages come in this order, and each imports only those before it. The files at the top (a dataset and its
+splits, sequences, augmentations, downloads) come after ``sources``.
 
     sources   where images come from: tensors, files and archives, packed bits, a renderer
     readers   file formats and folder layouts

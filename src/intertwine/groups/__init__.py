@@ -1,7 +1,7 @@
 """Groups and their representations: any finite group, and the Lie groups of geometry.
 
-The files at the top define groups, representations and intertwiners. The sub-packages build on them, in this order;
-each one imports only those before it.
+The files at the top define groups, representations and intertwiners. The sub-packages come in this order, and
+each imports only those before it.
 
     special   spherical harmonics, Wigner matrices, Clebsch-Gordan coefficients
     finite    Cayley tables, subgroups, irreps, products, groups with a name

@@ -1,7 +1,7 @@
 """How symmetric is a network? Metrics, audits and surgery for any ``torch.nn.Module``.
 
-The files at the top define symmetries, estimates and batches of images. The sub-packages build on them, in this order;
-each one imports only those before it. ``metrics``, ``graph`` and ``surgery`` have public names beyond those shown here.
+The files at the top define symmetries, estimates and batches of images. The sub-packages come in this order, and
+each imports only those before it. ``metrics``, ``graph`` and ``surgery`` have public names beyond those shown here.
 
     metrics   errors of outputs, layers and capsules
     graph     which channels belong together; networks with permuted, flipped and rotated filters

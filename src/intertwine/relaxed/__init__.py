@@ -1,4 +1,4 @@
-"""Layers between strictly equivariant and unconstrained, under one dial.
+"""Layers between strictly equivariant and unconstrained, with one dial.
 
 The files at the top define relaxed layers and their distance from strict. The sub-packages come in this order, and each
 imports only those before it.

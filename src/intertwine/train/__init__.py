@@ -1,9 +1,9 @@
-"""Training: one loop for any model and any data, crash-safe, in one process or several.
+"""Training: a crash-safe loop for any model and any data, in one process or several.
 
 :func:`fit` trains, :class:`TrainConfig` says how, :func:`deterministic_loader` supplies the batches, and
 :class:`RunRecord` documents the run. Lightning Fabric, TensorBoard, rich and yaml are imported when they are used.
 
-The files at the top define configurations, seeds and batches. The sub-packages build on them, in this order; each one
+The files at the top define configurations, seeds and batches. The sub-packages come in this order, and each
 imports only those before it.
 
     loading  batches as pure functions of the seed

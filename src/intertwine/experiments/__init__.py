@@ -1,12 +1,7 @@
 """Experiments: models, data, training and measurement together.
 
-<<<<<<< HEAD
-Each paper has a folder, which the registry imports when experiments are first looked up. This is the order of the
-sub-packages; each one imports only those before it, and no paper imports another.
-=======
 Each paper has a folder, which the registry imports when you first look up an experiment. The sub-packages come in this
 order, and each imports only those before it. No paper imports another.
->>>>>>> docs
 
     lab       what an experiment is, the registry, engines, sweeps
     classics  LeNet on digits, group convolutions on rotated digits

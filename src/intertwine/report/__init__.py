@@ -1,14 +1,5 @@
 """Pictures, tables and pages for the results of other rooms.
 
-<<<<<<< HEAD
-The files at the top are the parts of tables and pages. The sub-packages build on them, in this order; each one imports
-only those before it.
-
-    draw        figures as pictures: plots, panels of images, bases of kernels
-    experiment  published numbers against ours, for the terminal and as a page
-    audit       an audit, for the terminal and as a page
-    explore     the server, the workers and the page of ``intertwine explore``
-=======
 The files at the top are the parts of tables and pages. The sub-packages come in this order, and each imports only those
 before it.
 
@@ -16,7 +7,6 @@ before it.
     experiment  published numbers next to ours, in the terminal and as a page
     audit       an audit, in the terminal and as a page
     explore     the server, the workers and the pages of ``intertwine explore``
->>>>>>> docs
     demo        the page of ``intertwine demo``
 """
 

@@ -150,7 +150,7 @@ EXPERIMENT = Experiment(
             "train_systems": 3000,
             "val_systems": 2000,
             "test_systems": 2000,
-            "epochs": 300,
+            "epochs": 80,
             "batch_size": 100,
             "layers": 4,
             "lr": 4e-3,
@@ -170,7 +170,7 @@ EXPERIMENT = Experiment(
         },
     },
     seeds={"smoke": 1, "small": 2, "paper": 3},
-    orderings=(),
+    orderings=(Ordering("degree2", "degree1", ERROR.name),),
     run=run,
     data=dict.fromkeys(("smoke", "small", "paper"), "simulated"),
 )

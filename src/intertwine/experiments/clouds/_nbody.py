@@ -20,7 +20,7 @@ from ...models import point_network
 from ...spaces import Cloud3d
 from ...train import TrainConfig, deterministic_loader, fit, seed_all
 from ..lab._classifier import PARAMETERS
-from ..lab._experiment import Experiment, ExperimentRow, Job, Metric, Published
+from ..lab._experiment import Experiment, ExperimentRow, Job, Metric, Ordering, Published
 from ._charged import Trajectories, simulate
 
 ERROR = Metric("test_error", "", "lower", "mean squared error of a coordinate of a position, 1,000 steps later")

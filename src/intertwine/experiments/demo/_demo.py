@@ -132,6 +132,7 @@ def run_demo(
         quick: one epoch each and few images, to see that everything runs.
     """
     data = load("digits", size=SIZE).normalized()
+    train = data.train.subset(320) if quick else data.train
     demo = Demo()
     test = data.test.as_tensors()
     looked = 30 if quick else 150
@@ -142,7 +143,7 @@ def run_demo(
         model = build()
         if verb == "relax":
             demo.relaxation_before[name] = relaxation_table(model)
-        shown = data.train.with_transform(random_rotation90) if name == "augmented" else data.train
+        shown = train.with_transform(random_rotation90) if name == "augmented" else train
         _train(model, loss, shown, data.test, folder / name, 1 if quick else epochs, progress)
         demo.networks.append(_looked_at(name, verb, about, model, test))
         demo.audits[name] = audit(
@@ -151,7 +152,7 @@ def run_demo(
         if verb == "relax":
             demo.relaxation[name] = relaxation_table(model)
         trained[name] = model
-    images = data.train.as_tensors()[0]
+    images = train.as_tensors()[0]
     turned = torch.cat([images.rot90(k, (2, 3)) for k in range(4)])
     for name, seen in (("plain", images), ("augmented", turned)):
         say(f"measure: the {name} network, made symmetric")
@@ -159,7 +160,7 @@ def run_demo(
         about = f"the {name} network averaged over quarter turns, its channels matched"
         demo.networks.append(_looked_at(f"{name}, symmetrized", "measure", about, twin.model, test))
     say("measure: the augmented network, made symmetric and trained on within the symmetry")
-    final = tune(twin, data.train.as_tensors(), epochs=1 if quick else 4, lr=1e-2).model
+    final = tune(twin, train.as_tensors(), epochs=1 if quick else 4, lr=1e-2).model
     about = "the last one, trained on for four epochs with its weights tied; it stays exactly symmetric"
     demo.networks.append(_looked_at("augmented, symmetrized, tuned", "measure", about, final, test))
     demo.pictures.append(_filters(trained["augmented"], turned))

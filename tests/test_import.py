@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import re
 import subprocess
 import sys
 import tomllib
+from functools import cache
 from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
 
@@ -47,20 +49,65 @@ def test_importing_the_package_imports_nothing_heavy() -> None:
     assert sorted(name for name in modules if name.startswith("intertwine.")) == []
 
 
-def test_the_mathematics_adds_nothing_heavy_to_torch() -> None:
-    modules = imported("import intertwine.groups, intertwine.spaces, intertwine.kernels", after="import torch")
-    assert "intertwine.kernels" in modules
-    assert [name for name in (*HEAVY, "torch._dynamo", "torch._inductor", "torch.onnx") if name in modules] == []
+FORKING = """
+import json, os, sys, traceback, warnings
+import torch
+warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)  # of fork; torch has threads
+before = set(sys.modules)
+for statement in sys.argv[1:]:
+    child = os.fork()
+    if not child:
+        status = 1
+        try:
+            exec(statement)
+            print(json.dumps([*sys.modules.keys() - before]), flush=True)
+            status = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(status)
+    if os.waitpid(child, 0)[1]:
+        sys.exit(1)
+"""
+BEYOND_TORCH = (
+    "intertwine.groups, intertwine.spaces, intertwine.kernels",
+    *(f"intertwine.{room}" for room in (
+        "measure", "data", "nn", "relaxed", "topographic", "testing", "models", "train", "experiments", "report",
+    )),
+    "torch._dynamo",
+)  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "room", ["measure", "data", "nn", "relaxed", "topographic", "testing", "models", "train", "experiments", "report"]
-)
-def test_a_room_adds_nothing_heavy_to_torch(room: str) -> None:
+@cache
+def imported_beyond_torch() -> dict[str, set[str]]:
+    """What each of these imports adds to torch: a process that has imported torch is forked for each."""
+    statements = [f"import {names}" for names in BEYOND_TORCH]
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", FORKING, *statements], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    return dict(zip(BEYOND_TORCH, (set(json.loads(line)) for line in done.stdout.splitlines()), strict=True))
+
+
+def heavy_beyond_torch(names: str) -> list[str]:
+    modules = imported_beyond_torch()[names]
+    assert set(names.split(", ")) <= modules
+    return [name for name in (*HEAVY, "torch._dynamo", "torch._inductor", "torch.onnx") if name in modules]
+
+
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+
+
+@needs_fork
+@pytest.mark.parametrize("names", BEYOND_TORCH[:-1])
+def test_a_room_adds_nothing_heavy_to_torch(names: str) -> None:
     """The compiler of torch alone costs two seconds of CPU time."""
-    modules = imported(f"import intertwine.{room}", after="import torch")
-    assert f"intertwine.{room}" in modules
-    assert [name for name in (*HEAVY, "torch._dynamo", "torch._inductor", "torch.onnx") if name in modules] == []
+    assert heavy_beyond_torch(names) == []
+
+
+@needs_fork
+def test_the_forked_probe_sees_the_compiler() -> None:
+    assert "torch._dynamo" in heavy_beyond_torch("torch._dynamo")
 
 
 def test_a_room_arrives_when_it_is_used() -> None:

@@ -177,7 +177,7 @@ def lose_a_worker(asked: Sweep) -> list:
     return load_study(asked.study, asked.storage).trials
 
 
-LONG = {"images": 1000, "epochs": 12, "batch_size": 10}
+LONG = {"images": 1000, "epochs": 5, "batch_size": 10}
 
 
 def test_the_trial_of_a_lost_worker_is_done_by_another(tmp_path):

@@ -252,6 +252,7 @@ def test_many_workers_on_postgres(tmp_path, postgres):
     assert load_study("pg", postgres.url).best_value == study.best_value
 
 
+@pytest.mark.slow  # on a database in a file it is tested always
 def test_a_lost_worker_on_postgres(tmp_path, postgres):
     trials = lose_a_worker(sweep(tmp_path, study="lost", storage=postgres.url, trials=2, prune=False, fixed=LONG))
     assert sum(trial.state.name == "COMPLETE" for trial in trials) == 2

@@ -123,7 +123,7 @@ _NETWORKS: dict[str, tuple[str, str, Callable[[], nn.Module], Callable[..., Any]
 def run_demo(
     folder: Path, *, progress: bool = True, say: Callable[[str], object] = lambda text: None, quick: bool = False
 ) -> Demo:
-    """Train, audit and symmetrize; finished trainings in the folder are not repeated.
+    """Train, audit and symmetrize; finished trainings and audits in the folder are not repeated.
 
     Args:
         folder: where runs are kept.
@@ -147,7 +147,12 @@ def run_demo(
         _train(model, loss, shown, data.test, folder / name, 1 if quick else epochs, progress)
         demo.networks.append(_looked_at(name, verb, about, model, test))
         demo.audits[name] = audit(
-            model, (test[0][:looked], test[1][:looked]), "c4", name=name, data_name="digits, test images"
+            model,
+            (test[0][:looked], test[1][:looked]),
+            "c4",
+            name=name,
+            data_name="digits, test images",
+            folder=folder / name / "audit",
         )
         if verb == "relax":
             demo.relaxation[name] = relaxation_table(model)

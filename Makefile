@@ -57,8 +57,8 @@ check: install ## Lint, formatting and types
 test test-slow demo docs: export OMP_NUM_THREADS := 1
 test test-slow: export MKL_NUM_THREADS := 1
 
-test: check ## Check, then the doctests and the whole suite
-	$(RUN) -m pytest -n $(WORKERS)
+test: check ## Check, then the doctests and the whole suite; lists the twenty slowest tests
+	$(RUN) -m pytest -n $(WORKERS) --durations=20
 
 test-slow: install ## Only the tests marked slow
 	$(RUN) -m pytest -n $(WORKERS) -m slow

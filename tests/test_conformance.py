@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from itertools import islice
+from functools import cache
 
 import pytest
 import torch
@@ -17,16 +17,17 @@ from intertwine.spaces import Grid2d
 from intertwine.testing import CHECKS, assert_conforms, assert_deferred
 from intertwine.testing._conformance import example_inputs, scrambled
 
-# Built once per process, the same in each; assert_conforms works on copies.
-with torch.random.fork_rng(devices=[]):
-    torch.manual_seed(0)
-    BUILT = {name: list(tnn.LAYERS[name].examples()) for name in tnn.LAYERS}
-EXAMPLES = [pytest.param(name, number, id=f"{name}-{number}") for name in BUILT for number, _ in enumerate(BUILT[name])]
-each = pytest.mark.parametrize(("name", "number"), EXAMPLES)
+each = pytest.mark.parametrize("name", list(tnn.LAYERS))
+ONE_EXAMPLE = ("compile", "export")
+"""Checks that take long: by default, on the first example of each layer."""
 
 
-def example(name: str, number: int) -> tnn.Layer:
-    return BUILT[name][number]
+@cache
+def examples(name: str) -> list[tnn.Layer]:
+    """Built when a test needs them, the same in every process. Tests work on copies."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return list(tnn.LAYERS[name].examples())
 
 
 def test_the_registry_holds_what_the_room_offers() -> None:
@@ -34,27 +35,48 @@ def test_the_registry_holds_what_the_room_offers() -> None:
     layers = {n for n, v in rooms.items() if isinstance(v, type) and issubclass(v, tnn.Layer)}
     offered = layers - {"Layer", "TracedLayer", "RelaxedLayer"}
     assert offered == set(tnn.LAYERS)
-    assert {name for name, _ in (p.values for p in EXAMPLES)} == offered
+
+
+@each
+def test_every_layer_has_an_example(name: str) -> None:
+    assert examples(name)
 
 
 @each
 @pytest.mark.parametrize("check", CHECKS)
-def test_conforms(name: str, number: int, check: str) -> None:
-    assert assert_conforms(example(name, number), checks=[check]) == (check,)
-
-
-@each
-def test_made_without_memory(name: str, number: int) -> None:
-    def build() -> tnn.Layer:
-        return next(islice(tnn.LAYERS[name].examples(), number, None))
-
-    assert_deferred(build, *example_inputs(example(name, number)))
+def test_conforms(name: str, check: str) -> None:
+    for layer in examples(name)[: 1 if check in ONE_EXAMPLE else None]:
+        assert assert_conforms(layer, checks=[check]) == (check,)
 
 
 @pytest.mark.slow
 @each
-def test_compile_with_inductor(name: str, number: int) -> None:
-    layer = scrambled(example(name, number))
+@pytest.mark.parametrize("check", ONE_EXAMPLE)
+def test_other_examples_conform(name: str, check: str) -> None:
+    for layer in examples(name)[1:]:
+        assert_conforms(layer, checks=[check])
+
+
+@each
+def test_made_without_memory(name: str) -> None:
+    deferred = tnn.LAYERS[name].examples()
+    for layer in examples(name):
+
+        def make(layer: tnn.Layer = layer) -> tnn.Layer:
+            return next(deferred) if torch.get_default_device().type == "meta" else copy.deepcopy(layer)
+
+        assert_deferred(make, *example_inputs(layer))
+    assert next(deferred, None) is None
+
+
+@pytest.mark.slow
+@each
+def test_compile_with_inductor(name: str) -> None:
+    for layer in examples(name):
+        assert_compiles_with_inductor(scrambled(layer))
+
+
+def assert_compiles_with_inductor(layer: tnn.Layer) -> None:
     x, *rest = example_inputs(layer)
     x.requires_grad_()
     torch._dynamo.reset()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import re
 import subprocess
 import sys
 import tomllib
+from functools import cache
 from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
 
@@ -80,10 +82,57 @@ def test_every_room_has_a_list_of_what_it_loads() -> None:
     assert {f"import intertwine.{room}" for room in intertwine._ROOMS} <= set(LOADED)
 
 
+FORKING = """
+import json, os, sys, traceback, warnings
+import torch
+warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)  # of fork; torch has threads
+before = set(sys.modules)
+for statement in sys.argv[1:]:
+    child = os.fork()
+    if not child:
+        status = 1
+        try:
+            exec(statement)
+            print(json.dumps([*sys.modules.keys() - before]), flush=True)
+            status = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(status)
+    if os.waitpid(child, 0)[1]:
+        sys.exit(1)
+"""
+COMPILER = "import torch._dynamo"
+
+
+@cache
+def imported_beyond_torch() -> dict[str, set[str]]:
+    """What each statement adds to torch: a process that has imported torch is forked for each."""
+    statements = [*LOADED, COMPILER]
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", FORKING, *statements],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return dict(zip(statements, (set(json.loads(line)) for line in done.stdout.splitlines()), strict=True))
+
+
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+
+
+@needs_fork
+def test_the_forked_probe_sees_the_compiler() -> None:
+    assert "torch._dynamo" in imported_beyond_torch()[COMPILER]
+
+
+@needs_fork
 @pytest.mark.parametrize("statement", LOADED)
 def test_a_room_loads_nothing_that_it_does_not_need(statement: str) -> None:
     """The compiler of torch alone takes two CPU seconds."""
-    modules = imported(statement, after="import torch")
+    modules = imported_beyond_torch()[statement]
     rooms = {name.split(".")[1] for name in modules if name.startswith("intertwine.")}
     assert rooms & set(intertwine._ROOMS) == {"errors", *LOADED[statement].split()}
     assert [name for name in (*HEAVY, "torch._dynamo", "torch._inductor", "torch.onnx") if name in modules] == []

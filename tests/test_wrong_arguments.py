@@ -50,25 +50,39 @@ WRONG: dict[str, Any] = {
 }
 
 
-def right_values(folder: Path) -> dict[str, Any]:
-    """Something that fits, by the annotation of a parameter."""
+def images() -> torch.Tensor:
+    return torch.rand(4, 1, 8, 8)
+
+
+def net() -> nn.Module:
+    return nn.Sequential(nn.Conv2d(1, 2, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(128, 3)).eval()
+
+
+RIGHT: dict[str, Callable[[Path], Any]] = {
+    "int": lambda _: 2, "Positive": lambda _: 2, "float": lambda _: 0.5, "str": lambda _: "C4", "bool": lambda _: True,
+    "Tensor": lambda _: images(), "Images": lambda _: images(), "Vector": lambda _: torch.arange(4) % 3,
+    "nn.Module": lambda _: net(), "torch_nn.Module": lambda _: net(), "Sequence[nn.Module]": lambda _: [net(), net()],
+    "FieldType": lambda _: FIELD, "Group": lambda _: C4, "FiniteGroup": lambda _: C4,
+    "Representation": lambda _: C4.regular, "Grid": lambda _: PLANE, "Space": lambda _: PLANE,
+    "Layer": lambda _: tw.nn.ReLU(FIELD), "Path": lambda folder: folder / "file", "Any": lambda _: 1,
+    "SymmetryLike": lambda _: "hflip", "SymmetryLike | Transformation": lambda _: "hflip",
+    "str | Path": lambda folder: str(folder / "file"),
+    "SphereGrid": lambda _: tw.spaces.SphereGrid("gauss-legendre", 3), "int | Sequence[int]": lambda _: 3,
+    "Pair": lambda _: 3, "Sequence[int]": lambda _: (3, 3), "torch.Generator": lambda _: torch.Generator(),
+    "Callable[[Tensor], Tensor]": lambda _: torch.relu,
+    "HomogeneousSpace": lambda _: tw.spaces.HomogeneousSpace(C4, C4.subgroup([2])),
+    "tuple[int, ...]": lambda _: (2, 2), "tuple[int, int]": lambda _: (4, 4),
+    "tuple[int, int, int]": lambda _: (1, 8, 8), "Mapping[str, Any]": lambda _: {"a": 1},
+    "Sequence[str]": lambda _: ("a",), "str | Space | FieldType": lambda _: "D4", "str | Space": lambda _: "D4",
+    "Sequence[TensorMap]": lambda _: [torch.Tensor.contiguous, lambda x: x.flip(-1)],
+    "Sequence[float]": lambda _: (0.5, 0.5),
+}  # fmt: skip
+"""By the annotation of a parameter, what makes something that fits: anew for each call, which may change it."""
+
+
+def right_values(parameters: list[inspect.Parameter], folder: Path) -> dict[inspect.Parameter, Any]:
     torch.manual_seed(0)
-    images = torch.rand(4, 1, 8, 8)
-    net = nn.Sequential(nn.Conv2d(1, 2, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(128, 3)).eval()
-    return {
-        "int": 2, "Positive": 2, "float": 0.5, "str": "C4", "bool": True, "Tensor": images, "Images": images,
-        "Vector": torch.arange(4) % 3,
-        "nn.Module": net,
-        "torch_nn.Module": net, "FieldType": FIELD, "Group": C4, "FiniteGroup": C4, "Representation": C4.regular,
-        "Grid": PLANE, "Space": PLANE, "Layer": tw.nn.ReLU(FIELD), "Path": folder / "file", "Any": 1,
-        "SymmetryLike": "hflip", "SymmetryLike | Transformation": "hflip", "str | Path": str(folder / "file"),
-        "SphereGrid": tw.spaces.SphereGrid("gauss-legendre", 3), "int | Sequence[int]": 3, "Pair": 3,
-        "Sequence[int]": (3, 3), "Sequence[nn.Module]": [net, net], "torch.Generator": torch.Generator(),
-        "Callable[[Tensor], Tensor]": torch.relu, "HomogeneousSpace": tw.spaces.HomogeneousSpace(C4, C4.subgroup([2])),
-        "tuple[int, ...]": (2, 2), "tuple[int, int]": (4, 4), "tuple[int, int, int]": (1, 8, 8),
-        "Mapping[str, Any]": {"a": 1}, "Sequence[str]": ("a",), "str | Space | FieldType": "D4", "str | Space": "D4",
-        "Sequence[TensorMap]": [torch.Tensor.contiguous, lambda x: x.flip(-1)], "Sequence[float]": (0.5, 0.5),
-    }  # fmt: skip
+    return {p: RIGHT.get(str(p.annotation), lambda _: 2)(folder) for p in parameters}
 
 
 def public_callables() -> Iterator[tuple[str, Callable[..., Any]]]:
@@ -148,8 +162,7 @@ def wrong_calls(name: str, target: Callable[..., Any], folder: Path) -> Iterator
         for what, value in WRONG.items():
             if callable(value) and any(word in str(wrong.annotation) for word in FUNCTIONS):
                 continue  # a representation is a function; what it raises when it is called is not the caller's error
-            right = right_values(folder)
-            chosen = {p: right.get(str(p.annotation), 2) for p in required} | {wrong: value}
+            chosen = right_values([p for p in required if p is not wrong], folder) | {wrong: value}
             yield f"{what} as {wrong.name}", _call(target, {p: chosen[p] for p in parameters if p in chosen})
 
 

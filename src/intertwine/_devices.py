@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property, wraps
 from types import FunctionType
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, Self, TypeVar
 
 import torch
 from torch import Tensor
@@ -34,6 +34,8 @@ class OnCPU:
 
     Their tables are read entry by entry and cached. Without this class, a group created or first used under
     ``torch.device("meta")`` or ``torch.set_default_device("cuda")`` would hold tables on two devices.
+
+    They never change, so a deep copy of a layer shares them with the original.
     """
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -45,6 +47,9 @@ class OnCPU:
                     setattr(cls, name, moved)
                     if isinstance(moved, cached_property):
                         moved.__set_name__(cls, name)
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Self:
+        return self
 
 
 _COMPUTING = ("__init__", "__post_init__", "__call__")

@@ -43,8 +43,16 @@ def test_the_whole_story(tmp_path):
             "low-rank",
         }
     assert "accuracy of every network" in page
-    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("runs/*/checkpoints/*")}
-    assert before
+    before = written(tmp_path)
+    assert {path.parts[-2] for path in before} >= {"checkpoints", "parts"}
     assert run().splitlines()[-1] == said.splitlines()[-1]
-    after = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("runs/*/checkpoints/*")}
-    assert after == before, "finished trainings are not repeated"
+    assert written(tmp_path) == before, "finished trainings and audits are not repeated"
+
+
+def written(folder: Path) -> dict[Path, int]:
+    """Checkpoints and finished steps of audits, and when they were written."""
+    return {
+        path: path.stat().st_mtime_ns
+        for pattern in ("runs/*/checkpoints/*", "runs/*/audit/parts/*")
+        for path in folder.glob(pattern)
+    }

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
-import time
 
 import pytest
 import torch
@@ -113,51 +111,78 @@ def test_a_folder_that_cannot_be_made(monkeypatch, tmp_path):
 
 
 WORK = """
-import sys
+import os, sys
 from intertwine.groups import Dihedral
 from intertwine.kernels import solve
 from intertwine.spaces import HomogeneousSpace
-total = 0
-for n in range(3, 3 + int(sys.argv[1])):
-    group = Dihedral(n)
-    h = group.subgroup([n])
-    space = HomogeneousSpace(group, h)
-    total += solve(space.field(h.regular), space.field(h.regular)).dim
-    print(n, flush=True)
-print("total", total, flush=True)
+
+def work(count, out):
+    '''Solve so many bases; a line for each, then their total dimension.'''
+    total = 0
+    for n in range(3, 3 + count):
+        group = Dihedral(n)
+        h = group.subgroup([n])
+        space = HomogeneousSpace(group, h)
+        total += solve(space.field(h.regular), space.field(h.regular)).dim
+        os.write(out, b"%d\\n" % n)
+    os.write(out, b"total %d\\n" % total)
+
+def start(count):
+    '''A process that works, forked from one that has imported everything and solved nothing; its output.'''
+    read, write = os.pipe()
+    child = os.fork()
+    if not child:
+        status = 1
+        try:
+            work(count, write)
+            status = 0
+        finally:
+            os._exit(status)
+    os.close(write)
+    return child, os.fdopen(read)
 """
 
 
-def start(count):
-    return subprocess.Popen(
-        [sys.executable, "-c", WORK, str(count)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+def run(code: str) -> list[str]:
+    done = subprocess.run([sys.executable, "-c", WORK + code], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
 
 
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+
+
+@needs_fork
 def test_concurrent_processes(folder):
-    workers = [start(25) for _ in range(3)]
-    results = [w.communicate(timeout=120) for w in workers]
-    assert all(w.returncode == 0 for w in workers), results
-    assert len({out.splitlines()[-1] for out, _ in results}) == 1
+    lines = run("""
+workers = [start(25) for _ in range(3)]
+for child, out in workers:
+    print(out.read().splitlines()[-1])
+    assert os.waitpid(child, 0)[1] == 0
+""")
+    assert len(lines) == 3
+    assert len(set(lines)) == 1
+    assert lines[0].startswith("total ")
     assert len(files(folder)) == 25
     assert not list(folder.rglob(".part-*"))
 
 
+@needs_fork
 def test_killed_processes_leave_whole_files_or_none(folder):
-    for delay in (0.0, 0.003, 0.01, 0.02, 0.04):
-        worker = start(200)
-        assert worker.stdout is not None
-        worker.stdout.readline()  # it is at work
-        time.sleep(delay)
-        os.kill(worker.pid, signal.SIGKILL)
-        worker.communicate()
+    killed = run("""
+import signal, time
+for delay in (0.0, 0.003, 0.01, 0.02, 0.04):
+    child, out = start(200)
+    out.readline()  # it is at work
+    time.sleep(delay)
+    os.kill(child, signal.SIGKILL)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+""")
+    assert killed == ["-9"] * 5
     from safetensors.torch import load
 
     paths = files(folder)
     assert paths
     for path in paths:
         load(path.read_bytes())
-    worker = start(25)
-    out, err = worker.communicate(timeout=120)
-    assert worker.returncode == 0, err
-    assert out.splitlines()[-1].startswith("total")
+    assert run("work(25, 1)")[-1].startswith("total")

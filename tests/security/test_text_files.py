@@ -11,8 +11,8 @@ from intertwine.cli._values import parse_settings
 from intertwine.errors import InputError, IntertwineError, StorageError, shortened
 from intertwine.experiments import parse_parameter
 from intertwine.measure import read_audit
-from intertwine.train import RunRecord, TrainConfig, read_metrics, read_records
-from intertwine.train.records._checkpoint import CheckpointFolder, CheckpointWarning
+from intertwine.train import CheckpointWarning, RunRecord, TrainConfig, read_metrics, read_records
+from intertwine.train.records._checkpoint import CheckpointFolder
 
 DEEP = "[" * 100_000
 LONG = "9" * 5000

@@ -115,10 +115,10 @@ def test_wrong_engines(tmp_path):
 
 def test_a_killed_batch_goes_on_where_it_stopped(tmp_path):
     """Killed in the middle of a run; continued, it ends with what an uninterrupted batch gives."""
-    words = ("run", "lenet", "--only", "mlp", "--seeds", "1", *as_settings({**LONG, "epochs": 12}))
-    whole = cli(*words, "--results", str(tmp_path / "whole"))
-    _, err = whole.communicate(timeout=120)
-    assert whole.returncode == 0, err
+    settings = {**LONG, "epochs": 6}
+    words = ("run", "lenet", "--only", "mlp", "--seeds", "1", *as_settings(settings))
+    [whole] = jobs_of(LENET, "smoke", results=tmp_path / "whole", only=["mlp"], seeds=1, overrides=settings)
+    assert execute(whole).state == "finished"
     with killed_at_the_end(cli(*words, "--results", str(tmp_path / "part"))):
         wait_until(lambda: list((tmp_path / "part").rglob("checkpoints/step-*")))
     [record] = job_records(tmp_path / "part")
@@ -134,7 +134,7 @@ def test_a_killed_batch_goes_on_where_it_stopped(tmp_path):
 
 
 def test_two_processes_on_one_folder_do_not_collide(tmp_path):
-    words = ("run", "lenet", "--seeds", "2", *as_settings({"images": 200, "epochs": 3}), "--results", str(tmp_path))
+    words = ("run", "lenet", "--seeds", "2", *as_settings({"images": 100, "epochs": 1}), "--results", str(tmp_path))
     both = [cli(*words), cli(*words)]
     outs = [process.communicate(timeout=180) for process in both]
     assert [process.returncode for process in both] == [0, 0], outs
@@ -147,11 +147,10 @@ def test_a_busy_job_is_left_to_the_process_that_has_it(tmp_path):
     words = ("run", "lenet", "--only", "mlp", "--seeds", "1", *as_settings(LONG), "--results", str(tmp_path))
     with killed_at_the_end(cli(*words)):
         wait_until(lambda: job_records(tmp_path))
-        second = cli(*words)
-        out, _ = second.communicate(timeout=60)
-        assert second.returncode == 0
-        assert "busy" in out
-        assert "being run by another process" in out
+        second = CliRunner().invoke(program(), ["experiment", *words])
+        assert second.exit_code == 0
+        assert "busy" in second.output
+        assert "being run by another process" in second.output
 
 
 def test_a_worker_process_that_is_killed_is_reported(tmp_path):

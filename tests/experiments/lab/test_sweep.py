@@ -179,7 +179,7 @@ def lose_a_worker(asked: Sweep) -> list:
     return load_study(asked.study, asked.storage).trials
 
 
-LONG = {"images": 1000, "epochs": 12, "batch_size": 10}
+LONG = {"images": 1000, "epochs": 5, "batch_size": 10}
 
 
 def test_the_trial_of_a_lost_worker_is_done_by_another(tmp_path):
@@ -254,6 +254,7 @@ def test_many_workers_on_postgres(tmp_path, postgres):
     assert load_study("pg", postgres.url).best_value == study.best_value
 
 
+@pytest.mark.slow  # on a database in a file it is tested always
 def test_a_lost_worker_on_postgres(tmp_path, postgres):
     trials = lose_a_worker(sweep(tmp_path, study="lost", storage=postgres.url, trials=2, prune=False, fixed=LONG))
     assert sum(trial.state.name == "COMPLETE" for trial in trials) == 2

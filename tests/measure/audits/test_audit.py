@@ -50,6 +50,14 @@ def test_all_steps(net):
         result.reading("barrier_of_sound")
 
 
+def test_the_network_is_traced_once(net):
+    """Tracing takes longer than most measurements, and all symmetries and steps can share its result."""
+    traces = []
+    net.register_forward_hook(lambda *_: traces.append(torch.compiler.is_exporting()))
+    audit(net, (X, LABELS), ["c4", "hflip"])
+    assert traces.count(True) == 1
+
+
 def test_without_labels_there_are_no_accuracies(net):
     metrics = {reading.metric for reading in audit(net, X).readings}
     assert "accuracy" not in metrics

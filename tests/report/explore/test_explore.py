@@ -321,13 +321,15 @@ def test_a_training_that_nobody_watches_ends():
 
 
 class Endless(Explorer):
-    """An explorer with one more thing to ask for: a computation that takes hours."""
+    """An explorer with one more thing to ask for: a computation that takes hours, and may take ``allowed`` seconds."""
+
+    allowed = 3600.0
 
     def answer(self, path, query, gone=lambda: False):
         if path != "/api/endless":
             return super().answer(path, query, gone)
         arguments = {"folder": query["folder"], "steps": 10**7}
-        return self.workers["kernels"].ask("train", arguments, gone=gone, seconds=self.seconds)
+        return self.workers["kernels"].ask("train", arguments, gone=gone, seconds=self.allowed)
 
 
 class TestHeavyWork:
@@ -343,7 +345,8 @@ class TestHeavyWork:
         return asked
 
     def test_it_is_ended_after_its_time_and_other_rooms_answer_meanwhile(self, begin):
-        with serving(Endless, seconds=20.0) as server:
+        with serving(Endless) as server:
+            server.allowed = 6.0
             ask(server, "/api/soft", softness=1)  # its worker has started, which takes seconds on a busy machine
             connection = begin(server)
             assert ask(server, "/api/soft", softness=0).status == 200
@@ -351,7 +354,7 @@ class TestHeavyWork:
             with closing(connection):
                 answer = Answer(connection.getresponse())
             assert answer.status == 400
-            assert "a computation of at most 20 seconds" in answer.json["error"]
+            assert "a computation of at most 6 seconds" in answer.json["error"]
             assert ask(server, "/api/representations", group="C4").status == 200, "a new worker answers"
 
     def test_memory_is_bounded(self):
@@ -362,7 +365,7 @@ class TestHeavyWork:
             assert ask(server, "/api/representations", group="C4").status == 200, "the same worker answers"
 
     def test_a_closed_tab_cancels_its_work(self, begin):
-        with serving(Endless, seconds=3600) as server:
+        with serving(Endless) as server:
             worker = server.workers["kernels"]
             first = begin(server)
             wait_until(lambda: worker._turn.locked() and worker._process is not None)
@@ -377,7 +380,7 @@ class TestHeavyWork:
             assert ask(server, "/api/representations", group="C4").status == 200
 
     def test_only_so_many_requests_wait(self, begin):
-        with serving(Endless, seconds=3600) as server:
+        with serving(Endless) as server:
             connections = [begin(server) for _ in range(9)]
             wait_until(lambda: server.workers["kernels"]._waiting == 8)
             answer = ask(server, "/api/representations", group="C4")

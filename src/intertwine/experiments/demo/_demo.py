@@ -123,7 +123,7 @@ _NETWORKS: dict[str, tuple[str, str, Callable[[], nn.Module], Callable[..., Any]
 def run_demo(
     folder: Path, *, progress: bool = True, say: Callable[[str], object] = lambda text: None, quick: bool = False
 ) -> Demo:
-    """Train, audit and symmetrize; finished runs in the folder are not repeated.
+    """Train, audit and symmetrize; finished trainings and audits in the folder are not repeated.
 
     Args:
         folder: the folder of the runs.
@@ -132,6 +132,7 @@ def run_demo(
         quick: one epoch per network and few images, to check that everything runs.
     """
     data = load("digits", size=SIZE).normalized()
+    train = data.train.subset(320) if quick else data.train
     demo = Demo()
     test = data.test.as_tensors()
     audited = 30 if quick else 150
@@ -142,16 +143,21 @@ def run_demo(
         model = build()
         if verb == "relax":
             demo.relaxation_before[name] = relaxation_table(model)
-        train = data.train.with_transform(random_rotation90) if name == "augmented" else data.train
-        _train(model, loss, train, data.test, folder / name, 1 if quick else epochs, progress)
+        shown = train.with_transform(random_rotation90) if name == "augmented" else train
+        _train(model, loss, shown, data.test, folder / name, 1 if quick else epochs, progress)
         demo.networks.append(_measured(name, verb, about, model, test))
         demo.audits[name] = audit(
-            model, (test[0][:audited], test[1][:audited]), "c4", name=name, data_name="digits, test images"
+            model,
+            (test[0][:audited], test[1][:audited]),
+            "c4",
+            name=name,
+            data_name="digits, test images",
+            folder=folder / name / "audit",
         )
         if verb == "relax":
             demo.relaxation[name] = relaxation_table(model)
         trained[name] = model
-    images = data.train.as_tensors()[0]
+    images = train.as_tensors()[0]
     turned = torch.cat([images.rot90(k, (2, 3)) for k in range(4)])
     for name, matched_on in (("plain", images), ("augmented", turned)):
         say(f"measure: the {name} network, made symmetric")
@@ -159,7 +165,7 @@ def run_demo(
         about = f"the {name} network, averaged over quarter turns after matching its channels"
         demo.networks.append(_measured(f"{name}, symmetrized", "measure", about, twin.model, test))
     say("measure: the augmented network, made symmetric and fine-tuned with tied weights")
-    final = tune(twin, data.train.as_tensors(), epochs=1 if quick else 4, lr=1e-2).model
+    final = tune(twin, train.as_tensors(), epochs=1 if quick else 4, lr=1e-2).model
     about = "the previous network, fine-tuned for four epochs with tied weights; it stays exactly symmetric"
     demo.networks.append(_measured("augmented, symmetrized, tuned", "measure", about, final, test))
     demo.pictures.append(_filters(trained["augmented"], turned))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +17,7 @@ from .._batches import Fitting, as_tensor, batches, measuring
 from .._estimate import Estimate
 from .._symmetry import Symmetry
 from .._transformation import transformations
+from ..graph._channel_graph import ChannelGraph, channel_graph
 from ..metrics._consistency import shift_consistency
 from ..metrics._equivariance import equivariance_error
 from ..metrics._invariance import agreement, invariance_error
@@ -75,6 +77,11 @@ class Subject:
                 ) from error
         dense = out.ndim == images.ndim > 2 and max(out.shape[2:]) > 1
         return Subject(model, images, labels, dense, batch_size)
+
+    @cached_property
+    def graph(self) -> ChannelGraph:
+        """The channel graph. Tracing a network takes seconds, so all steps and symmetries share one."""
+        return channel_graph(self.model, tuple(self.images.shape[1:]))
 
     @property
     def is_plane(self) -> bool:

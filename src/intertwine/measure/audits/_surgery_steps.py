@@ -107,13 +107,24 @@ def _channels(subject: Subject, symmetry: Symmetry | None) -> Findings:
     if group is None:
         return Findings()
     try:
-        matching = match(subject.model, subject.images, group, constrained=False, batch_size=subject.batch_size)
+        matching = _match(subject, group, constrained=False)
         findings = _matched(subject, matching, group)
         if subject.classifies:
             findings.readings += _barriers(subject, matching, group)
     except Exception as error:  # as above
         return Findings(notes=[Note(f"channels, {group.name}", f"cannot be matched: {_message(error)}")])
     return findings
+
+
+def _match(subject: Subject, group: Symmetry, *, constrained: bool) -> Matching:
+    return match(
+        subject.model,
+        subject.images,
+        group,
+        constrained=constrained,
+        graph=subject.graph,
+        batch_size=subject.batch_size,
+    )
 
 
 def _matched(subject: Subject, matching: Matching, group: Symmetry) -> Findings:
@@ -173,7 +184,8 @@ def _symmetrized(subject: Subject, symmetry: Symmetry | None) -> Findings:
     if group is None or subject.dense:
         return Findings()
     try:
-        twin = symmetrize(subject.model, subject.images, group, batch_size=subject.batch_size)
+        matching = _match(subject, group, constrained=True)
+        twin = symmetrize(subject.model, subject.images, group, matching=matching, batch_size=subject.batch_size)
     except Exception as error:  # as above
         return Findings(notes=[Note(f"symmetrized, {group.name}", f"not possible: {_message(error)}")])
     left = invariance_error(twin.model, subject.images, group, batch_size=subject.batch_size)

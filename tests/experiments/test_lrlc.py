@@ -417,7 +417,7 @@ class TestFaces:
         with pytest.raises(InputError, match="evaluate 'test' or 'val'; got 'train'"):
             load("celeba", folder=tmp_path, evaluate="train")
         (tmp_path / "img_align_celeba" / "000003.png").unlink()
-        with pytest.raises(InputError, match=r"none of 1, such as 000003\.png"):
+        with pytest.raises(InputError, match=r"1 missing, such as 000003\.png"):
             load("celeba", folder=tmp_path)
         text = (tmp_path / "list_attr_celeba.txt").read_text()
         (tmp_path / "list_attr_celeba.txt").write_text(text.replace("000002.png  -1  1", "000002.png  -1  2"))

@@ -190,7 +190,8 @@ def _float32(layer: Layer) -> None:
     with torch.no_grad():
         exact, single = twin(*inputs), layer(*(x.float() if x.is_floating_point() else x for x in inputs))
     _require(single.dtype == torch.float32, layer, "float32 output for float32 input")
-    _require_close(single, exact, 1e-5 if _is_relaxed(layer) else 2e-6, layer, "float32")
+    # Kernels that a network computes, of waves or of distances, round more than those that are sums.
+    _require_close(single, exact, 1e-5 if _is_relaxed(layer) or layer.companions else 2e-6, layer, "float32")
 
 
 def _gradients(layer: Layer) -> None:

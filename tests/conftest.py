@@ -33,4 +33,5 @@ def _seeded() -> None:
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed(0)
     if "torch" in sys.modules:
-        sys.modules["torch"].manual_seed(0)
+        # torch.manual_seed would also record a stack trace for each device that is not there: seconds in all.
+        sys.modules["torch"].default_generator.manual_seed(0)

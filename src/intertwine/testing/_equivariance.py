@@ -143,7 +143,11 @@ def _run(layer: Layer, f: Tensor, companions: tuple[Tensor, ...]) -> Tensor:
     # Both sides use the same random numbers: a layer with random draws must satisfy its claim for each draw.
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(0)  # torch.manual_seed records a stack trace for each other device
-        out = deepcopy(layer)(f, *companions)  # a copy, because a call may change running statistics
+        statistics = {name: value.clone() for name, value in layer.named_buffers()}
+        out = layer(f, *companions)
+        for name, value in layer.named_buffers():  # a call may change running statistics
+            if name in statistics:
+                value.copy_(statistics[name])
     return _as_field(out, layer.out_type.space)
 
 

@@ -34,6 +34,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
         "_untrusted",
         "_figures",
         "_lazy",
+        "_console",
     ),
     ("groups",),
     ("spaces",),

@@ -279,7 +279,8 @@ def _print(
         ]
         typer.echo(json.dumps({**result.to_dict(), "gates": gates}, indent=2, ensure_ascii=False))
         return
-    from ..report import audit_table, wide_console
+    from .._console import wide_console
+    from ..report import audit_table
 
     wide_console().print(audit_table(result, judged))
     for note in notes:
@@ -289,8 +290,9 @@ def _print(
 
 
 def _compare(first: Path, second: Path, *, as_json: bool) -> None:
+    from .._console import wide_console
     from ..measure import read_audit
-    from ..report import audit_differences, wide_console
+    from ..report import audit_differences
 
     a, b = read_audit(first), read_audit(second)
     rows, table = audit_differences(a, b)

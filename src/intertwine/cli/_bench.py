@@ -100,7 +100,7 @@ def _print(rows: list[dict[str, Any]], facts: dict[str, Any]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from ..report import wide_console
+    from .._console import wide_console
 
     table = Table(box=None, pad_edge=False)
     for title in ("layer", "types", "what", "plain ms", "layer ms", "ratio", "quartiles"):

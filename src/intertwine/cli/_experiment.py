@@ -135,7 +135,8 @@ def show(
     if as_json:
         typer.echo(json.dumps(_as_json(experiment, comparison, scale.value), indent=2, ensure_ascii=False))
         return
-    from ..report import comparison_table, wide_console
+    from .._console import wide_console
+    from ..report import comparison_table
 
     typer.echo(f"{experiment.title} ({experiment.reference}), scale {scale.value}")
     wide_console().print(comparison_table(experiment, comparison))

@@ -12,7 +12,7 @@ _ROWS_SHOWN = 40
 
 def print_summary(summary: dict[str, Any]) -> None:
     """Print the tables in ASCII, which survives any terminal, pipe and code page."""
-    from ..report import wide_console
+    from .._console import wide_console
 
     # Wide, because the columns of these tables are cut rather than wrapped.
     console = wide_console(columns=200, highlight=False, emoji=False, markup=False)

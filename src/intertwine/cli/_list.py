@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -24,8 +26,8 @@ def list_kind(
     from rich.table import Table
     from rich.text import Text
 
+    from .._console import wide_console
     from ..errors import InputError
-    from ..report import wide_console
 
     if kind not in _KINDS:
         raise InputError(
@@ -44,18 +46,20 @@ def list_kind(
 
 
 def _layers() -> list[dict[str, str]]:
-    from .. import relaxed  # importing it registers its layers
-    from ..nn import LAYERS
+    """Read from the sources, because importing the layers imports torch, which takes longer than all the rest."""
+    package = Path(__file__).parents[1]
+    rows = []
+    for room in ("nn", "relaxed"):
+        texts = (file.read_text(encoding="utf-8") for file in (package / room).rglob("_*.py"))
+        for text in texts:
+            for node in ast.parse(text).body if "@register_layer" in text else ():
+                if isinstance(node, ast.ClassDef) and _is_registered(node):
+                    rows.append({"name": node.name, "room": f"tw.{room}", "what": _first_line(ast.get_docstring(node))})
+    return sorted(rows, key=lambda row: row["name"])
 
-    # Nothing is built here: an example of every layer takes seconds, because each one solves for its kernels.
-    return [
-        {
-            "name": name,
-            "room": "tw.relaxed" if issubclass(LAYERS[name], relaxed.RelaxedLayer) else "tw.nn",
-            "what": _first_line(LAYERS[name].__doc__),
-        }
-        for name in sorted(LAYERS)
-    ]
+
+def _is_registered(node: ast.ClassDef) -> bool:
+    return any(isinstance(each, ast.Name) and each.id == "register_layer" for each in node.decorator_list)
 
 
 def _datasets() -> list[dict[str, str]]:

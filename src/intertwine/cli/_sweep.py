@@ -113,8 +113,8 @@ def show(
 def _print(study: Any) -> None:
     from rich.table import Table
 
+    from .._console import wide_console
     from ..experiments import best
-    from ..report import wide_console
 
     trials = [trial for trial in study.trials if not trial.user_attrs.get("surplus")]
     names = sorted({name for trial in trials for name in trial.params})

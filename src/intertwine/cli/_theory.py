@@ -31,8 +31,8 @@ def theory(
     """
     from rich.table import Table
 
+    from .._console import wide_console
     from ..experiments import classification
-    from ..report import wide_console
 
     console = wide_console(columns=200)
     rows = classification()

@@ -27,7 +27,6 @@ from ._html import Section as Section
 from ._html import TableCell as TableCell
 from ._html import page as page
 from ._html import write_page as write_page
-from ._terminal import wide_console as wide_console
 
 if TYPE_CHECKING:  # lets type checkers and editors see what __getattr__ provides
     from .audit._page import audit_page as audit_page

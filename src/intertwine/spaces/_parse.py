@@ -12,11 +12,13 @@ import torch
 from .._checked import checked
 from ..errors import InputError, ParseError
 from ..groups import CompactLieGroup, Dihedral, FiniteGroup, Group, MatrixRepresentation, Subgroup, parse
+from ._cloud import Cloud2d, Cloud3d
 from ._grids import Grid1d, Grid2d, Grid3d
 from ._homogeneous import HomogeneousSpace
 from ._point import Point
 from ._space import Space
 from ._sphere import Sphere
+from ._tuples import Tuples
 
 
 def _upside_down() -> Grid2d:
@@ -32,7 +34,15 @@ _NAMED: dict[str, Callable[[], Space]] = {
 }
 """Spaces with a name of their own, besides the name of their group."""
 
-_SPACES: dict[str, Callable[[str], Space]] = {"Grid1d": Grid1d, "Grid2d": Grid2d, "Grid3d": Grid3d, "Point": Point}
+_SPACES: dict[str, Callable[[str], Space]] = {
+    "Grid1d": Grid1d,
+    "Grid2d": Grid2d,
+    "Grid3d": Grid3d,
+    "Point": Point,
+    "Cloud2d": Cloud2d,
+    "Cloud3d": Cloud3d,
+    "Tuples": lambda order: Tuples(_whole(order)),
+}
 _EXAMPLES = (*_NAMED, "C2", "C4", "C8", "D4", "SO(2)", "O(2)", "O", "Oh", "SO(3)", "S5", "Grid1d(D1)", "Grid2d(D4)")
 
 
@@ -81,6 +91,12 @@ def _parse_space(name: str) -> Space:
             fix=f"Did you mean {close[0]}?" if close else "",
         )
     return space
+
+
+def _whole(text: str) -> int:
+    if not text.isdigit():
+        raise ParseError("symmetry", expected="a number in Tuples(...)", got=repr(text))
+    return int(text)
 
 
 def _group(name: str) -> Group | None:

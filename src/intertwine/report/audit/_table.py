@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..._checked import checked
+from ..._console import wide_console
 from ...measure import METRICS, Audit, Gate, Reading
 from .._numbers import significant
-from .._terminal import heading, plain_table, wide_console
+from .._terminal import heading, plain_table
 from ._text import differences, interval, layer_lines, layer_metrics, metric_title
 
 if TYPE_CHECKING:

@@ -196,7 +196,7 @@ class TestRefusals:
     def test_a_function_that_is_no_homomorphism(self):
         signs = torch.tensor([1.0, -1.0], dtype=torch.float64).diag()
         rho = LieRepresentation(so2, lambda g: g @ signs, dim=2, degree=1, name="signed", is_orthogonal=True)
-        with pytest.raises(RepresentationError, match="no homomorphism"):
+        with pytest.raises(RepresentationError, match="not a homomorphism"):
             Grid2d(so2, action=rho)
 
     def test_a_group_that_is_not_compact(self):

@@ -7,7 +7,7 @@ import torch
 from intertwine.models import point_network
 from intertwine.nn import radius_graph, to_plain
 from intertwine.spaces import Cloud3d
-from intertwine.testing import assert_equivariant
+from intertwine.testing import assert_deferred, assert_equivariant, assert_follows_device
 
 SPACE = Cloud3d("O(3)")
 
@@ -20,6 +20,16 @@ def test_equivariant_and_exported() -> None:
     x, positions = torch.randn(6, 5), torch.rand(6, 3)
     edges = radius_graph(positions, 1.0)
     torch.testing.assert_close(to_plain(net)(x, positions, edges), net(x, positions, edges), rtol=1e-5, atol=1e-5)
+
+
+def test_on_another_device_and_made_without_memory() -> None:
+    def make() -> torch.nn.Module:
+        return point_network(SPACE.field("irrep0"), SPACE.field("2*irrep0 + irrep1"), SPACE.field("irrep1"), radius=1.0)
+
+    positions = torch.rand(4, 3)
+    inputs = torch.ones(4, 1), positions, radius_graph(positions, 1.0)
+    assert_follows_device(make(), *inputs)
+    assert_deferred(make, *inputs)
 
 
 def test_the_point_itself_counts_without_neighbors() -> None:

@@ -398,7 +398,7 @@ def test_bad_options_are_explained(how: str, options: dict, message: str) -> Non
 def test_networks_without_convolutions_are_refused() -> None:
     with pytest.raises(InputError, match="a network with convolutions"):
         relax(nn.Linear(3, 2), torch.zeros(1, 3), "soft")
-    with pytest.raises(InputError, match="images that the network accepts"):
+    with pytest.raises(InputError, match="images that the network takes"):
         relax(nn.Conv2d(3, 2, 3), torch.zeros(1, 4, 8, 8), "soft")
 
 

@@ -234,7 +234,7 @@ def pointwise_claim(space: Space) -> Strict:
 
 def require_grid(caller: str, *types: FieldType, dimension: int | None = None) -> Grid:
     """The grid that all types live on, of the given dimension if any, or an error that names them."""
-    space, name = types[0].space, {2: "plane", 3: "3-space"}
+    space, name = types[0].space, {1: "line", 2: "plane", 3: "3-space"}
     fits = isinstance(space, Grid) and dimension in (None, space.dimension)
     if not isinstance(space, Grid) or not fits or any(t.space != space for t in types[1:]):
         maker = f"Grid{dimension}d" if dimension else "Grid2d or Grid3d"

@@ -1,8 +1,8 @@
 """What does a convolution on the sphere cost, where does the time go, and how exact is it?
 
 Run as ``python benchmarks/sphere.py``. CPU seconds on one thread, medians. The transform's share is measured against
-the layer itself, interleaved; e3nn's transform between the sphere and coefficients runs beside ours where it is
-installed (scalars only: it has no vector fields). Rotation errors are relative, in float64 and float32.
+the layer itself, interleaved. Where they are installed, torch-harmonics and e3nn run beside ours, on scalars: e3nn has
+no vector fields, and torch-harmonics no convolutions of them. Rotation errors are relative, in float64 and float32.
 """
 
 from __future__ import annotations
@@ -127,6 +127,60 @@ def there_and_back(transform: SpinTransform, c: torch.Tensor) -> torch.Tensor:
     return transform.analysis(transform.synthesis(c[:, None]))
 
 
+def harmonics(repeats: int) -> list[dict[str, object]]:
+    if find_spec("torch_harmonics") is None:
+        print("torch-harmonics is not installed: no comparison")
+        return []
+    from torch_harmonics import InverseRealSHT, RealSHT
+
+    print("scalars: ours over torch-harmonics' (transform there and back, its step, a step of a convolution)")
+    rows = []
+    for band_limit in (32, 64, 128, 256):
+        grid = SPHERE.grid("gauss-legendre", band_limit=band_limit)
+        sizes = {"lmax": band_limit + 1, "mmax": band_limit + 1, "grid": "legendre-gauss"}
+        there, back = RealSHT(*grid.shape, **sizes), InverseRealSHT(*grid.shape, **sizes)
+        ours = SpinTransform(grid, H.trivial)
+        x = torch.randn(4, 4, *grid.shape, requires_grad=True)
+
+        def theirs_transform(there=there, back=back, x=x):
+            return back(there(x))
+
+        def our_transform(ours=ours, x=x):
+            return ours.synthesis(ours.analysis(x[:, :, None]))[:, :, 0]
+
+        layer = SphereConv(field("scalars", 4), field("scalars", 4), grid, bias=False)
+
+        def their_convolution(there=there, back=back, x=x, layer=layer):
+            return back(torch.einsum("lij,bjlm->bilm", layer.matrices().to(torch.complex64), there(x)))
+
+        def our_convolution(layer=layer, x=x):
+            return layer(x)
+
+        torch.testing.assert_close(their_convolution(), our_convolution(), atol=1e-3, rtol=1e-3)
+        pairs = [(no_grad(theirs_transform), no_grad(our_transform)), (step(theirs_transform), step(our_transform))]
+        pairs.append((step(their_convolution), step(our_convolution)))
+        timings = [compare(*pair, repeats=repeats) for pair in pairs]
+        shown = "".join(f"{t.ratio:>8.2f} ({t.spread[0]:.2f}–{t.spread[1]:.2f})" for t in timings)
+        print(f"  L={band_limit:<4}{shown}")
+        rows.append({"band limit": band_limit, "ratios": [[t.ratio, *t.spread] for t in timings]})
+    return rows
+
+
+def no_grad(run):
+    def call() -> None:
+        with torch.no_grad():
+            run()
+
+    return call
+
+
+def step(run):
+    def call() -> None:
+        run().square().sum().backward()
+
+    return call
+
+
 def memory() -> list[dict[str, object]]:
     print("peak memory of a training step, batch 8, 16 channels (MB above layer and input)")
     rows = []
@@ -162,6 +216,7 @@ def main() -> None:
             "costs": costs(options.repeats),
             "errors": errors(),
             "peers": peers(options.repeats),
+            "torch-harmonics": harmonics(options.repeats),
             "memory": memory(),
         },
     )

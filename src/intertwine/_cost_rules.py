@@ -186,3 +186,13 @@ def building_pays(rank: int, *, positions: int, fan: int, width: int, batch: int
     min_rank = BUILD_FROM_RANK_NARROW if fan <= NARROW else BUILD_FROM_RANK
     fits = positions * fan * width <= BUILD_AT_MOST
     return _enabled and rank >= min_rank and batch >= BUILD_FROM_BATCH and fits
+
+
+# -- the sphere: benchmarks/sphere.py ------------------------------------------------------------------------------
+
+FFT_POINTS = 100
+
+
+def fft_pays(points: int) -> bool:
+    """Whether sums over the points of a ring use a fast Fourier transform. The plain way is a matrix product."""
+    return _enabled and points >= FFT_POINTS

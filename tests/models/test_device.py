@@ -10,6 +10,7 @@ from torch import nn
 
 from intertwine import models
 from intertwine.groups import Cyclic, Dihedral
+from intertwine.spaces import Sphere
 from intertwine.testing import assert_deferred, assert_follows_device
 
 DIGITS, COLORS, SEQUENCES = (2, 1, 16, 16), (2, 3, 32, 32), (2, 5, 1, 8, 8)
@@ -20,6 +21,7 @@ MODELS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "plain_cnn": (lambda: models.plain_cnn(1, 10, widths=(4, 4, 4)), DIGITS),
     "GroupCNN": (lambda: models.GroupCNN(Cyclic(8), 1, 10, widths=(2, 2, 2)), DIGITS),
     "GroupCNN D4": (lambda: models.GroupCNN(Dihedral(4), 1, 10, widths=(2, 2, 2)), DIGITS),
+    "SphericalCNN": (lambda: spherical(), (2, 1, 12, 12)),
     "VGG11": (lambda: models.VGG11(3, 10, width=0.1), COLORS),
     "GVGG11": (lambda: models.GVGG11(3, 10, width=0.125), COLORS),
     "VAE": (lambda: models.VAE((1, 8, 8), capsules=3, length=4), SEQUENCES),
@@ -54,6 +56,11 @@ MODELS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
         }.items()
     },
 }
+
+
+def spherical() -> nn.Module:
+    grid = Sphere().grid("equiangular", band_limit=5)
+    return models.SphericalCNN(grid, 1, 10, widths=(2,), band_limits=(3,), frequencies=(1,))
 
 
 def test_all_models_are_here() -> None:

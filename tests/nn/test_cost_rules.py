@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 from intertwine import _cost_rules, nn, relaxed
-from intertwine.groups import SO3, Cyclic, Dihedral, direct_sum
+from intertwine.groups import SO2, SO3, Cyclic, Dihedral, direct_sum
 from intertwine.nn import Layer, band_limited_regular, cost_rules
 from intertwine.nn.basis._mix import mix, mixing
 from intertwine.relaxed.soft._soft_variants import cheapest
-from intertwine.spaces import Grid2d, Grid3d
+from intertwine.spaces import Grid2d, Grid3d, Sphere
 
 C4, C8, D4, so3 = Cyclic(4), Cyclic(8), Dihedral(4), SO3()
 PLANE4, PLANE8, PLANE = Grid2d(C4), Grid2d(C8), Grid2d(D4)
@@ -67,6 +67,10 @@ def factored(layer: Layer, x: Tensor) -> bool:
     return cheapest(layer._sizes(x.unflatten(1, (-1, 8)), 8, False, True)) == "factored"
 
 
+def by_fft(layer: Layer, x: Tensor) -> bool:
+    return _cost_rules.fft_pays(x.shape[-1])
+
+
 def builds(layer: Layer, x: Tensor) -> bool:
     return layer.cheaper_path(len(x)) == "build"
 
@@ -86,6 +90,7 @@ CASES: dict[str, tuple[Callable[[], Layer], tuple[int, ...], Callable[[Layer, Te
     "FromIrreps": (lambda: nn.FromIrreps(PLANE.field(2 * D4.regular)), (3, 16), not_einsum),
     "SoftConv2d": (lambda: relaxed.SoftConv2d(2, 3, 3, learn=True), (1, 2, 6, 6), by_rank),
     "SoftGroupConv2d": (lambda: soft_group(), (1, 512, 3, 3), factored),
+    "SphereConv": (lambda: sphere_conv(), (2, 3, 51, 101), by_fft),
     "LowRankLocalConv2d": (lambda: low_rank(), (32, 2, 6, 6), builds),
 }
 
@@ -97,6 +102,13 @@ def conv_1x1() -> Layer:
 
 def block() -> Layer:
     return nn.ConvNeXtBlock(PLANE.field(16 * D4.regular), 3, layer_scale=0.5)
+
+
+def sphere_conv() -> Layer:
+    sphere, h = Sphere(), SO2()
+    return nn.SphereConv(
+        sphere.field(h.trivial + h.irrep(1)), sphere.field(h.irrep(2) + h.trivial), sphere.grid(band_limit=50)
+    )
 
 
 def soft_group() -> Layer:

@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from intertwine.errors import InputError, RepresentationError, SubgroupError
-from intertwine.groups import SO2, SO3, Cyclic, LieRepresentation, intertwiners, spherical_harmonics
+from intertwine.groups import SO2, SO3, Cyclic, LieRepresentation, intertwiners, spherical_harmonics, wigner_ds
 from intertwine.spaces import FieldType, Sphere, SphereGrid, SpinTransform, spin_decomposition
+from intertwine.spaces._ring_tables import ring_tables
 from intertwine.testing import cocycle_residual, distance, induced_residual, mackey_residual, section_residual
 
 SPHERE, H, G = Sphere(), SO2(), SO3()
@@ -387,6 +388,27 @@ class TestInducedRepresentation:
             field.transform(torch.zeros(2, 4, 7), 2 * g, grid=grid)
         with pytest.raises(InputError, match="Pass a function of points"):
             field.lift(torch.zeros(2, 4, 7))
+
+
+class TestTables:
+    @pytest.mark.parametrize("m", [0, 1, 2, 5])
+    def test_the_recursion_gives_the_entries_of_the_wigner_matrices(self, m: int) -> None:
+        grid, L = SphereGrid("equiangular", 12), 12
+        even, odd = ring_tables(grid, L, m)
+        y = G.from_euler(0.0, grid.beta, 0.0)
+        for l, d in enumerate(wigner_ds(L, y)):
+            scale = ((2 * l + 1) / (4 * pi) / (2 if m else 1)) ** 0.5
+            for k in range(L + 1):
+                exists = l >= max(k, m)
+                assert distance(even[k, l], scale * d[:, l + k, l + m] if exists else torch.zeros(26)) < 1e-12
+                if m and k:
+                    assert distance(odd[k, l], scale * d[:, l - k, l - m] if exists else torch.zeros(26)) < 1e-12
+
+    @pytest.mark.parametrize("rho", [H.trivial, H.irrep(2)])
+    def test_the_transform_is_orthonormal_at_a_high_band_limit(self, rho: LieRepresentation) -> None:
+        t = SpinTransform(SphereGrid("gauss-legendre", 128), rho)
+        c = torch.randn(rho.dim, t.size, dtype=torch.float64) * t.exists
+        assert distance(t.analysis(t.synthesis(c)), c) < 1e-11
 
 
 class TestErrors:

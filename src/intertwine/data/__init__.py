@@ -14,6 +14,7 @@ from ._image_data import ImageData as ImageData
 from ._image_data import Skipped as Skipped
 from ._locate import data_folder as data_folder
 from ._normalization import Normalization as Normalization
+from ._onto_sphere import onto_sphere as onto_sphere
 from ._random_motion import RandomMotion as RandomMotion
 from ._registry import Registered as Registered
 from ._registry import register_dataset as register_dataset

@@ -10,6 +10,7 @@ order, and each imports only those before it. No paper imports another.
     relu      how ReLU networks encode symmetries, and the propositions about them
     tvae      topographic autoencoders
     clouds    point clouds: charged particles
+    sphere    digits on the sphere
     theory    the classification of published networks, with a check of each row
     demo      the four verbs on embedded digits
 """

@@ -9,6 +9,7 @@ from ._point_network import point_network as point_network
 from ._simple_net import SimpleNet as SimpleNet
 from ._soft_resnet import SOFT_RESNETS as SOFT_RESNETS
 from ._soft_resnet import SoftResNet as SoftResNet
+from ._spherical_cnn import SphericalCNN as SphericalCNN
 from ._topographic_vae import BubbleVAE as BubbleVAE
 from ._topographic_vae import NotCyclicWarning as NotCyclicWarning
 from ._topographic_vae import TopographicVAE as TopographicVAE

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from math import pi
 
 import torch
 from torch import Tensor
 
 from .._checked import checked
-from ..groups import SO3, Representation, wigner_ds
+from .._cost_rules import fft_pays
+from ..groups import Representation
+from ._ring_tables import ring_tables
 from ._sphere_grid import SphereGrid
 from ._spin import spin_decomposition
 
@@ -29,9 +30,10 @@ class SpinTables:
         spins: the distinct spins of the channels, in ascending order.
         channels: for each spin, the indices of its channels.
         order: the permutation from channels sorted by spin back to the original order; None if they are sorted.
-        circle: ``(2(L+1), n_alpha)``, cos(k alpha) and then sin(k alpha).
-        even: for each spin, the scaled entries [k, m] of D^l(Y(beta)), ``(k, l, n_beta)``.
-        odd: for each spin, the scaled entries [-k, -m].
+        circle: cos(k alpha) and sin(k alpha), ``(n_alpha, L+1, 2)``.
+        even: for each spin, the scaled entries [k, m] of D^l(Y(beta)) on the northern rings, ``(2, k, l/2, rings)``,
+            even degrees and then odd ones.
+        odd: for each spin, the scaled entries [-k, -m]; empty for spin 0, where they are not needed.
         weights: the weights of the rings, ``(n_beta,)``.
         basis: Q, from channels of definite spin to those of the type; None if it is the identity.
         inverse: Q⁻¹.
@@ -66,14 +68,15 @@ class SpinTables:
     def analysis(self, f: Tensor) -> Tensor:
         """Waves ``(..., dim, l, k, 2)`` of samples ``(..., dim, n_beta, n_alpha)``."""
         parts = []
-        around = torch.matmul(_mixed(self.inverse, f), self.circle.T) * self.weights[:, None]  # (..., dim, beta, 2k)
+        rings = self._over_azimuths(_mixed(self.inverse, f))  # (..., dim, beta, k, 2)
         for m, channels, even, odd in zip(self.spins, self.channels, self.even, self.odd, strict=True):
-            cos, sin = around[..., channels, :, :].chunk(2, -1)
-            forward, backward = _over_rings(even, cos), _over_rings(even, sin)
+            part = rings[..., channels, :, :, :]
+            north, south = self._hemispheres(part, m)
+            waves = _over_rings(even, north + south, north - south)
             if m:  # the transpose of the maps in synthesis
-                forward = forward + _over_rings(odd, _quarter_turn(sin))
-                backward = backward - _over_rings(odd, _quarter_turn(cos))
-            parts.append(torch.stack([forward, backward], dim=-1))
+                north, south = (_quarter_turn(_swapped(half)) for half in (north, south))
+                waves = waves + _over_rings(odd, north - south, north + south)
+            parts.append(waves[..., : self.circle.shape[1], :, :])
         waves = parts[0] if len(parts) == 1 else torch.cat(parts, dim=-4)
         return waves if self.order is None else waves[..., self.order, :, :, :]
 
@@ -81,16 +84,61 @@ class SpinTables:
         """Samples ``(..., dim, n_beta, n_alpha)`` of waves ``(..., dim, l, k, 2)``."""
         parts = []
         for m, channels, even, odd in zip(self.spins, self.channels, self.even, self.odd, strict=True):
-            plus, minus = waves[..., channels, :, :, :].unbind(-1)
-            cos, sin = _over_degrees(even, plus), _over_degrees(even, minus)
+            part = waves[..., channels, :, :, :]
+            if part.shape[-3] % 2:  # an odd degree to go with the last even one
+                part = torch.cat([part, torch.zeros_like(part[..., :1, :, :])], -3)
+            first, second = _over_degrees(even, part)
+            north, south = first + second, first - second
             if m:
-                cos = cos + _quarter_turn(_over_degrees(odd, minus))
-                sin = sin - _quarter_turn(_over_degrees(odd, plus))
-            parts.append(torch.cat([cos, sin], -1))  # (..., channels, beta, 2k)
-        around = parts[0] if len(parts) == 1 else torch.cat(parts, dim=-3)
+                first, second = (_quarter_turn(half) for half in _over_degrees(odd, _swapped(part)))
+                north, south = north + first + second, south - first + second
+            parts.append(self._joined(north, south, m))  # (..., channels, beta, k, 2)
+        rings = parts[0] if len(parts) == 1 else torch.cat(parts, dim=-4)
         if self.order is not None:
-            around = around[..., self.order, :, :]
-        return _mixed(self.basis, torch.matmul(around, self.circle))
+            rings = rings[..., self.order, :, :, :]
+        return _mixed(self.basis, self._along_azimuths(rings))
+
+    def _hemispheres(self, rings: Tensor, m: int) -> tuple[Tensor, Tensor]:
+        """The northern rings, and the southern ones mirrored and times (-1)^(k+m), ``(..., half, k, 2)``.
+
+        Both grids are symmetric about the equator, and an entry for degree l changes by (-1)^(l+k+m) from north to
+        south, or by the opposite sign between sines. So a sum over all rings is one over the northern half, of the sum
+        of both halves for some degrees and of the difference for the others: half the work and half the tables.
+        """
+        half = len(self.weights) // 2
+        north, south = rings[..., : len(self.weights) - half, :, :], rings[..., -half:, :, :].flip(-3) * self._signs(m)
+        if 2 * half < len(self.weights):  # the equator is its own mirror image and counts once
+            south = torch.cat([south, torch.zeros_like(north[..., :1, :, :])], -3)
+        return north, south
+
+    def _joined(self, north: Tensor, south: Tensor, m: int) -> Tensor:
+        """All rings from both hemispheres, the transpose of :meth:`_hemispheres`."""
+        half = len(self.weights) // 2
+        return torch.cat([north, (south * self._signs(m))[..., :half, :, :].flip(-3)], -3)
+
+    def _signs(self, m: int) -> Tensor:
+        """(-1)^(k+m), ``(k, 1)``."""
+        k = torch.arange(self.circle.shape[1], device=self.circle.device)
+        return (1 - 2 * ((k + m) % 2)).to(self.circle.dtype)[:, None]
+
+    def _over_azimuths(self, f: Tensor) -> Tensor:
+        """Σ w f cos(k alpha) and Σ w f sin(k alpha) on each ring: ``(..., beta, alpha)`` to ``(..., beta, k, 2)``."""
+        n, k, _ = self.circle.shape
+        if _by_fft(f, n):
+            rings = torch.view_as_real(torch.fft.rfft(f)[..., :k])
+            return rings * (self.weights[:, None, None] * self.weights.new_tensor([1.0, -1.0]))
+        return torch.matmul(f, self.circle.flatten(1)).unflatten(-1, (k, 2)) * self.weights[:, None, None]
+
+    def _along_azimuths(self, rings: Tensor) -> Tensor:
+        """The sum of cosines and sines with these coefficients: the transpose, without the weights."""
+        n = len(self.circle)
+        if _by_fft(rings, n):
+            # irfft doubles all coefficients except the first, and e^(ik alpha) needs the conjugate.
+            spectrum = torch.view_as_complex(rings.contiguous()).conj()
+            halves = torch.full((rings.shape[-2],), 0.5, dtype=rings.dtype, device=rings.device)
+            halves[0] = 1.0
+            return torch.fft.irfft(spectrum * halves, n=n, norm="forward")
+        return torch.matmul(rings.flatten(-2), self.circle.flatten(1).T)
 
 
 @checked
@@ -103,13 +151,13 @@ def spin_tables(grid: SphereGrid, rho: Representation, band_limit: int) -> SpinT
         spins = tuple(sorted(set(decomposition.spins)))
         channels = [torch.nonzero(decomposition.channel_spins == m).flatten() for m in spins]
         order = torch.cat(channels).argsort()
-        angles = torch.arange(band_limit + 1, dtype=torch.float64)[:, None] * grid.alpha
-        rings = [_ring_tables(grid, band_limit, m) for m in spins]
+        angles = grid.alpha[:, None] * torch.arange(band_limit + 1, dtype=torch.float64)
+        rings = [[_northern(table) for table in ring_tables(grid, band_limit, m)] for m in spins]
         return SpinTables(
             spins,
             tuple(_as_slice(indices) for indices in channels),
             None if torch.equal(order, torch.arange(rho.dim)) else order,
-            torch.cat([angles.cos(), angles.sin()]),
+            torch.stack([angles.cos(), angles.sin()], -1),
             tuple(even for even, _ in rings),
             tuple(odd for _, odd in rings),
             grid.weights[:, 0].contiguous(),
@@ -132,25 +180,14 @@ class WaveLayout:
         self.packed = (degree * n + order.abs()) * 2 + (order < 0)
 
 
-@lru_cache(maxsize=64)
-@torch.inference_mode(False)  # the cached result may take part in gradients later
-def _ring_tables(grid: SphereGrid, band_limit: int, m: int) -> tuple[Tensor, Tensor]:
-    """Scaled entries of D^l(Y(beta)), ``(k, l, n_beta)``: [k, m], between cosines, and [-k, -m], between sines.
-
-    Y(beta) commutes with the reflection y ↦ -y, so it does not mix cosines and sines.
-    """
-    n, y = band_limit + 1, SO3().from_euler(0.0, grid.beta, 0.0)
-    even, odd = (torch.zeros(n, n, len(grid.beta), dtype=torch.float64) for _ in range(2))
-    for start in range(0, len(y), 8):  # wigner_ds computes all degrees at once: 8 rings at a time to limit memory
-        rings = slice(start, start + 8)
-        for l, d in enumerate(wigner_ds(band_limit, y[rings])):
-            if l >= m:
-                even[: l + 1, l, rings] = d[:, l:, l + m].T
-            if l >= m > 0:
-                odd[1 : l + 1, l, rings] = d[:, :l, l - m].flip(-1).T
-    degrees = torch.arange(n, dtype=torch.float64)[:, None]
-    scale = ((2 * degrees + 1) / (4 * pi) / (2 if m else 1)).sqrt()
-    return even * scale, odd * scale
+def _northern(table: Tensor) -> Tensor:
+    """``(k, l, n_beta)`` to ``(2, k, l/2, half)``: the northern rings, even and then odd degrees."""
+    if not table.numel():
+        return table
+    half = table[..., : (table.shape[2] + 1) // 2]
+    if half.shape[1] % 2:
+        half = torch.cat([half, half.new_zeros(half.shape[0], 1, half.shape[2])], 1)
+    return torch.stack([half[:, 0::2], half[:, 1::2]])
 
 
 def _as_slice(indices: Tensor) -> Channels:
@@ -159,20 +196,34 @@ def _as_slice(indices: Tensor) -> Channels:
     return slice(first, last + 1) if last - first + 1 == len(indices) else indices
 
 
-def _over_rings(table: Tensor, f: Tensor) -> Tensor:
-    """``(..., beta, k)`` to ``(..., l, k)``."""
-    return torch.einsum("klb,...bk->...lk", table, f)
+def _by_fft(x: Tensor, points: int) -> bool:
+    """Whether to sum over a ring by a fast Fourier transform: not in exported graphs, as few runtimes have one."""
+    return isinstance(x, Tensor) and not torch.compiler.is_compiling() and fft_pays(points)
 
 
-def _over_degrees(table: Tensor, c: Tensor) -> Tensor:
-    """``(..., l, k)`` to ``(..., beta, k)``."""
-    return torch.einsum("klb,...lk->...bk", table, c)
+def _over_rings(table: Tensor, even: Tensor, odd: Tensor) -> Tensor:
+    """Two times ``(..., half, k, 2)``, for even and odd degrees, to ``(..., l, k, 2)``."""
+    waves = torch.einsum("qkjb,...qbks->...jqks", table, torch.stack([even, odd], -4))
+    return waves.flatten(-4, -3)
+
+
+def _over_degrees(table: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
+    """``(..., l, k, 2)`` to sums over even and over odd degrees, ``(..., half, k, 2)`` each."""
+    rings = torch.einsum("qkjb,...jqks->...qbks", table, c.unflatten(-3, (-1, 2)))
+    even, odd = rings.unbind(-4)
+    return even, odd
+
+
+def _swapped(t: Tensor) -> Tensor:
+    """(cos, sin) ↦ (sin, -cos) on the last axis."""
+    cos, sin = t.unbind(-1)
+    return torch.stack([sin, -cos], -1)
 
 
 def _quarter_turn(t: Tensor) -> Tensor:
-    """J on pairs of channels in ``(..., channels, p, q)``: (a, b) ↦ (-b, a)."""
-    a, b = t.unflatten(-3, (-1, 2)).unbind(-3)
-    return torch.stack([-b, a], dim=-3).flatten(-4, -3)
+    """J on pairs of channels in ``(..., channels, p, q, 2)``: (a, b) ↦ (-b, a)."""
+    a, b = t.unflatten(-4, (-1, 2)).unbind(-4)
+    return torch.stack([-b, a], dim=-4).flatten(-5, -4)
 
 
 def _mixed(matrix: Tensor | None, f: Tensor) -> Tensor:

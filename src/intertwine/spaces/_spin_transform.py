@@ -61,6 +61,7 @@ class SpinTransform:
                 fix="Use a finer grid: Sphere().grid(kind, band_limit=L).",
             )
         self.spins = spin_decomposition(rho)
+        self._converted: dict[tuple[torch.dtype, torch.device], SpinTables] = {}
 
     @property
     def size(self) -> int:
@@ -148,7 +149,10 @@ class SpinTransform:
         return WaveLayout(self.band_limit)
 
     def _tables(self, like: Tensor) -> SpinTables:
-        return spin_tables(self.grid, self.rho, self.band_limit).to(like)
+        kind = like.dtype, like.device
+        if kind not in self._converted:
+            self._converted[kind] = spin_tables(self.grid, self.rho, self.band_limit).to(like)
+        return self._converted[kind]
 
     def _coefficients(self, c: Tensor, method: str) -> Tensor:
         if c.shape[-2:] != (self.rho.dim, self.size) or (method == "evaluate" and c.ndim != 2):

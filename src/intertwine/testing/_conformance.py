@@ -104,8 +104,7 @@ def _sizes(layer: Layer, min_size: int) -> tuple[int, ...]:
     if isinstance(space, Tuples):
         return (4,) * space.order
     if not isinstance(space, Grid):
-        grid: SphereGrid = getattr(layer, "in_grid", SphereGrid("gauss-legendre", 4))
-        return grid.shape
+        return SphereGrid("gauss-legendre", 4).shape
     for n in range(min_size - 2 * (space.dimension == 3), 40):
         try:
             layer.output_sizes((n,) * space.dimension)
@@ -131,9 +130,7 @@ class _Lopsided(Layer):
     def __init__(self, layer: Layer) -> None:
         super().__init__(layer.in_type, layer.out_type, layer.claim)
         self.layer, self.fixed_sizes, self.companions = layer, layer.fixed_sizes, layer.companions
-        for grid in ("in_grid", "out_grid"):
-            if hasattr(layer, grid):
-                setattr(self, grid, getattr(layer, grid))
+        self.keeps_space = layer.keeps_space
 
     @classmethod
     def examples(cls) -> Iterator[Layer]:

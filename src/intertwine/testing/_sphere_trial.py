@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 
 from ..errors import InputError
@@ -15,21 +17,15 @@ _BAND_LIMIT = 12
 
 def sphere_trial(layer: Layer, noise: torch.Generator) -> Trial:
     """Random rotations of fields that the grid resolves; of smoother fields for a layer that is not exact."""
-    before = getattr(layer, "in_grid", None) or SphereGrid("gauss-legendre", _BAND_LIMIT)
-    after = getattr(layer, "out_grid", None) or before
-    if not isinstance(before, SphereGrid) or not isinstance(after, SphereGrid):
-        raise InputError(
-            "assert_equivariant",
-            expected="a layer on the sphere with grids as attributes in_grid and out_grid",
-            got=f"{before!r} and {after!r}",
-            fix="Use Sphere().grid(kind, band_limit=L).",
-        )
+    before = _grid(layer.fixed_sizes or SphereGrid("gauss-legendre", _BAND_LIMIT).shape)
+    after = _grid(layer.output_sizes(before.shape)) if layer.keeps_space else None
     moves = [
         Move(
             f"random rotation {number}",
             "SO(3)",
             lambda f, g=g: layer.in_type.transform(f, g, grid=before),  # type: ignore[misc]
-            lambda f, g=g: layer.out_type.transform(f, g, grid=after),  # type: ignore[misc]
+            # Means over the sphere are invariant.
+            lambda f, g=g: f if after is None else layer.out_type.transform(f, g, grid=after),  # type: ignore[misc]
         )
         for number, g in enumerate(SO3().sample(3, noise))
     ]
@@ -39,6 +35,18 @@ def sphere_trial(layer: Layer, noise: torch.Generator) -> Trial:
     max_spin = max(SpinTransform(before, layer.in_type.rho).spins.spins)
     smooth = _fields(layer.in_type, before, max(max_spin, before.band_limit // 4), noise)
     return Trial(before.shape, fields, [], smooth, moves)
+
+
+def _grid(sizes: Sequence[int]) -> SphereGrid:
+    grid = SphereGrid.of_shape(*sizes)
+    if grid is None:
+        raise InputError(
+            "assert_equivariant",
+            expected="a layer between fields on grids of the sphere",
+            got=f"sizes {tuple(sizes)}, which no grid has",
+            fix="Use the sizes of Sphere().grid(kind, band_limit=L).",
+        )
+    return grid
 
 
 def _fields(field: FieldType, grid: SphereGrid, band_limit: int, noise: torch.Generator) -> torch.Tensor:

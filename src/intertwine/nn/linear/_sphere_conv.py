@@ -75,7 +75,7 @@ class SphereConv(TracedLayer):
         super().__init__(in_type, out_type, Exact())
         self.in_grid, self.out_grid = in_grid, in_grid if out_grid is None else out_grid
         self.band_limit = _band_limit(band_limit, self.in_grid, self.out_grid)
-        self.gain = gain
+        self.gain, self.fixed_sizes = gain, self.in_grid.shape
         self.spectrum = _Spectrum(in_type, out_type, self.band_limit, anchors)
         self.analysis = _Transform(self.in_grid, in_type.rho, self.band_limit)
         self.synthesis = _Transform(self.out_grid, out_type.rho, self.band_limit)

@@ -1,0 +1,1 @@
+"""Digits on the sphere (Cohen, Geiger, Köhler & Welling 2018)."""

@@ -85,7 +85,7 @@ class SpinTables:
         parts = []
         for m, channels, even, odd in zip(self.spins, self.channels, self.even, self.odd, strict=True):
             part = waves[..., channels, :, :, :]
-            if part.shape[-3] % 2:  # an odd degree to go with the last even one
+            if self.circle.shape[1] % 2:  # an odd degree to go with the last even one
                 part = torch.cat([part, torch.zeros_like(part[..., :1, :, :])], -3)
             first, second = _over_degrees(even, part)
             north, south = first + second, first - second

@@ -159,6 +159,8 @@ class NormNonlinearity(TracedLayer):
 
 _INSTEAD = {
     "GroupPool": "NormPool, which fits every orthogonal type",
+    "AdaptiveMaxPool": "AdaptiveAvgPool, which fits every type",
+    "MaxBlurPool": "BlurPool2d or BlurPool3d, which fit every type",
     "MaxPool2d": "AvgPool2d or BlurPool2d, which fit every type",
     "MaxPool3d": "AvgPool3d or BlurPool3d, which fit every type",
 }

@@ -78,6 +78,21 @@ class Representation(OnCPU, ABC):
         return self.permutation_table is not None
 
     @cached_property
+    def blocks(self) -> Representation:
+        """How the group permutes equal blocks of channels, each of size ``dim // blocks.dim``.
+
+        An induced representation has one block per coset, which ``G.quotient(H)`` permutes. A permutation
+        representation has one block per channel; others are one block.
+
+        >>> from intertwine.groups import Dihedral
+        >>> D4 = Dihedral(4)
+        >>> H = D4.subgroup([1])
+        >>> D4.induce(H.irreps[1]).blocks
+        D4: quotient by subgroup of order 4 of D4
+        """
+        return self if self.is_permutation else self.group.trivial
+
+    @cached_property
     def matrices(self) -> Tensor:
         """All matrices of a finite group's representation, ``(order, dim, dim)``."""
         elements = self.group.elements

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
 from math import sqrt
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -18,7 +18,7 @@ from ..._devices import on_cpu, without_autocast
 from ...errors import EmptyKernelSpaceError, InputError, TypeMismatchError
 from ...groups import Representation, direct_sum
 from ...spaces import Cloud, Cloud3d, FieldType, Point
-from .._layer import Companion, Exact, Layer, register_layer
+from .._layer import Companion, Exact, Layer, field_companion, register_layer
 from .._traced import TracedLayer
 from ..basis._hom import hom_basis
 from ..basis._summands import Summands, summands
@@ -59,7 +59,7 @@ class _Bilinear(TracedLayer):
 
     def _add_weights(self, weights: Weights, counts: Sequence[int]) -> None:
         """One parameter per path, or one companion for all."""
-        y = Companion("y", partial(_draw, self.right_type.dim), partial(_moved, self.right_type))
+        y = field_companion("y", self.right_type)
         self._counts = tuple(counts)
         if weights == "given":
             self.companions = y, Companion("weights", partial(_draw, sum(counts)))
@@ -299,8 +299,3 @@ def _copies(rho: Representation) -> list[tuple[Representation, Tensor]]:
 
 def _draw(channels: int, x: Tensor, noise: torch.Generator) -> Tensor:
     return torch.randn(len(x), channels, dtype=x.dtype, generator=noise)
-
-
-def _moved(field: FieldType, y: Tensor, g: Any) -> Tensor:
-    moved: Tensor = field.transform(y, g)
-    return moved

@@ -53,7 +53,7 @@ def test_refusals():
         G.from_quaternion(torch.ones(3))
     with pytest.raises(InputError, match="axes"):
         G.from_axis_angle(torch.zeros(3), 1.0)
-    with pytest.raises(IntertwineError, match="identity component|determinant|connected"):
+    with pytest.raises(IntertwineError, match="to_quaternion"):
         O3().to_quaternion(-torch.eye(3, dtype=torch.float64))  # a reflection has none
 
 

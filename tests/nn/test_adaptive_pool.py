@@ -8,7 +8,7 @@ from torch.nn.functional import max_pool2d
 
 from intertwine.errors import InputError, TypeMismatchError
 from intertwine.groups import Cyclic, Dihedral
-from intertwine.nn import AdaptiveAvgPool, AdaptiveMaxPool, BlurPool2d, MaxBlurPool, MaxPool2d, Plain
+from intertwine.nn import AdaptiveAvgPool, AdaptiveMaxPool, BlurPool2d, MaxBlurPool, MaxPool2d, NormMaxPool, Plain
 from intertwine.nn import Exact as ExactClaim
 from intertwine.spaces import Grid1d, Grid2d
 from intertwine.testing import assert_equivariant
@@ -84,3 +84,18 @@ def test_sizes_that_break_antialiased_pooling():
         MaxBlurPool(Grid2d(C4).field(C4.irrep(1)))
     with pytest.raises(TypeMismatchError, match="Use MaxPool1d"):
         MaxBlurPool(Grid1d("D1").field("regular"))
+
+
+def test_the_longest_vector_of_each_window():
+    field = Grid2d(C4).field(C4.irrep(1) + C4.regular)
+    x = torch.randn(2, 6, 6, 6)
+    y = NormMaxPool(field, 2)(x)
+    for channels in (slice(0, 2), slice(2, 6)):
+        part = x[:, channels, 2:4, 4:6].flatten(2)
+        best = part.norm(dim=1).argmax(1)
+        assert torch.equal(y[:, channels, 1, 2], torch.stack([part[b, :, best[b]] for b in range(2)]))
+    with pytest.raises(InputError, match=r"NormMaxPool: expected 6 or 8 along the height"):
+        NormMaxPool(field, 2)(torch.zeros(1, 6, 7, 7))
+    mixed = Plain(torch.nn.MaxPool2d(2), field, field, ExactClaim())  # channel by channel
+    with pytest.raises(AssertionError, match="does not commute"):
+        assert_equivariant(mixed, size=6)

@@ -61,7 +61,9 @@ def test_a_function_does_not_stay_in_the_layer():
 
 def test_free_filters_have_no_rings():
     field = Grid2d(C4).field(C4.regular)
-    with pytest.raises(InputError, match=r"Conv2d: expected rings, sigma and band_limit only for groups that do not map"):
+    with pytest.raises(
+        InputError, match=r"Conv2d: expected rings, sigma and band_limit only for groups that do not map"
+    ):
         Conv2d(field, field, 5, rings=(0, 1))
     with pytest.raises(InputError, match="positive widths"):
         Conv2d(FIELD, FIELD, 5, sigma=-1.0)

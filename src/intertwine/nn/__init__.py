@@ -76,6 +76,7 @@ from .resizing._adaptive_pool import AdaptiveMaxPool as AdaptiveMaxPool
 from .resizing._blur_pool import BlurPool2d as BlurPool2d
 from .resizing._blur_pool import BlurPool3d as BlurPool3d
 from .resizing._max_blur_pool import MaxBlurPool as MaxBlurPool
+from .resizing._norm_max_pool import NormMaxPool as NormMaxPool
 from .resizing._pool import GlobalPool as GlobalPool
 from .resizing._pool import GroupPool as GroupPool
 from .resizing._pool import NormPool as NormPool

@@ -165,6 +165,7 @@ class NormNonlinearity(TracedLayer):
 
 
 _INSTEAD = {
+    "Dropout": "per='field', which fits every type",
     "GroupPool": "NormPool, which fits every orthogonal type",
     "AdaptiveMaxPool": "AdaptiveAvgPool, which fits every type",
     "MaxBlurPool": "BlurPool2d or BlurPool3d, which fit every type",

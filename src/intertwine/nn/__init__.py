@@ -55,6 +55,7 @@ from .networks._plain import Plain as Plain
 from .networks._sequential import Sequential as Sequential
 from .nonlinear._bilinear import Bilinear as Bilinear
 from .nonlinear._bilinear import DepthwiseBilinear as DepthwiseBilinear
+from .nonlinear._bilinear import FullBilinear as FullBilinear
 from .nonlinear._fourier import FourierNonlinearity as FourierNonlinearity
 from .nonlinear._fourier import band_limited_quotient as band_limited_quotient
 from .nonlinear._fourier import band_limited_regular as band_limited_regular

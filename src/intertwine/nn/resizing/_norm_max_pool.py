@@ -24,8 +24,8 @@ _MAXIMUM = {1: max_pool1d, 2: max_pool2d, 3: max_pool3d}
 class NormMaxPool(TracedLayer):
     """Of each field, the longest vector in every window: max pooling for any orthogonal type.
 
-    Shapes: as torch's max pooling. Equivariance: exact on sizes where the windows are symmetric about the center; a call
-    with another size raises an error that names sizes that fit. If two vectors in a window have exactly the same
+    Shapes: as torch's max pooling. Equivariance: exact on sizes where the windows are symmetric about the center; a
+    call with another size raises an error that names sizes that fit. If two vectors in a window have exactly the same
     length, the first one is taken, which is not equivariant.
 
     Args:

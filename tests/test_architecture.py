@@ -57,7 +57,7 @@ MATHEMATICS = ("groups", "spaces", "kernels")
 # its own sub-package and from those before it.
 TOP = "(top)"
 INSIDE: dict[str, tuple[str, ...]] = {
-    "groups": (TOP, "special", "finite", "lie", "names"),
+    "groups": (TOP, "special", "finite", "lie", "names", "tensors"),
     "measure": (TOP, "metrics", "graph", "matching", "surgery", "load", "audits"),
     "data": ("sources", TOP, "readers", "named", "catalog"),
     "nn": (

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from intertwine.errors import EmptyKernelSpaceError, InputError, TypeMismatchError
-from intertwine.nn import Bilinear, DepthwiseBilinear, Layer
+from intertwine.nn import Bilinear, DepthwiseBilinear, FullBilinear, Layer
 from intertwine.spaces import Cloud3d, FieldType, Grid3d, Point
 
 SPACE = Point("SO(3)")
@@ -32,7 +32,9 @@ def test_as_many_weights_as_e3nn(left: dict[int, int], right: dict[int, int], ou
     assert Bilinear(field(left), field(right), field(out)).weight_count == expected
 
 
-@pytest.mark.parametrize("layer", [*Bilinear.examples(), *DepthwiseBilinear.examples()], ids=str)
+@pytest.mark.parametrize(
+    "layer", [*Bilinear.examples(), *DepthwiseBilinear.examples(), *FullBilinear.examples()], ids=str
+)
 def test_linear_in_each_input_and_in_the_weights(layer: Layer) -> None:
     """The slow twin: a table of the products of all basis vectors."""
     layer, noise = layer.double(), torch.Generator().manual_seed(0)
@@ -93,3 +95,19 @@ def test_wrong_input_is_explained() -> None:
     ):
         with pytest.raises(InputError, match=message):
             layer(*inputs)
+
+
+def test_the_full_product_loses_nothing() -> None:
+    """It is x ⊗ y in another basis: as many channels, and the same length."""
+    from e3nn import o3
+
+    left, right = field({0: 2, 1: 3}), field({1: 2, 2: 1})
+    full = FullBilinear(left, right).double()
+    theirs = o3.FullTensorProduct("2x0e + 3x1e", "2x1e + 1x2e")
+    assert full.out_type.dim == left.dim * right.dim == theirs.irreps_out.dim
+    for mul, ir in theirs.irreps_out.regroup():
+        assert full.out_type.rho.count(SPACE.stabilizer.irrep(ir.l)) == mul
+    x, y = torch.randn(1, left.dim, dtype=torch.float64), torch.randn(1, right.dim, dtype=torch.float64)
+    torch.testing.assert_close(full(x, y).square().sum(), x.square().sum() * y.square().sum())
+    with pytest.raises(EmptyKernelSpaceError, match="products of"):
+        FullBilinear(field({1: 1}), field({1: 1}), field({3: 1}))

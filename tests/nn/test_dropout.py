@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 import torch
 
-from intertwine.errors import InputError
-from intertwine.groups import Dihedral
+from intertwine.errors import InputError, TypeMismatchError
+from intertwine.groups import Cyclic, Dihedral
 from intertwine.nn import Dropout, Layer, to_plain
 from intertwine.spaces import Grid2d
 from intertwine.testing import assert_equivariant
 
-D4 = Dihedral(4)
+C4, D4 = Cyclic(4), Dihedral(4)
 FIELD = Grid2d(D4).field(D4.irrep(1) + D4.regular + 2 * D4.trivial)
 
 
@@ -75,3 +75,20 @@ def test_single_channels_would_break_it():
 def test_probabilities(p, text):
     with pytest.raises(InputError, match=text):
         Dropout(FIELD, p)
+
+
+def test_channel_by_channel():
+    """Equivariant in distribution only: a rotated field with the same draw is another one."""
+    torch.manual_seed(0)
+    layer = Dropout(Grid2d(C4).field(50 * C4.regular), p=0.5, per="channel")
+    y = layer(torch.ones(20, 200, 2, 2)).view(20, 50, 4, 4)
+    kept = y[..., 0] > 0
+    assert ((y == 0) | (y == 2)).all()
+    assert (y.amin(3) == y.amax(3)).all()  # all positions of a channel alike
+    assert abs(kept.double().mean() - 0.5) < 0.05
+    assert (kept.any(2) & ~kept.all(2)).any()  # not whole fields
+    assert torch.equal(layer.eval()(torch.ones(1, 200)), torch.ones(1, 200))
+    with pytest.raises(AssertionError, match="does not commute"):
+        assert_equivariant(layer, training=True)
+    with pytest.raises(TypeMismatchError, match="Use per='field'"):
+        Dropout(Grid2d(C4).field(C4.irrep(1)), per="channel")

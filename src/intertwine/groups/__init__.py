@@ -7,6 +7,7 @@ each imports only those before it.
     finite    Cayley tables, subgroups, irreps, products, groups with a name
     lie       SO(2), O(2), SO(3), O(3), and the motions of Euclidean space
     names     groups, representations and subgroups from text
+    tensors   tensors with index symmetries
 """
 
 from ._catalog import GROUPS as GROUPS
@@ -18,6 +19,7 @@ from ._intertwiners import intertwiners as intertwiners
 from ._intertwiners import permutation_intertwiners as permutation_intertwiners
 from ._representation import Decomposition as Decomposition
 from ._representation import Representation as Representation
+from ._representation import Term as Term
 from ._representation import direct_sum as direct_sum
 from .finite._finite_group import FiniteGroup as FiniteGroup
 from .finite._isomorphism import isomorphism as isomorphism
@@ -56,3 +58,4 @@ from .special._harmonics import circular_harmonics as circular_harmonics
 from .special._harmonics import spherical_harmonics as spherical_harmonics
 from .special._wigner import wigner_d as wigner_d
 from .special._wigner import wigner_ds as wigner_ds
+from .tensors._tensor_space import TensorSpace as TensorSpace

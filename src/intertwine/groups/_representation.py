@@ -78,6 +78,21 @@ class Representation(OnCPU, ABC):
         return self.permutation_table is not None
 
     @cached_property
+    def blocks(self) -> Representation:
+        """How the group permutes equal blocks of channels, each of size ``dim // blocks.dim``.
+
+        An induced representation has one block per coset, which ``G.quotient(H)`` permutes. A permutation
+        representation has one block per channel; others are one block.
+
+        >>> from intertwine.groups import Dihedral
+        >>> D4 = Dihedral(4)
+        >>> H = D4.subgroup([1])
+        >>> D4.induce(H.irreps[1]).blocks
+        D4: quotient by subgroup of order 4 of D4
+        """
+        return self if self.is_permutation else self.group.trivial
+
+    @cached_property
     def matrices(self) -> Tensor:
         """All matrices of a finite group's representation, ``(order, dim, dim)``."""
         elements = self.group.elements
@@ -110,6 +125,72 @@ class Representation(OnCPU, ABC):
     def decompose(self) -> Decomposition:
         """The irreps in it, and the change of basis Q for which Q⁻¹ rho(g) Q is block diagonal."""
         return self.group.decompose(self)
+
+    # -- summands ----------------------------------------------------------------------------------------------
+
+    @property
+    def summands(self) -> tuple[Representation, ...]:
+        """The atoms, with those inside :meth:`one_field` listed one by one."""
+        return self.atoms
+
+    @cached_property
+    def terms(self) -> tuple[Term, ...]:
+        """The sum as written: runs of equal atoms, with their number and their channels.
+
+        >>> from intertwine.groups import Cyclic
+        >>> C4 = Cyclic(4)
+        >>> for term in (3 * C4.trivial + 2 * C4.regular).terms:
+        ...     print(term.copies, term.rho.name, term.channels)
+        3 trivial slice(0, 3, None)
+        2 regular slice(3, 11, None)
+        """
+        terms: list[Term] = []
+        start = 0
+        for atom in self.atoms:
+            if terms and terms[-1].rho == atom:
+                last = terms[-1]
+                terms[-1] = Term(last.copies + 1, atom, slice(last.channels.start, start + atom.dim))
+            else:
+                terms.append(Term(1, atom, slice(start, start + atom.dim)))
+            start += atom.dim
+        return tuple(terms)
+
+    @checked
+    def count(self, psi: Representation) -> int:
+        """How many of the atoms are equal to ``psi``. :meth:`decompose` also finds copies inside other summands.
+
+        >>> from intertwine.groups import Cyclic
+        >>> C4 = Cyclic(4)
+        >>> (C4.trivial + C4.regular + C4.trivial).count(C4.trivial)
+        2
+        """
+        return sum(term.copies for term in self.terms if term.rho == psi)
+
+    def gathered(self) -> tuple[Representation, Tensor]:
+        """The same sum with equal atoms next to each other, in order of first appearance, and where channels come from.
+
+        >>> from intertwine.groups import Cyclic
+        >>> C4 = Cyclic(4)
+        >>> rho, order = (C4.trivial + C4.irrep(1) + C4.trivial).gathered()
+        >>> rho.name, order.tolist()  # x[:, order] is of this type
+        ('2 trivial + irrep(1)', [0, 3, 1, 2])
+        """
+        kinds: dict[Representation, list[int]] = {}
+        for term in self.terms:
+            kinds.setdefault(term.rho, []).extend(range(term.channels.start, term.channels.stop))
+        rho = direct_sum((len(channels) // kind.dim) * kind for kind, channels in kinds.items())
+        return rho, torch.tensor([c for channels in kinds.values() for c in channels])
+
+    @checked
+    def one_field(self, *, name: str | None = None) -> Representation:
+        """This representation as a single summand: layers give it one norm, one scale, one gate.
+
+        >>> from intertwine.groups import SO3
+        >>> rho = (SO3().trivial + SO3().irrep(1) + SO3().irrep(2)).one_field()
+        >>> (4 * rho).name, len((4 * rho).atoms)
+        ('4 (trivial + irrep(1) + irrep(2))', 4)
+        """
+        return self if len(self.atoms) == 1 else OneField(self, name=name or f"({self.name})")
 
     # -- algebra -----------------------------------------------------------------------------------------------
 
@@ -151,6 +232,22 @@ class Representation(OnCPU, ABC):
 
     def __repr__(self) -> str:
         return f"{self.group.name}: {self.name}"
+
+
+@checked
+@dataclass(frozen=True)
+class Term:
+    """Copies of one summand, next to each other.
+
+    Attributes:
+        copies: how many.
+        rho: the summand.
+        channels: which channels they are, a slice.
+    """
+
+    copies: int
+    rho: Representation
+    channels: slice
 
 
 @checked
@@ -270,6 +367,46 @@ class DirectSum(Representation):
     @property
     def atoms(self) -> tuple[Representation, ...]:
         return self._atoms
+
+    @property
+    def summands(self) -> tuple[Representation, ...]:
+        return tuple(part for atom in self._atoms for part in atom.summands)
+
+
+class OneField(Representation):
+    """A direct sum that counts as one summand."""
+
+    def __init__(self, rho: Representation, *, name: str) -> None:
+        self.rho = rho
+        self.group, self.dim, self.name = rho.group, rho.dim, name
+
+    @checked
+    def __call__(self, g: Element) -> Tensor:
+        return self.rho(g)
+
+    @checked
+    def character(self, g: Element) -> Tensor:
+        return self.rho.character(g)
+
+    @cached_property
+    def digest(self) -> str:
+        return content_digest("one field", self.rho.digest)
+
+    @property
+    def permutation_table(self) -> Tensor | None:
+        return self.rho.permutation_table
+
+    @property
+    def is_orthogonal(self) -> bool:
+        return self.rho.is_orthogonal
+
+    @property
+    def atoms(self) -> tuple[Representation, ...]:
+        return (self,)
+
+    @property
+    def summands(self) -> tuple[Representation, ...]:
+        return self.rho.summands
 
 
 class TensorProduct(Representation):

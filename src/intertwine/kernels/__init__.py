@@ -11,6 +11,7 @@ from ._realizations import Realization as Realization
 from ._realizations import realizations as realizations
 from ._solve import solve as solve
 from ._sphere import SphereKernelBasis as SphereKernelBasis
+from ._steerable import BandLimit as BandLimit
 from ._steerable import Ring as Ring
 from ._steerable import Shell as Shell
 from ._steerable import SteerableKernelBasis as SteerableKernelBasis

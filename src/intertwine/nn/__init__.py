@@ -55,6 +55,7 @@ from .networks._plain import Plain as Plain
 from .networks._sequential import Sequential as Sequential
 from .nonlinear._bilinear import Bilinear as Bilinear
 from .nonlinear._bilinear import DepthwiseBilinear as DepthwiseBilinear
+from .nonlinear._bilinear import FullBilinear as FullBilinear
 from .nonlinear._fourier import FourierNonlinearity as FourierNonlinearity
 from .nonlinear._fourier import band_limited_quotient as band_limited_quotient
 from .nonlinear._fourier import band_limited_regular as band_limited_regular
@@ -63,6 +64,7 @@ from .nonlinear._nonlinearity import ELU as ELU
 from .nonlinear._nonlinearity import NormNonlinearity as NormNonlinearity
 from .nonlinear._nonlinearity import Pointwise as Pointwise
 from .nonlinear._nonlinearity import ReLU as ReLU
+from .nonlinear._orientation_pool import OrientationPool as OrientationPool
 from .nonlinear._tensor_product import TensorProduct as TensorProduct
 from .nonlinear._tensor_product import TensorSquare as TensorSquare
 from .norms._dropout import Dropout as Dropout
@@ -70,8 +72,12 @@ from .norms._layer_norm import GroupNorm as GroupNorm
 from .norms._layer_norm import InstanceNorm as InstanceNorm
 from .norms._layer_norm import LayerNorm as LayerNorm
 from .norms._norm import BatchNorm as BatchNorm
+from .resizing._adaptive_pool import AdaptiveAvgPool as AdaptiveAvgPool
+from .resizing._adaptive_pool import AdaptiveMaxPool as AdaptiveMaxPool
 from .resizing._blur_pool import BlurPool2d as BlurPool2d
 from .resizing._blur_pool import BlurPool3d as BlurPool3d
+from .resizing._max_blur_pool import MaxBlurPool as MaxBlurPool
+from .resizing._norm_max_pool import NormMaxPool as NormMaxPool
 from .resizing._pool import GlobalPool as GlobalPool
 from .resizing._pool import GroupPool as GroupPool
 from .resizing._pool import NormPool as NormPool

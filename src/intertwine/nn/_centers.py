@@ -122,3 +122,14 @@ def require_even_hand(caller: str, space: Grid, window: Window) -> None:
             got=", ".join(uneven),
             fix="Make them equal, choose a group that maps each axis to itself, or pass allow_asymmetric=True.",
         )
+
+
+def require_square_lattice(caller: str, space: Grid) -> None:
+    """Raise an error for the hexagonal lattice, whose rotations don't map square windows to themselves."""
+    if getattr(space, "lattice", "square") != "square":
+        raise InputError(
+            caller,
+            expected=f"the square lattice, on which {space.stabilizer.name} maps a square window to itself",
+            got=space.name,
+            fix="Make the plane with lattice='square'.",
+        )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 
 import torch
@@ -103,6 +104,20 @@ class Companion:
     name: str
     draw: Callable[[Tensor, torch.Generator], Tensor]
     move: Callable[[Tensor, Any], Tensor] = _unmoved
+
+
+def field_companion(name: str, field_type: FieldType) -> Companion:
+    """A second field at the samples of the first, which motions move as they move the first."""
+    return Companion(name, partial(_draw_field, field_type.dim), partial(_moved_field, field_type))
+
+
+def _draw_field(channels: int, x: Tensor, noise: torch.Generator) -> Tensor:
+    return torch.randn(len(x), channels, *x.shape[2:], dtype=x.dtype, generator=noise)
+
+
+def _moved_field(field_type: FieldType, value: Tensor, g: Any) -> Tensor:
+    moved: Tensor = field_type.transform(value, g)
+    return moved
 
 
 class Layer(torch_nn.Module, ABC):

@@ -6,7 +6,7 @@ import torch
 
 from ..nn import Layer
 from ..spaces import HomogeneousSpace
-from ._trial import Move, Trial
+from ._trial import Move, Trial, moving
 
 _MAX_ORDER = 120
 """Groups up to this order are tested on all elements, larger ones on generators and random elements."""
@@ -26,7 +26,9 @@ def coset_trial(layer: Layer, space: HomogeneousSpace, noise: torch.Generator) -
             group.name,
             lambda f: layer.in_type.transform(f, g),
             lambda f: layer.out_type.transform(f, g),
+            on_companions=moving(layer, g),
         )
 
     f = torch.randn(2, layer.in_type.dim, space.points, dtype=torch.float64, generator=noise)
-    return Trial((space.points,), f, [move(g) for g in elements])
+    companions = tuple(part.draw(f, noise) for part in layer.companions)
+    return Trial((space.points,), f, [move(g) for g in elements], companions=companions)

@@ -167,7 +167,8 @@ def _error(layer: Layer, trial: Trial, output: Tensor, move: Move) -> float:
 
 def _mean_error(layer: Layer, trial: Trial, move: Move) -> float:
     """The relative root mean square error, on the part of the output that the trial selects."""
-    f, companions = trial.smooth, trial.companions
+    f = trial.smooth
+    companions = trial.companions if trial.smooth_companions is None else trial.smooth_companions
     left = _run(layer, move.on_input(f), move.on_companions(companions))  # type: ignore[arg-type]
     right = move.on_output(_run(layer, f, companions))  # type: ignore[arg-type]
     difference, total = (trial.where(part).square().sum() for part in (left - right, right))

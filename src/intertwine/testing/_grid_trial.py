@@ -14,7 +14,7 @@ from ..groups import Element, FiniteGroup, Group, LieGroup
 from ..nn import Layer
 from ..relaxed import TRANSLATION
 from ..spaces import FieldType, Grid, Motion
-from ._trial import Move, Trial, everywhere
+from ._trial import Move, Trial, everywhere, moving
 
 Named = tuple[str, Element]
 
@@ -39,7 +39,10 @@ def grid_trial(layer: Layer, space: Grid, size: int | None, noise: torch.Generat
         n = _size_that_fits(layer, space.dimension, min_size=_MIN_SMOOTH_SIZE[space.dimension])
     smooth = _smooth_field(layer.in_type, n, space.dimension, noise) if others else None
     inexact = [_turn(layer, *pair, padding="zeros") for pair in others]
-    return Trial(sizes, f, list(_exact_moves(layer, space, sizes)), smooth, inexact, _inside_the_ball(space.dimension))
+    companions = tuple(part.draw(f, noise) for part in layer.companions)
+    exact = list(_exact_moves(layer, space, sizes))
+    beside = None if smooth is None else tuple(_smoothed(part.draw(smooth, noise)) for part in layer.companions)
+    return Trial(sizes, f, exact, smooth, inexact, _inside_the_ball(space.dimension), companions, beside)
 
 
 def _exact_moves(layer: Layer, space: Grid, sizes: tuple[int, ...]) -> Iterator[Move]:
@@ -74,6 +77,7 @@ def _shift(layer: Layer, space: Grid, step: int, by: Sequence[float], *, margin:
         # Count the channels of f, because a partial layer may have lost some.
         lambda f: after.field(f"{f.shape[1]}*trivial").transform(f, on_output),
         inside if margin else everywhere,
+        moving(layer, on_input),
     )
 
 
@@ -90,6 +94,7 @@ def _turn(layer: Layer, name: str, h_in: Element, h_out: Element, *, padding: st
         _group(layer).name,
         lambda f: layer.in_type.transform(f, g_in, padding=padding),
         lambda f: layer.out_type.transform(f, g_out, padding=padding),
+        on_companions=moving(layer, g_in),
     )
 
 
@@ -176,8 +181,12 @@ def _radius(n: int, dimension: int) -> Tensor:
 
 
 def _smooth_field(field: FieldType, n: int, dimension: int, noise: torch.Generator) -> Tensor:
+    return _smoothed(torch.randn(2, field.dim, *[n] * dimension, dtype=torch.float64, generator=noise))
+
+
+def _smoothed(f: Tensor) -> Tensor:
     """Noise smoothed by a Gaussian with a width of 2 samples, tapered to zero at the border."""
-    f = torch.randn(2, field.dim, *[n] * dimension, dtype=torch.float64, generator=noise)
+    n, dimension = f.shape[-1], f.ndim - 2
     axis = torch.arange(-6, 7, dtype=torch.float64)
     bell = torch.exp(-axis.square() / 8)
     bell = (bell / bell.square().sum().sqrt()).view(1, 1, -1)

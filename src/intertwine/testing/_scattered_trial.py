@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from ..nn import Approximate, Layer
 from ..spaces import Cloud, Point
-from ._trial import Move, Trial
+from ._trial import Move, Trial, moving
 
 _ROWS, _ELEMENTS = 8, 12
 
@@ -20,16 +19,12 @@ def scattered_trial(layer: Layer, space: Point | Cloud, noise: torch.Generator) 
     def move(number: int, g: Any) -> Move:
         if isinstance(space, Cloud):
             g = space.motion(torch.randn(space.dimension, dtype=torch.float64, generator=noise), g)
-
-        def on_companions(values: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-            return tuple(part.move(value, g) for part, value in zip(layer.companions, values, strict=True))
-
         return Move(
             f"random element {number} of {space.stabilizer.name}",
             space.stabilizer.name,
             lambda f: layer.in_type.transform(f, g),
             lambda f: layer.out_type.transform(f, g),
-            on_companions=on_companions,
+            on_companions=moving(layer, g),
         )
 
     f = torch.randn(_ROWS, layer.in_type.dim, dtype=torch.float64, generator=noise)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 from torch import Tensor
+
+from ..nn import Layer
 
 
 def everywhere(f: Tensor) -> Tensor:
@@ -14,6 +17,15 @@ def everywhere(f: Tensor) -> Tensor:
 
 def unmoved(companions: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     return companions
+
+
+def moving(layer: Layer, g: Any) -> Callable[[tuple[Tensor, ...]], tuple[Tensor, ...]]:
+    """How an element moves all companions of a layer."""
+
+    def moved(values: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        return tuple(part.move(value, g) for part, value in zip(layer.companions, values, strict=True))
+
+    return moved
 
 
 @dataclass(frozen=True)
@@ -41,6 +53,7 @@ class Trial:
         sizes: the spatial sizes of the inputs.
         inputs: a random field.
         companions: the other inputs.
+        smooth_companions: the other inputs for ``smooth``; None for the same.
         exact: the elements that must commute up to rounding.
         smooth: a field for the inexact elements, on which the bound of the layer's claim holds.
         inexact: the other elements.
@@ -54,3 +67,4 @@ class Trial:
     inexact: Iterable[Move] = field(default=())
     where: Callable[[Tensor], Tensor] = everywhere
     companions: tuple[Tensor, ...] = ()
+    smooth_companions: tuple[Tensor, ...] | None = None

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from ..nn import Layer
 from ..spaces import Tuples
-from ._trial import Move, Trial
+from ._trial import Move, Trial, moving
 
 _ROWS, _SIZE, _ELEMENTS = 2, 5, 12
 
@@ -16,15 +16,12 @@ def tuples_trial(layer: Layer, space: Tuples, noise: torch.Generator) -> Trial:
     """Random permutations of the elements of a set."""
 
     def move(g: Tensor) -> Move:
-        def on_companions(values: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-            return tuple(part.move(value, g) for part, value in zip(layer.companions, values, strict=True))
-
         return Move(
             f"the permutation {g.tolist()}",
             "permutations",
             lambda f: layer.in_type.transform(f, g),
             lambda f: layer.out_type.transform(f, g),
-            on_companions=on_companions,
+            on_companions=moving(layer, g),
         )
 
     sizes = (_SIZE,) * space.order

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -54,4 +55,16 @@ def induced(subgroup: Subgroup, rho: Representation) -> Representation:
     x = torch.arange(n)
     for u in range(group.order):
         out[u, action[u], :, x, :] = rho(cocycle[u])
-    return MatrixRepresentation(group, out.reshape(group.order, n * k, n * k), name=name, validated=True)
+    return InducedRepresentation(subgroup, out.reshape(group.order, n * k, n * k), name=name)
+
+
+class InducedRepresentation(MatrixRepresentation):
+    """A representation induced from a subgroup: one block of channels per coset, which the group exchanges."""
+
+    def __init__(self, subgroup: Subgroup, matrices: Tensor, *, name: str) -> None:
+        super().__init__(subgroup.parent, matrices, name=name, validated=True)
+        self.subgroup = subgroup
+
+    @cached_property
+    def blocks(self) -> Representation:
+        return self._finite.quotient(self.subgroup)

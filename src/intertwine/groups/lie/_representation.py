@@ -13,7 +13,7 @@ from ..._checked import checked
 from ..._digest import content_digest
 from ...errors import RepresentationError
 from .._group import Element
-from .._representation import DirectSum, Dual, Representation, Restriction, TensorProduct
+from .._representation import DirectSum, Dual, OneField, Representation, Restriction, TensorProduct
 
 if TYPE_CHECKING:
     from ._lie_group import LieGroup
@@ -97,7 +97,7 @@ def degree_of(rho: Representation) -> int:
         return max(degree_of(atom) for atom in rho.atoms)
     if isinstance(rho, TensorProduct):
         return degree_of(rho.left) + degree_of(rho.right)
-    if isinstance(rho, Dual | Restriction):
+    if isinstance(rho, Dual | Restriction | OneField):
         return degree_of(rho.rho)
     degree = getattr(rho, "degree", None)
     if isinstance(degree, int):

@@ -74,11 +74,19 @@ def _series_in_hat(w: Tensor, k: int) -> Tensor:
     return eye + stumpff(k, square) * h + stumpff(k + 1, square) * (h @ h)
 
 
-def spatial_vector(g: Tensor) -> Tensor:
-    """The vector w with |w| ≤ π and exp(hat(w)) = g.
+def from_quaternion(q: Tensor) -> Tensor:
+    """The rotations 1 + 2w·hat(v) + 2·hat(v)² of quaternions (w, v), scaled to length 1."""
+    q = q / torch.linalg.vector_norm(q, dim=-1, keepdim=True)
+    h = hat(q[..., 1:])
+    eye = torch.eye(3, dtype=q.dtype, device=q.device)
+    return eye + 2 * q[..., :1, None] * h + 2 * h @ h
 
-    Computed from the unit quaternion q = (cos θ/2, sin θ/2 · axis). The matrix 4 q qᵀ is linear in g, and its row with
-    the largest diagonal entry is never small. So there is no division by zero at the identity or at half turns.
+
+def quaternion(g: Tensor) -> Tensor:
+    """The unit quaternions q = (cos θ/2, sin θ/2 · axis) of rotations, with cos θ/2 ≥ 0.
+
+    The matrix 4 q qᵀ is linear in g, and its row with the largest diagonal entry is never small. So there is no
+    division by zero at the identity or at half turns.
     """
     m = g.unbind(-2)
     (a, b, c), (d, e, f), (h, i, j) = (row.unbind(-1) for row in m)
@@ -92,7 +100,12 @@ def spatial_vector(g: Tensor) -> Tensor:
     best = table.diagonal(dim1=-2, dim2=-1).argmax(-1)[..., None, None]
     q = torch.take_along_dim(table, best.expand(*best.shape[:-1], 4), dim=-2).squeeze(-2)
     q = q / torch.linalg.vector_norm(q, dim=-1, keepdim=True)
-    q = torch.where(q[..., :1] < 0, -q, q)
+    return torch.where(q[..., :1] < 0, -q, q)
+
+
+def spatial_vector(g: Tensor) -> Tensor:
+    """The vector w with |w| ≤ π and exp(hat(w)) = g, from its unit quaternion."""
+    q = quaternion(g)
     w, v = q[..., 0], q[..., 1:]
     square = (v * v).sum(-1)
     small = square < 1e-3

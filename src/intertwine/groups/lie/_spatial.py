@@ -10,6 +10,7 @@ from torch import Tensor
 
 from ..._checked import checked
 from ..._numerics import projector_range
+from ...errors import InputError
 from .._catalog import register_group
 from .._group import Element, Group
 from ..special._checks import require_whole
@@ -64,6 +65,56 @@ class _SpatialGroup(CompactLieGroup):
             torch.atan2(rest[..., 0, 2], rest[..., 2, 2]),
             torch.atan2(rest[..., 1, 0], rest[..., 1, 1]),
         )
+
+    @checked
+    def from_quaternion(self, q: Tensor) -> Tensor:
+        """The rotation of a quaternion ``(..., 4)``, (w, x, y, z) with w real; of any length but 0.
+
+        >>> SO3().from_quaternion(torch.tensor([1.0, 0.0, 0.0, 1.0])).round()  # a quarter turn about z
+        tensor([[ 0., -1.,  0.],
+                [ 1.,  0.,  0.],
+                [ 0.,  0.,  1.]], dtype=torch.float64)
+        """
+        q = torch.as_tensor(q).to(torch.float64)
+        if q.shape[-1:] != (4,) or not bool((q * q).sum(-1).gt(0).all()):
+            raise InputError(
+                f"{self.name}.from_quaternion",
+                expected="quaternions (..., 4) that are not zero",
+                got=f"shape {tuple(q.shape)}" + (" with zeros" if q.shape[-1:] == (4,) else ""),
+            )
+        return maps.from_quaternion(q)
+
+    @checked
+    def to_quaternion(self, g: Element) -> Tensor:
+        """The unit quaternion ``(..., 4)`` of a rotation, (w, x, y, z) with w ≥ 0."""
+        g = self.require(g, caller=f"{self.name}.to_quaternion")
+        require_identity_component(g, caller=f"{self.name}.to_quaternion")
+        return maps.quaternion(g)
+
+    @checked
+    def from_axis_angle(self, axis: Tensor, angle: Tensor | float) -> Tensor:
+        """The rotation by an angle about an axis ``(..., 3)`` of any length but 0.
+
+        >>> SO3().from_axis_angle(torch.tensor([0.0, 0.0, 5.0]), torch.pi / 2).round()
+        tensor([[ 0., -1.,  0.],
+                [ 1.,  0.,  0.],
+                [ 0.,  0.,  1.]], dtype=torch.float64)
+        """
+        axis, angle = torch.as_tensor(axis).to(torch.float64), torch.as_tensor(angle, dtype=torch.float64)
+        length = torch.linalg.vector_norm(axis, dim=-1, keepdim=True) if axis.shape[-1:] == (3,) else axis.new_zeros(1)
+        if not bool((length > 0).all()):
+            raise InputError(
+                f"{self.name}.from_axis_angle", expected="axes (..., 3) that are not zero", got=f"{axis.tolist()}"
+            )
+        return self.exp(angle[..., None] * axis / length)
+
+    @checked
+    def to_axis_angle(self, g: Element) -> tuple[Tensor, Tensor]:
+        """The axis ``(..., 3)`` of length 1 and the angle in [0, π] of a rotation. The identity turns about z by 0."""
+        w = self.log(g)
+        angle = torch.linalg.vector_norm(w, dim=-1)
+        axis = torch.where(angle[..., None] > 0, w, w.new_tensor((0.0, 0.0, 1.0)))
+        return axis / torch.linalg.vector_norm(axis, dim=-1, keepdim=True), angle
 
 
 @register_group("SO(3)", about="rotations of space")
@@ -205,13 +256,8 @@ class O3(_SpatialGroup):
 
 
 def _haar_rotations(n: int, generator: torch.Generator | None) -> Tensor:
-    """Uniform unit quaternions (w, v), as the rotations 1 + 2w·hat(v) + 2·hat(v)²."""
-    q = torch.randn(n, 4, dtype=torch.float64, generator=generator)
-    q = q / torch.linalg.vector_norm(q, dim=-1, keepdim=True)
-    h = maps.hat(q[:, 1:])
-    eye = torch.eye(3, dtype=torch.float64)
-    turned: Tensor = eye + 2 * q[:, :1, None] * h + 2 * h @ h
-    return turned
+    """Uniform unit quaternions, as rotations."""
+    return maps.from_quaternion(torch.randn(n, 4, dtype=torch.float64, generator=generator))
 
 
 def _euler_quadrature(degree: int, *, caller: str) -> tuple[Quadrature, Quadrature, Quadrature]:

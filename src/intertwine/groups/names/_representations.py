@@ -16,7 +16,9 @@ from ..lie._spatial import O3, SO3
 
 _MAX_LISTED = 12
 _MAX_ORDER_TO_LIST = 240
+_MAX_PARENTHESES = 100
 _IRREP = re.compile(r"irrep\s*\(?\s*(\d+)\s*(?:,\s*([+-]?1)\s*)?\)?")
+_E3NN = re.compile(r"(?:(\d+)\s*[x*·×]\s*)?(\d+)([eo])")
 
 
 @checked
@@ -26,7 +28,8 @@ def parse_representation(group: FiniteGroup | CompactLieGroup, text: str) -> Rep
     The text is a sum of terms, each with an optional number of copies. A term is ``trivial``, ``regular``, ``standard``
     (the matrices of a group of motions), ``irrep2`` or ``quotient:C2`` (functions on the cosets of a subgroup, see
     :func:`parse_subgroup`). ``irrep2`` has frequency 2 for C_n, D_n, SO(2) and O(2), and degree 2 for SO(3) and O(3);
-    ``irrep(2,-1)`` also names the parity. For any other finite group it is ``group.irreps[2]``. Names printed by
+    ``irrep(2,-1)`` also names the parity. For any other finite group it is ``group.irreps[2]``. A sum in parentheses
+    counts as one field. For O(3), the notation of e3nn is understood as well: ``8x0e + 4x1o``. Names printed by
     representations can be parsed too.
 
     >>> from intertwine.groups import Dihedral
@@ -34,13 +37,11 @@ def parse_representation(group: FiniteGroup | CompactLieGroup, text: str) -> Rep
     19
     >>> parse_representation(Dihedral(4), "quotient:C4 + irrep1")
     D4: quotient by C4 + irrep(1)
+    >>> from intertwine.groups import O3
+    >>> parse_representation(O3(), "8x0e + 4x1o")
+    O(3): 8 trivial + 4 irrep(1, -1)
     """
-    terms: list[tuple[int, Representation]] = []
-    for term in re.split(r"\+(?![^()]*\))", text):  # don't split at the sign of a parity, inside parentheses
-        match = re.fullmatch(r"(?:(\d+)\s*[*·×]?\s*)?(\S.*)", term.strip())
-        if match is None:
-            raise _unknown(group, text, term.strip())
-        terms.append((int(match[1]) if match[1] else 1, _atom(group, match[2], text)))
+    terms = [_term(group, term, text) for term in _outer_terms(text)]
     channels = sum(copies * rho.dim for copies, rho in terms)
     require_memory(
         channels**2,
@@ -82,9 +83,34 @@ def parse_subgroup(group: FiniteGroup, text: str) -> Subgroup:
         ) from error
 
 
+def _outer_terms(text: str) -> list[str]:
+    """The text split at each + outside parentheses, which also hold the signs of parities."""
+    terms, depth = [""], 0
+    for character in text:
+        depth += (character == "(") - (character == ")")
+        if character == "+" and depth == 0:
+            terms.append("")
+        else:
+            terms[-1] += character
+    return [term.strip() for term in terms]
+
+
+def _term(group: FiniteGroup | CompactLieGroup, term: str, text: str) -> tuple[int, Representation]:
+    """The number of copies and the summand."""
+    if isinstance(group, O3) and (match := _E3NN.fullmatch(term)):
+        degree, parity = int(match[2]), 1 if match[3] == "e" else -1
+        return int(match[1] or 1), group.irrep(degree, parity)
+    match = re.fullmatch(r"(?:(\d+)\s*[*·×]?\s*)?(\S.*)", term)
+    if match is None:
+        raise _unknown(group, text, term)
+    return int(match[1] or 1), _atom(group, match[2], text)
+
+
 def _atom(group: FiniteGroup | CompactLieGroup, name: str, text: str) -> Representation:
     if name == "trivial":
         return group.trivial
+    if name.startswith("(") and name.endswith(")") and name.count("(") < _MAX_PARENTHESES:
+        return parse_representation(group, name[1:-1]).one_field()
     if isinstance(group, CompactLieGroup):
         return _lie_atom(group, name, text)
     if name == "regular":

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -49,24 +50,42 @@ def summands(rho: Representation) -> Summands:
     return Summands(tuple(kinds.values()), counts, None if sorted_already else order)
 
 
+Per = Literal["field", "coset"]
+"""What has a norm or a gate of its own: a field, or each block of a field that the group exchanges with others."""
+
+
 @dataclass(frozen=True)
 class Run:
-    """Neighboring fields of one dimension: channels ``start`` to ``stop`` are ``count`` fields of size ``dim``."""
+    """Neighboring fields, or blocks of fields: channels ``start`` to ``stop`` are ``count`` of them, of size ``dim``.
+
+    Each field has ``blocks`` of them.
+    """
 
     start: int
     stop: int
     count: int
     dim: int
+    blocks: int = 1
 
 
-def runs(rho: Representation) -> tuple[Run, ...]:
-    """The fields of ρ in order. Neighbors of equal dimension form one run, which takes one reshape instead of many."""
+def runs(rho: Representation, per: Per = "field") -> tuple[Run, ...]:
+    """The fields of ρ in order, or their blocks. Neighbors alike form one run, which takes one reshape instead of many.
+
+    >>> from intertwine.groups import Cyclic
+    >>> C2 = Cyclic(2)
+    >>> runs(2 * C2.regular, "coset")
+    (Run(start=0, stop=4, count=4, dim=1, blocks=2),)
+    """
     result, offset = [], 0
-    for dim, group in groupby(rho.atoms, key=lambda atom: atom.dim):
+    for (dim, blocks), group in groupby(rho.atoms, key=lambda atom: (atom.dim, _blocks(atom, per))):
         count = len(list(group))
-        result.append(Run(offset, offset + count * dim, count, dim))
+        result.append(Run(offset, offset + count * dim, count * blocks, dim // blocks, blocks))
         offset += count * dim
     return tuple(result)
+
+
+def _blocks(atom: Representation, per: Per) -> int:
+    return 1 if per == "field" else atom.blocks.dim
 
 
 def split(x: Tensor, pieces: Sequence[Run]) -> list[Tensor]:

@@ -73,7 +73,7 @@ def sorted_fields(field: FieldType, *, caller: str) -> SortedFields:
         )
     channels: dict[tuple[int, bool], list[list[int]]] = {}
     start = 0
-    for atom in field.rho.atoms:
+    for atom in field.rho.summands:
         channels.setdefault(_label(space.stabilizer, atom, caller), []).append([*range(start, start + atom.dim)])
         start += atom.dim
     kinds, order, dims = [], [], {}

@@ -30,6 +30,7 @@ from ...kernels import solve
 from ...spaces import FieldType, Grid
 from ..basis._tables import TableModule
 from ._natural import Response, natural_correlation, natural_response
+from ._sampling import DEFAULT, Sampling
 from ._spread import spread
 
 DENSE_TABLE = 1 << 12
@@ -74,7 +75,9 @@ def block_way(in_kind: FieldType, out_kind: FieldType) -> str:
 
 @lru_cache(maxsize=512)
 @on_cpu
-def block_table(in_kind: FieldType, out_kind: FieldType, kernel_size: tuple[int, ...]) -> Table:
+def block_table(
+    in_kind: FieldType, out_kind: FieldType, kernel_size: tuple[int, ...], sampling: Sampling = DEFAULT
+) -> Table:
     """The table of a pair of summands, for the way that :func:`block_way` names."""
     space, group = in_kind.space, in_kind.space.stabilizer
     way = block_way(in_kind, out_kind)
@@ -82,8 +85,9 @@ def block_table(in_kind: FieldType, out_kind: FieldType, kernel_size: tuple[int,
     if way == "gather" and isinstance(space, Grid) and p1 is not None and p2 is not None:
         return _gather_table(space, p1, p2, kernel_size)
     if way == "regular" and isinstance(group, FiniteGroup):
-        return _regular_table(out_kind, group, kernel_size)
-    filters = solve(in_kind, out_kind, kernel_size=kernel_size, allow_empty=True).filters().flatten(3)
+        return _regular_table(out_kind, group, kernel_size, sampling)
+    basis_of = solve(in_kind, out_kind, kernel_size=kernel_size, allow_empty=True, **sampling.options)
+    filters = basis_of.filters().flatten(3)
     basis = filters.flatten(1).contiguous()
     taps = natural_correlation(in_kind.space, kernel_size)  # type: ignore[arg-type]
     response = natural_response(filters, taps, in_kind.rho)
@@ -133,10 +137,11 @@ def tap_images(space: Grid, kernel_size: tuple[int, ...]) -> Tensor:
     return torch.tensor([[place.get(tuple(tap), -1) for tap in row] for row in moved.tolist()])
 
 
-def _regular_table(kind: FieldType, group: FiniteGroup, kernel_size: tuple[int, ...]) -> Table:
+def _regular_table(kind: FieldType, group: FiniteGroup, kernel_size: tuple[int, ...], sampling: Sampling) -> Table:
     """The kernels trivial → regular are κ(x)[h] = φ(h⁻¹x) with φ free: they hold every φ_m, transformed by all h."""
     scalar = kind.space.field(group.trivial)
-    turned = solve(scalar, kind, kernel_size=kernel_size).filters().flatten(3)[:, :, 0]  # (m, |H|, taps)
+    solved = solve(scalar, kind, kernel_size=kernel_size, **sampling.options)
+    turned = solved.filters().flatten(3)[:, :, 0]  # (m, |H|, taps)
     quotient = group.table[group.inverse(group.elements)]  # [h2, h1] = h2⁻¹ h1
     tensors = {
         "index": quotient.flatten(),

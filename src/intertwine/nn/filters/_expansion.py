@@ -13,7 +13,7 @@ from torch import nn as torch_nn
 
 from ..._checked import checked, describe
 from ...errors import EmptyKernelSpaceError, InputError
-from ...kernels import solve
+from ...kernels import BandLimit, solve
 from ...spaces import FieldType, Grid, HomogeneousSpace
 from ..basis._summands import is_trivial, summands
 from ..basis._tables import TableModule
@@ -22,6 +22,7 @@ from ._blocks import Block, FilterBlock, block_table, block_way
 from ._coset_block import CosetBlock
 from ._harmonic_block import HarmonicBlock, harmonic_table, harmonic_values
 from ._natural import channel_correlation
+from ._sampling import Sampling, sampling_for
 
 _MAX_STEPS = 500
 
@@ -47,8 +48,18 @@ class FilterExpansion(TableModule):
     harmonics: Tensor
 
     @checked
-    def __init__(self, in_type: FieldType, out_type: FieldType, kernel_size: Sequence[int]) -> None:
+    def __init__(
+        self,
+        in_type: FieldType,
+        out_type: FieldType,
+        kernel_size: Sequence[int],
+        *,
+        rings: Sequence[float] | None = None,
+        sigma: float | None = None,
+        band_limit: BandLimit = None,
+    ) -> None:
         super().__init__()
+        sampling = sampling_for("FilterExpansion", in_type.space, rings, sigma, band_limit)
         if len(kernel_size) != getattr(in_type.space, "dimension", len(kernel_size)) or not kernel_size:
             raise InputError("FilterExpansion", expected="one kernel size per axis", got=describe(kernel_size))
         self.kernel_size = tuple(kernel_size)
@@ -57,7 +68,7 @@ class FilterExpansion(TableModule):
         outs = [out_type.space.field(rho) for rho in self._out.kinds]
         self.dims = out_type.dim, in_type.dim
         self.blocks = torch_nn.ModuleList(
-            _block(i, j, self.kernel_size, (n2, n1))
+            _block(i, j, self.kernel_size, (n2, n1), sampling)
             for (j, n2), (i, n1) in product(
                 zip(outs, self._out.counts, strict=True), zip(ins, self._in.counts, strict=True)
             )
@@ -70,7 +81,7 @@ class FilterExpansion(TableModule):
         spectral = [block.spectral for block in blocks if block.weights]
         self._spectral = all(spectral)  # then one product with the harmonics serves the whole filter
         if isinstance(in_type.space, Grid) and any(spectral):
-            self.register_table("harmonics", harmonic_values(in_type.space, self.kernel_size))
+            self.register_table("harmonics", harmonic_values(in_type.space, self.kernel_size, sampling))
         self._require_maps(in_type)
 
     @property
@@ -202,20 +213,22 @@ def _deviations(blocks: Sequence[FilterBlock], r: float) -> list[float]:
 
 
 def _block(
-    in_kind: FieldType, out_kind: FieldType, kernel_size: tuple[int, ...], copies: tuple[int, int]
+    in_kind: FieldType, out_kind: FieldType, kernel_size: tuple[int, ...], copies: tuple[int, int], sampling: Sampling
 ) -> FilterBlock:
     if isinstance(in_kind.space, HomogeneousSpace):
         return CosetBlock(in_kind, out_kind, copies)
     taps = torch.Size(kernel_size).numel()
     if isinstance(in_kind.space, Grid) and taps > 1 and block_way(in_kind, out_kind) == "dense":
-        harmonic, entries = harmonic_table(in_kind, out_kind, kernel_size), in_kind.dim * out_kind.dim * taps
+        harmonic = harmonic_table(in_kind, out_kind, kernel_size, sampling)
+        entries = in_kind.dim * out_kind.dim * taps
         if harmonic is not None:
             dense = harmonic.weights * entries
             if dense > max(copies[0] * copies[1] * entries, harmonic.size, _blocks.DENSE_TABLE):
                 if not in_kind.space.exact:
-                    solve(in_kind, out_kind, kernel_size=kernel_size, allow_empty=True)  # raises if the taps alias
+                    # raises if the taps alias
+                    solve(in_kind, out_kind, kernel_size=kernel_size, allow_empty=True, **sampling.options)
                 return HarmonicBlock(in_kind, out_kind, harmonic, copies)
-    return Block(in_kind.rho, out_kind.rho, block_table(in_kind, out_kind, kernel_size), copies)
+    return Block(in_kind.rho, out_kind.rho, block_table(in_kind, out_kind, kernel_size, sampling), copies)
 
 
 def _beside(parts: list[Tensor | FilterBlock]) -> Tensor:

@@ -27,6 +27,7 @@ from ...kernels import SteerableKernelBasis, angular_solutions
 from ...spaces import FieldType, Grid
 from ._blocks import FilterBlock, tap_images
 from ._natural import Response, exchanged, natural_correlation
+from ._sampling import DEFAULT, Sampling
 
 
 @dataclass(frozen=True)
@@ -123,11 +124,13 @@ class HarmonicTable:
 
 @lru_cache(maxsize=512)
 @on_cpu
-def harmonic_table(in_kind: FieldType, out_kind: FieldType, kernel_size: tuple[int, ...]) -> HarmonicTable | None:
+def harmonic_table(
+    in_kind: FieldType, out_kind: FieldType, kernel_size: tuple[int, ...], sampling: Sampling = DEFAULT
+) -> HarmonicTable | None:
     """The table of a pair of summands; None for representations that are not orthogonal."""
     if not (in_kind.rho.is_orthogonal and out_kind.rho.is_orthogonal):
         return None
-    shells = tap_harmonics(in_kind.space, kernel_size)
+    shells = tap_harmonics(in_kind.space, kernel_size, sampling)
     rows, columns = _irreducibles(out_kind.rho), _irreducibles(in_kind.rho)
     parts, norms, uncorrelated, shared = [], [torch.zeros(0, dtype=torch.float64)], 0.0, 0.0
     correlation = natural_correlation(in_kind.space, kernel_size)  # type: ignore[arg-type]
@@ -149,22 +152,22 @@ def harmonic_table(in_kind: FieldType, out_kind: FieldType, kernel_size: tuple[i
 
 @lru_cache(maxsize=64)
 @on_cpu
-def tap_harmonics(space: Grid, kernel_size: tuple[int, ...]) -> tuple[Shells, ...]:
+def tap_harmonics(space: Grid, kernel_size: tuple[int, ...], sampling: Sampling = DEFAULT) -> tuple[Shells, ...]:
     """The functions on the taps that kernels are made from, grouped by how the group acts on them."""
     scalar = space.field(space.stabilizer.trivial)
     if isinstance(space.stabilizer, FiniteGroup) and space.exact:
         harmonics = _lattice_harmonics(space, space.stabilizer, kernel_size)
     else:
-        harmonics = SteerableKernelBasis(scalar, scalar, kernel_size, allow_empty=True).shells()
+        harmonics = SteerableKernelBasis(scalar, scalar, kernel_size, allow_empty=True, **sampling.options).shells()
     kinds: dict[str, tuple[Representation, list[Tensor]]] = {}
     for psi, values in harmonics:
         kinds.setdefault(psi.digest, (psi, []))[1].append(values.T)
     return tuple(Shells(psi, torch.stack(values)) for psi, values in kinds.values())
 
 
-def harmonic_values(space: Grid, kernel_size: tuple[int, ...]) -> Tensor:
+def harmonic_values(space: Grid, kernel_size: tuple[int, ...], sampling: Sampling = DEFAULT) -> Tensor:
     """All harmonics on the taps, ``(harmonics, taps)``, in the order of the coefficients of a block."""
-    return torch.cat([shell.values.flatten(0, 1) for shell in tap_harmonics(space, kernel_size)])
+    return torch.cat([shell.values.flatten(0, 1) for shell in tap_harmonics(space, kernel_size, sampling)])
 
 
 def _lattice_harmonics(

@@ -11,11 +11,13 @@ from torch import nn as torch_nn
 
 from ..._checked import checked
 from ...errors import InputError
+from ...kernels import BandLimit
 from ...spaces import FieldType, Grid
 from .._centers import Centers, placed, require_even_hand
 from .._export import filled
 from .._layer import require_grid
 from .._window import PaddingMode, Window
+from ..filters._sampling import sampling_for
 from ..pointwise._point_map import point_map
 from ._filter_layer import FilterLayer, filter_claim
 
@@ -36,6 +38,10 @@ class Conv(FilterLayer):
         padding_mode: ``zeros``, ``reflect``, ``replicate`` or ``circular``.
         gain: standard deviation of the output on natural images of variance 1; use √2 before a ReLU.
         allow_asymmetric: whether to accept strides, paddings and sizes that break the symmetry.
+        rings: the radii of the rings on which a sampled filter is centered, in samples; only for groups that do not map
+            the lattice to itself, as are the next two. See :class:`~intertwine.kernels.SteerableKernelBasis`.
+        sigma: the width of the rings, in samples.
+        band_limit: the largest degree of the harmonics, on all rings or as a function of the radius.
     """
 
     dimension: ClassVar[int]
@@ -56,6 +62,9 @@ class Conv(FilterLayer):
         padding_mode: PaddingMode = "zeros",
         gain: float = 1.0,
         allow_asymmetric: bool = False,
+        rings: Sequence[float] | None = None,
+        sigma: float | None = None,
+        band_limit: BandLimit = None,
     ) -> None:
         caller = type(self).__name__
         space = require_grid(caller, in_type, out_type, dimension=self.dimension)
@@ -73,10 +82,20 @@ class Conv(FilterLayer):
             require_even_hand(caller, space, window)
             _require_symmetric_border(caller, space, padding_mode)
         claim = filter_claim(space, allow_asymmetric)
-        super().__init__(in_type, out_type, claim, kernel_size=window.kernel_size, groups=groups, bias=bias, gain=gain)
+        sampling = sampling_for(caller, space, rings, sigma, band_limit).options
+        super().__init__(
+            in_type,
+            out_type,
+            claim,
+            kernel_size=window.kernel_size,
+            groups=groups,
+            bias=bias,
+            gain=gain,
+            **sampling,
+        )
         self.window, self._centers = window, None if allow_asymmetric else Centers.of(space)
         one_tap = {*window.kernel_size, *window.stride, groups} == {1} and not any(window.before)
-        self.point = point_map(in_type, out_type) if one_tap else None
+        self.point = point_map(in_type, out_type) if one_tap and not sampling else None
 
     def forward(self, x: Tensor) -> Tensor:
         self.check_input(x)

@@ -38,6 +38,10 @@ class Conv2d(Conv):
         padding_mode: ``zeros``, ``reflect``, ``replicate`` or ``circular``.
         gain: standard deviation of the output on natural images of variance 1; use √2 before a ReLU.
         allow_asymmetric: whether to accept strides, paddings and sizes that break the symmetry.
+        rings: the radii of the rings on which a sampled filter is centered, in samples; only for groups that do not map
+            the lattice to itself, as are the next two. See :class:`~intertwine.kernels.SteerableKernelBasis`.
+        sigma: the width of the rings, in samples.
+        band_limit: the largest degree of the harmonics, on all rings or as a function of the radius.
 
     >>> import torch
     >>> from intertwine.groups import Dihedral
@@ -69,6 +73,7 @@ class Conv2d(Conv):
         yield cls(plane.field(D1.regular), plane.field(2 * D1.regular), (3, 5), padding=(1, 2), bias=False)
         plane = Grid2d(C8)
         yield cls(plane.field(2 * C8.regular), plane.field(C8.regular), 5, padding=2)
+        yield cls(plane.field(C8.regular), plane.field(C8.regular), 5, padding=2, rings=(0, 2), sigma=0.5, band_limit=1)
         plane = Grid2d(so2)
         fields = plane.field(so2.irrep(0) + so2.irrep(1) + so2.irrep(2))
         yield cls(fields, fields, 5, padding=2)

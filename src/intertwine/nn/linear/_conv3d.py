@@ -39,6 +39,10 @@ class Conv3d(Conv):
         padding_mode: ``zeros``, ``reflect``, ``replicate`` or ``circular``.
         gain: standard deviation of the output on natural images of variance 1; use √2 before a ReLU.
         allow_asymmetric: whether to accept strides, paddings and sizes that break the symmetry.
+        rings: the radii of the rings on which a sampled filter is centered, in samples; only for groups that do not map
+            the lattice to itself, as are the next two. See :class:`~intertwine.kernels.SteerableKernelBasis`.
+        sigma: the width of the rings, in samples.
+        band_limit: the largest degree of the harmonics, on all rings or as a function of the radius.
 
     >>> import torch
     >>> from intertwine.groups import SO3

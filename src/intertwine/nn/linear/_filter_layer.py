@@ -13,11 +13,13 @@ from ..._devices import without_autocast
 from ..._kept import Kept
 from ...errors import InputError, TypeMismatchError
 from ...groups import FiniteGroup, direct_sum
+from ...kernels import BandLimit
 from ...spaces import Cloud, FieldType, Grid, Grid1d, Grid2d, Grid3d, Point
 from .._layer import Approximate, Claim, Exact, Layer, Strict
 from ..basis._invariants import Invariants
 from ..basis._summands import permutes
 from ..filters._expansion import FilterExpansion
+from ..filters._sampling import sampling_for
 
 
 class FilterLayer(Layer):
@@ -36,6 +38,9 @@ class FilterLayer(Layer):
         groups: splits the fields into this many parts that do not mix.
         bias: whether to add a bias, one per trivial component of the output.
         gain: standard deviation of the output on natural images of variance 1.
+        rings: radii of the rings of a sampled filter.
+        sigma: their width.
+        band_limit: the largest degree on them.
     """
 
     needs_space = True
@@ -50,12 +55,16 @@ class FilterLayer(Layer):
         groups: int,
         bias: bool,
         gain: float,
+        rings: Sequence[float] | None = None,
+        sigma: float | None = None,
+        band_limit: BandLimit = None,
     ) -> None:
         super().__init__(in_type, out_type, claim)
         self.groups, self.gain = groups, gain
         in_type, out_type = at_one_point(in_type), at_one_point(out_type)
         part = _one_group(type(self).__name__, in_type, out_type, groups)
-        self.expansion = FilterExpansion(part, out_type, kernel_size)
+        sampling = sampling_for(type(self).__name__, in_type.space, rings, sigma, band_limit)
+        self.expansion = FilterExpansion(part, out_type, kernel_size, **sampling.options)
         self.invariants = Invariants(out_type.rho)
         self.weights = torch_nn.ParameterList([torch.empty(shape) for shape in self.expansion.shapes])
         self.bias = torch_nn.Parameter(torch.empty(self.invariants.size)) if bias and self.invariants.size else None

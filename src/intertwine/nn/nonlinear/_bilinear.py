@@ -18,7 +18,7 @@ from ..._devices import on_cpu, without_autocast
 from ...errors import EmptyKernelSpaceError, InputError, TypeMismatchError
 from ...groups import Representation, direct_sum
 from ...spaces import Cloud, Cloud3d, FieldType, Point
-from .._layer import Companion, Exact, Layer, register_layer
+from .._layer import Companion, Exact, Layer, field_companion, register_layer
 from .._traced import TracedLayer
 from ..basis._hom import hom_basis
 from ..basis._summands import Summands, summands
@@ -59,7 +59,7 @@ class _Bilinear(TracedLayer):
 
     def _add_weights(self, weights: Weights, counts: Sequence[int]) -> None:
         """One parameter per path, or one companion for all."""
-        y = Companion("y", partial(_draw, self.right_type.dim), partial(_moved, self.right_type))
+        y = field_companion("y", self.right_type)
         self._counts = tuple(counts)
         if weights == "given":
             self.companions = y, Companion("weights", partial(_draw, sum(counts)))
@@ -118,10 +118,10 @@ class _Bilinear(TracedLayer):
             coupled = (second @ self.tables.get_buffer(f"maps{number}")).unflatten(2, (k * d3, d1))
             products = first[:, None] @ coupled.flatten(1, 2).unflatten(1, (n2, k * d3)).transpose(2, 3)
             products = products.unflatten(3, (k, d3)).permute(0, 2, 1, 3, 4)  # (rows, n1, n2, k, d3)
-            parts.append(self.mixed(number, products, weights[number]))
+            parts.append(self.mixed(number, products, weights[number] if weights else None))
         return self.joined(parts)
 
-    def mixed(self, number: int, products: Tensor, weight: Tensor) -> Tensor:
+    def mixed(self, number: int, products: Tensor, weight: Any) -> Tensor:
         """The copies of the output, ``(rows, copies, d3)``, from products ``(rows, n1, n2, k, d3)``."""
         raise NotImplementedError
 
@@ -256,6 +256,59 @@ class DepthwiseBilinear(_Bilinear):
         return torch.cat([part.flatten(1) for part in parts], 1)
 
 
+@register_layer
+class FullBilinear(_Bilinear):
+    """All products of two inputs without weights: every copy in x with every copy in y, in every coupling.
+
+    The output has one copy for each pair of copies and each coupling, so it grows as the product of both inputs; a
+    linear layer behind it mixes the copies. :class:`Bilinear` does both at once and needs less memory.
+
+    Shapes: ``(rows, d1)`` and ``(rows, d2)`` to ``(rows, d3)``, with ``out_type`` the sum over the paths. Equivariance:
+    exact.
+
+    Args:
+        left: the type of x, at a point or on a cloud.
+        right: the type of y, on the same space.
+        kinds: a type with the summands to keep; by default all irreducibles in the products.
+
+    >>> space = Point("O(3)")
+    >>> FullBilinear(space.field("2x1o"), space.field("1x1o")).out_type
+    Field(2 trivial + 2 irrep(1, +1) + 2 irrep(2, +1) on Point(O(3)))
+    """
+
+    @checked
+    def __init__(self, left: FieldType, right: FieldType, kinds: FieldType | None = None) -> None:
+        _require_rows("FullBilinear", left, right, *([] if kinds is None else [kinds]))
+        if kinds is None:
+            products = [a @ b for a in summands(left.rho).kinds for b in summands(right.rho).kinds]
+            kept: Sequence[Representation] = direct_sum(products).decompose().irreps
+        else:
+            kept = kinds.rho.atoms
+        paths = _paths(left, right, tuple(dict.fromkeys(kept)))
+        if not paths:
+            raise EmptyKernelSpaceError(
+                "FullBilinear", expected=f"products of {left} and {right} that contain {kinds}", got="none"
+            )
+        rho = direct_sum(path.pairs * path.kind for path in paths)
+        super().__init__(left, right, left.space.field(rho), paths)
+        self._add_weights("learned", [])
+
+    @classmethod
+    def examples(cls) -> Iterator[Layer]:
+        space = Point("SO(3)")
+        yield cls(space.field("2*irrep1 + irrep0"), space.field("irrep1 + 2*irrep0"))
+        point = Point("D4")
+        yield cls(point.field("regular"), point.field("irrep1"), point.field("irrep1 + trivial"))
+
+    def mixed(self, number: int, products: Tensor, weight: Any) -> Tensor:
+        """The products themselves, scaled so that unit inputs give unit outputs."""
+        return sqrt(self._paths[number].kind.dim) * products.flatten(1, 3)
+
+    def joined(self, parts: Sequence[Tensor]) -> Tensor:
+        """One path after the other."""
+        return torch.cat([part.flatten(1) for part in parts], 1)
+
+
 class _Tables(TableModule):
     """Channels and maps of the paths."""
 
@@ -299,8 +352,3 @@ def _copies(rho: Representation) -> list[tuple[Representation, Tensor]]:
 
 def _draw(channels: int, x: Tensor, noise: torch.Generator) -> Tensor:
     return torch.randn(len(x), channels, dtype=x.dtype, generator=noise)
-
-
-def _moved(field: FieldType, y: Tensor, g: Any) -> Tensor:
-    moved: Tensor = field.transform(y, g)
-    return moved

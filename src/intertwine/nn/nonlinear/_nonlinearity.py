@@ -16,7 +16,7 @@ from ...groups import SO2, Cyclic, Dihedral, Octahedral, Symmetric
 from ...spaces import FieldType, Grid2d, Grid3d, HomogeneousSpace, Sphere
 from .._layer import Layer, pointwise_claim, register_layer
 from .._traced import TracedLayer
-from ..basis._summands import join, permutes, runs, split
+from ..basis._summands import Per, join, permutes, runs, split
 
 
 @register_layer
@@ -106,12 +106,16 @@ class ELU(Pointwise):
 class NormNonlinearity(TracedLayer):
     """v ↦ max(|v| + b, 0) v/|v| for every summand v of an orthogonal representation, with one b per summand.
 
+    With ``per="coset"``, the norm is taken over each block of an induced representation, one block per coset: the group
+    exchanges the blocks and preserves their norms.
+
     Shapes: any input of ``in_type`` to the same shape. Equivariance: |ρ(h)v| = |v|.
 
     Args:
         in_type: fields of an orthogonal representation.
         bias: the initial value of all b; a negative b sets short vectors to 0.
         eps: the smallest norm to divide by.
+        per: ``"field"`` for one norm per summand, ``"coset"`` for one per block (``rho.blocks``) of a summand.
 
     >>> C4 = Cyclic(4)
     >>> layer = NormNonlinearity(Grid2d(C4).field(C4.irrep(1) + C4.regular), bias=-1.0)
@@ -120,10 +124,10 @@ class NormNonlinearity(TracedLayer):
     """
 
     @checked
-    def __init__(self, in_type: FieldType, *, bias: float = 0.0, eps: float = 1e-6) -> None:
+    def __init__(self, in_type: FieldType, *, bias: float = 0.0, eps: float = 1e-6, per: Per = "field") -> None:
         require_orthogonal("NormNonlinearity", in_type)
         super().__init__(in_type, in_type, pointwise_claim(in_type.space))
-        self.eps, self._runs = eps, runs(in_type.rho)
+        self.eps, self._runs = eps, runs(in_type.rho, per)
         self._start = bias
         self.bias = torch_nn.Parameter(torch.full((len(in_type.rho.atoms),), float(bias)))
 
@@ -140,6 +144,8 @@ class NormNonlinearity(TracedLayer):
         yield cls(HomogeneousSpace(G, H).field(H.irreps[1] + H.regular), bias=-0.3)
         yield cls(Grid2d(so2).field(so2.irrep(1) + so2.trivial), bias=0.2)
         yield cls(Sphere().field(so2.irrep(1)), bias=0.2)
+        induced = D4.induce(D4.subgroup([1]).irreps[1])
+        yield cls(Grid2d(D4).field(D4.irrep(1) + 2 * induced + D4.regular), bias=-0.3, per="coset")
 
     def forward(self, x: Tensor) -> Tensor:
         self.check_input(x)
@@ -151,14 +157,18 @@ class NormNonlinearity(TracedLayer):
         y = x.unsqueeze(-1).flatten(2)  # one spatial axis, even if the input has none
         for run, part in zip(self._runs, split(y, self._runs), strict=True):
             norm = part.square().sum(2, keepdim=True).clamp_min(self.eps**2).sqrt()
-            bias = self.bias[start : start + run.count].view(-1, 1, 1)
+            stop = start + run.count // run.blocks
+            bias = self.bias[start:stop].view(-1, 1).expand(-1, run.blocks).reshape(-1, 1, 1)
             out.append((part * (torch.relu(norm + bias) / norm)).flatten(1, 2))
-            start += run.count
+            start = stop
         return join(out).reshape(x.shape)
 
 
 _INSTEAD = {
+    "Dropout": "per='field', which fits every type",
     "GroupPool": "NormPool, which fits every orthogonal type",
+    "AdaptiveMaxPool": "AdaptiveAvgPool, which fits every type",
+    "MaxBlurPool": "BlurPool2d or BlurPool3d, which fit every type",
     "MaxPool2d": "AvgPool2d or BlurPool2d, which fit every type",
     "MaxPool3d": "AvgPool3d or BlurPool3d, which fit every type",
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Literal
 
 from torch import Tensor
 from torch import nn as torch_nn
@@ -14,6 +15,7 @@ from ...groups import SO2, Cyclic, Dihedral, Octahedral, Symmetric
 from ...spaces import FieldType, Grid2d, Grid3d, HomogeneousSpace, Sphere
 from .._layer import Exact, Layer, register_layer
 from ..basis._fields import Fields
+from ..nonlinear._nonlinearity import require_permutation
 
 
 @register_layer
@@ -25,12 +27,14 @@ class Dropout(Layer):
     Shapes: any input of ``in_type`` to the same shape. Equivariance: a scalar commutes with every ρ(h), and one that
     does not depend on position commutes with all motions, so the layer commutes for every draw of m. With
     ``everywhere=False`` each position has its own draw: training is then equivariant in distribution, not for a single
-    draw. In evaluation the layer does nothing.
+    draw. The same holds for ``per="channel"``, which drops the channels of permutation types one by one. In evaluation
+    the layer does nothing.
 
     Args:
         in_type: fields of any type.
         p: the probability of dropping a field, at least 0 and less than 1.
         everywhere: whether a field is dropped at all positions at once rather than at each position independently.
+        per: ``"field"`` to drop whole fields, ``"channel"`` to drop channels of permutation types.
 
     >>> import torch
     >>> C4 = Cyclic(4)
@@ -41,10 +45,20 @@ class Dropout(Layer):
     """
 
     @checked
-    def __init__(self, in_type: FieldType, p: float = 0.5, *, everywhere: bool = True) -> None:
+    def __init__(
+        self,
+        in_type: FieldType,
+        p: float = 0.5,
+        *,
+        everywhere: bool = True,
+        per: Literal["field", "channel"] = "field",
+    ) -> None:
         if not 0 <= p < 1:
             raise InputError("Dropout", expected="a probability p with 0 <= p < 1", got=repr(p))
+        if per == "channel":
+            require_permutation("Dropout", in_type)
         super().__init__(in_type, in_type, Exact())
+        self.per = per
         self.p, self.everywhere, self.fields = float(p), everywhere, Fields(in_type)
 
     @classmethod
@@ -63,8 +77,9 @@ class Dropout(Layer):
         if not self.training or self.p == 0:
             return x
         space = (1,) * (x.ndim - 2) if self.everywhere else x.shape[2:]
-        mask = dropout(x.new_ones(x.shape[0], len(self.fields.dims), *space), self.p, training=True)
-        return x * self.fields(mask, axis=1)
+        units = len(self.fields.dims) if self.per == "field" else x.shape[1]
+        mask = dropout(x.new_ones(x.shape[0], units, *space), self.p, training=True)
+        return x * (self.fields(mask, axis=1) if self.per == "field" else mask)
 
     def to_plain(self) -> torch_nn.Identity:
         """A ``torch.nn.Identity``."""
@@ -72,4 +87,5 @@ class Dropout(Layer):
 
     def extra_repr(self) -> str:
         """The type and the probability."""
-        return f"{self.in_type.rho}, p={self.p}" + ("" if self.everywhere else ", everywhere=False")
+        rest = "" if self.everywhere else ", everywhere=False"
+        return f"{self.in_type.rho}, p={self.p}{rest}" + (", per='channel'" if self.per == "channel" else "")

@@ -84,6 +84,7 @@ class BatchNorm(Layer):
         yield cls(Grid3d(O).field(O.irreps[3] + 2 * O.trivial))
         yield cls(HomogeneousSpace(G, H).field(2 * H.regular + H.irreps[1]))
         yield cls(Grid2d(so2).field(so2.irrep(1) + so2.trivial))
+        yield cls(Grid2d(D4).field(D4.induce(D4.subgroup([1]).irreps[1]) + D4.trivial))
 
     def forward(self, x: Tensor) -> Tensor:
         self.check_input(x)

@@ -15,7 +15,7 @@ from ..._devices import on_cpu
 from ...errors import InputError
 from ...groups import SO2, Cyclic, Dihedral, Octahedral
 from ...spaces import FieldType, Grid2d, Grid3d
-from .._centers import Centers, placed
+from .._centers import Centers, placed, require_square_lattice
 from .._layer import Approximate, Claim, Layer, pointwise_claim, register_layer, require_grid
 from .._window import PaddingMode, Window
 from ..basis._tables import TableModule
@@ -60,13 +60,7 @@ class _BlurPool(Layer):
             dimension=self.dimension,
             caller=caller,
         )
-        if getattr(space, "lattice", "square") != "square":
-            raise InputError(
-                caller,
-                expected=f"the square lattice, on which {space.stabilizer.name} maps a square window to itself",
-                got=space.name,
-                fix="Make the plane with lattice='square'.",
-            )
+        require_square_lattice(caller, space)
         claim: Claim = pointwise_claim(space)
         if allow_asymmetric:
             claim = Approximate("sizes that break the symmetry are allowed", bound=float("inf"))

@@ -10,12 +10,12 @@ from torch import Tensor
 from ..._checked import checked
 from ..._devices import on_cpu
 from ...errors import InputError, TypeMismatchError
-from ...groups import SO2, Cyclic, Dihedral, Octahedral, Representation
+from ...groups import SO2, Cyclic, Dihedral, Octahedral, Representation, direct_sum
 from ...spaces import FieldType, Grid2d, Grid3d, Sphere, SphereGrid
 from .._layer import Exact, Layer, pointwise_claim, register_layer, require_grid
 from .._traced import TracedLayer
 from ..basis._invariants import invariant_vectors
-from ..basis._summands import join, runs, split
+from ..basis._summands import Per, join, runs, split
 from ..basis._tables import TableModule
 from ..nonlinear._nonlinearity import require_orthogonal, require_permutation
 
@@ -59,7 +59,15 @@ class GroupPool(TracedLayer):
 class NormPool(TracedLayer):
     """|v| of every summand v of an orthogonal representation: one invariant value per field.
 
+    With ``per="coset"``, the norm of each block of an induced representation, one block per coset: a quotient field,
+    whose maximum :class:`GroupPool` takes.
+
     Shapes: ``(batch, d, ...)`` to ``(batch, fields, ...)``. Equivariance: |ρ(h)v| = |v|.
+
+    Args:
+        in_type: fields of an orthogonal representation.
+        eps: the smallest value returned.
+        per: ``"field"`` for one norm per summand, ``"coset"`` for one per block (``rho.blocks``) of a summand.
 
     >>> C4 = Cyclic(4)
     >>> NormPool(Grid2d(C4).field(C4.irrep(1))).out_type
@@ -67,15 +75,19 @@ class NormPool(TracedLayer):
     """
 
     @checked
-    def __init__(self, in_type: FieldType, *, eps: float = 1e-6) -> None:
+    def __init__(self, in_type: FieldType, *, eps: float = 1e-6, per: Per = "field") -> None:
         require_orthogonal("NormPool", in_type)
-        super().__init__(in_type, _scalars(in_type), pointwise_claim(in_type.space))
-        self.eps, self._runs = eps, runs(in_type.rho)
+        blocks = in_type.space.field(direct_sum(atom.blocks for atom in in_type.rho.atoms))
+        out_type = _scalars(in_type) if per == "field" else blocks
+        super().__init__(in_type, out_type, pointwise_claim(in_type.space))
+        self.eps, self._runs = eps, runs(in_type.rho, per)
 
     @classmethod
     def examples(cls) -> Iterator[Layer]:
         D4 = Dihedral(4)
         yield cls(Grid2d(D4).field(2 * D4.irrep(1) + D4.regular))
+        induced = D4.induce(D4.subgroup([1]).irreps[1])
+        yield cls(Grid2d(D4).field(induced + D4.irrep(1) + 2 * D4.regular), per="coset")
 
     def forward(self, x: Tensor) -> Tensor:
         self.check_input(x)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import ClassVar
 
@@ -19,10 +18,26 @@ from .._window import Window
 from ..nonlinear._nonlinearity import require_permutation
 
 
-class _WindowPool(Layer):
-    """The base class of pooling over windows."""
+class TorchPool(Layer):
+    """The base class of layers that torch can pool, on sizes that preserve the symmetry."""
 
     needs_space = True
+    _pooling: tuple[torch_nn.Module]  # in a tuple, so that it is no part of the network
+
+    @classmethod
+    def _require_type(cls, in_type: FieldType) -> None:
+        """Raise an error for fields that cannot be pooled this way."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.check_input(x)
+        self.output_sizes(x.shape[2:])
+        pooled: Tensor = self._pooling[0](x)
+        return pooled
+
+
+class _WindowPool(TorchPool):
+    """The base class of pooling over windows."""
+
     dimension: ClassVar[int]
     plain: ClassVar[Callable[..., torch_nn.Module]]
 
@@ -55,18 +70,7 @@ class _WindowPool(Layer):
                 )
         super().__init__(in_type, in_type, claim)
         self.window, self._centers = window, None if allow_asymmetric else Centers.of(space)
-        self._pooling = (self.to_plain(),)  # in a tuple, so that it is no part of the network
-
-    @classmethod
-    @abstractmethod
-    def _require_type(cls, in_type: FieldType) -> None:
-        """Raise an error for fields that cannot be pooled this way."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        self.check_input(x)
-        self.output_sizes(x.shape[2:])
-        pooled: Tensor = self._pooling[0](x)
-        return pooled
+        self._pooling = (self.to_plain(),)
 
     def to_plain(self) -> torch_nn.Module:
         """The pooling of torch with the same window."""

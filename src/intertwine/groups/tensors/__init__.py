@@ -1,0 +1,1 @@
+"""Tensors with index symmetries, and their irreps."""

@@ -26,7 +26,16 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-LIBRARIES = ("numpy", "torch", "torch._dynamo", "torch.utils.data", "safetensors.torch", "yaml", "typer", "rich.console")
+LIBRARIES = (
+    "numpy",
+    "torch",
+    "torch._dynamo",
+    "torch.utils.data",
+    "safetensors.torch",
+    "yaml",
+    "typer",
+    "rich.console",
+)
 SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER: orphaned grandchildren become children of this process
 MESSAGE = 2**18
 OPTIONS = ([], ["-P"], ["-W", "error"], ["-W", "ignore"])  # of the interpreter, that a fork can follow
@@ -129,10 +138,10 @@ def become(request: dict[str, Any]) -> None:
     os.chdir(request["folder"])
     os.environ.clear()
     os.environ.update(request["environment"])
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        number = ("stdin", "stdout", "stderr").index(name)
+    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
         buffering = 1 if name == "stderr" or "PYTHONUNBUFFERED" in os.environ or os.isatty(number) else -1
-        setattr(sys, name, open(number, mode, buffering, encoding="utf-8", closefd=False))
+        stream = open(number, mode, buffering, encoding="utf-8", closefd=False)  # noqa: SIM115  open to the end
+        setattr(sys, name, stream)
     options, kind, (target, *arguments) = parsed(request["command"])
     warnings.resetwarnings()
     if options and options[0] == "-W":

@@ -26,7 +26,9 @@ def test_it_has_libraries_and_nothing_of_the_package() -> None:
 
 
 def test_streams_folder_environment_and_arguments(tmp_path: Path) -> None:
-    code = "import os, sys; print(sys.stdin.read(), os.getcwd(), os.environ['A'], sys.argv[1:]); print(2, file=sys.stderr)"
+    code = (
+        "import os, sys; print(sys.stdin.read(), os.getcwd(), os.environ['A'], sys.argv[1:]); print(2, file=sys.stderr)"
+    )
     done = run("-c", code, "x", input="in", cwd=tmp_path, env={**os.environ, "A": "b"})
     assert (done.stdout, done.stderr) == (f"in {tmp_path} b ['x']\n", "2\n")
 
@@ -39,7 +41,12 @@ def test_a_module_of_the_folder_is_found_unless_the_path_is_safe(tmp_path: Path)
 
 @pytest.mark.parametrize(
     ("code", "expected"),
-    [("raise SystemExit(3)", 3), ("1 / 0", 1), ("raise KeyboardInterrupt", -signal.SIGINT), ("import os; os.abort()", -6)],
+    [
+        ("raise SystemExit(3)", 3),
+        ("1 / 0", 1),
+        ("raise KeyboardInterrupt", -signal.SIGINT),
+        ("import os; os.abort()", -6),
+    ],
 )
 def test_how_it_ends(code: str, expected: int) -> None:
     assert run("-c", code).returncode == expected

@@ -32,6 +32,7 @@ from tests.waiting import wait_until
 # The module's own server, which most tests ask, is started as for users; the workers of other servers are forked.
 pytestmark = pytest.mark.usefixtures("forked_children")
 
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A demonstration: a network with capsules that is not trained, and an audit."""

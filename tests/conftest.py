@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import gc
 import os
 import random
 import signal
+import subprocess
 import sys
 
 import pytest
@@ -35,3 +37,19 @@ def _seeded() -> None:
     if "torch" in sys.modules:
         # torch.manual_seed would also record a stack trace for each device that is not there: seconds in all.
         sys.modules["torch"].default_generator.manual_seed(0)
+
+
+@pytest.fixture
+def forked_children(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Child processes need not import torch again; see tests/forked.py."""
+    if sys.platform == "linux":
+        from tests.forked import ForkedPopen
+
+        monkeypatch.setattr(subprocess, "Popen", ForkedPopen)
+
+
+def pytest_collection_finish() -> None:
+    """What was imported and collected stays to the end, so garbage collections need not look at it each time."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 10)

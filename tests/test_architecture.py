@@ -33,6 +33,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
         "_torchvision",
         "_untrusted",
         "_figures",
+        "_importing",
         "_lazy",
         "_console",
     ),

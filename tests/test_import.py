@@ -139,6 +139,35 @@ def test_a_room_loads_nothing_that_it_does_not_need(statement: str) -> None:
     assert len(modules) <= MAX_MODULES
 
 
+COLLECTIONS = """
+import gc, sys, torch
+def note(phase, info):
+    if "intertwine.nn._layer" in sys.modules and "intertwine.nn.types" not in sys.modules:  # of the first, of the last
+        during.append(info)
+during = []
+gc.callbacks.append(note)
+{before}
+import intertwine.nn
+print(len(during) > 0, gc.isenabled())
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "expected"),
+    [
+        ("", "False True"),
+        ("gc.disable()", "False False"),
+        ("gc.disable = lambda: None", "True True"),  # the probe sees collections
+    ],
+)
+@pytest.mark.usefixtures("forked_children")
+def test_layers_are_imported_without_garbage_collections(before: str, expected: str) -> None:
+    """A full one would look at every object of torch, which takes as long as the import."""
+    code = COLLECTIONS.format(before=before)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout.strip() == expected
+
+
 @pytest.mark.parametrize("room", ["experiments", "report"])
 def test_a_lazy_room_offers_its_names(room: str) -> None:
     """What type checkers see, ``dir`` lists and attributes return."""

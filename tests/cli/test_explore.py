@@ -76,7 +76,7 @@ def test_a_folder_named_demo_is_found_by_itself(opened, tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def running(tmp_path):
+def running(tmp_path, forked_children):
     """``intertwine explore`` in a process of its own, and its port."""
     with subprocess.Popen(
         [sys.executable, "-W", "error", "-m", "intertwine", "explore", "--no-browser"],

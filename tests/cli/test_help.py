@@ -57,6 +57,7 @@ def test_there_are_commands_within_commands():
     assert {(), ("kernels",), ("explore",), ("experiment", "show"), ("sweep", "run")} <= names
 
 
+@pytest.mark.usefixtures("forked_children")
 @pytest.mark.parametrize("words", COMMANDS)
 def test_the_examples_run_in_an_empty_folder(words, tmp_path, monkeypatch):
     lines = examples_in(help_of(words))

@@ -264,6 +264,7 @@ def test_a_picture_that_cannot_be_written(tmp_path: Path, name: str, text: str) 
     assert text in complaint(f"--group C4 --taps 3 --png {tmp_path / name}").replace("\\", "/")
 
 
+@pytest.mark.usefixtures("forked_children")
 def test_without_matplotlib_the_extra_is_named(tmp_path: Path) -> None:
     code = """
 import sys
@@ -361,6 +362,7 @@ def test_a_large_problem_skips_the_measurement_and_says_so() -> None:
     assert "too large to measure" in run("--group D4 --taps 3 --in '4*regular' --out '4*regular'").stdout
 
 
+@pytest.mark.usefixtures("forked_children")
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo terminal")
 def test_on_a_terminal_the_tables_have_rules() -> None:
     import pty

@@ -152,6 +152,7 @@ def run(code: str) -> list[str]:
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
 
+@pytest.mark.usefixtures("forked_children")
 @needs_fork
 def test_concurrent_processes(folder):
     lines = run("""
@@ -167,6 +168,7 @@ for child, out in workers:
     assert not list(folder.rglob(".part-*"))
 
 
+@pytest.mark.usefixtures("forked_children")
 @needs_fork
 def test_killed_processes_leave_whole_files_or_none(folder):
     killed = run("""

@@ -78,6 +78,7 @@ def test_it_runs_where_this_package_is_not(tmp_path):
     assert done.stdout == "loaded\n", done.stderr
 
 
+@pytest.mark.usefixtures("forked_children")
 def test_the_probe_can_fail(tmp_path):
     torch.save((network(), torch.zeros(1), torch.zeros(1)), tmp_path / "ours.pt")
     done = subprocess.run(

@@ -308,6 +308,7 @@ def test_a_table_that_does_not_fit_is_refused(monkeypatch):
         layer(torch.zeros(1, 2, 16, 16))
 
 
+@pytest.mark.usefixtures("forked_children")
 def test_a_layer_that_is_exported_before_it_ran_gives_the_same_afterwards():
     """In a process of its own: tables that torch.export saw first must not be kept without their values."""
     script = """

@@ -128,6 +128,7 @@ tiny.run(sys.argv[1], log_every=9)
 """
 
 
+@pytest.mark.usefixtures("forked_children")
 def test_files_that_cannot_grow_are_a_full_disk_too(tmp_path: Path) -> None:
     """The same without a file system of one's own: the system refuses to let a file grow."""
     done = subprocess.run(
@@ -157,6 +158,7 @@ def test_a_folder_below_a_file_is_refused_at_once(tmp_path: Path) -> None:
         tiny.run(tmp_path / "file" / "run")
 
 
+@pytest.mark.usefixtures("forked_children")
 def test_two_runs_do_not_share_a_folder(tmp_path: Path) -> None:
     code = """
 import sys, time
@@ -247,6 +249,7 @@ def long_run(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 # --- signals ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("forked_children")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, -signal.SIGINT), (signal.SIGTERM, 143)])
 def test_a_signal_saves_and_says_how_to_continue(
     tmp_path: Path, long_run: dict[str, Any], number: signal.Signals, code: int

@@ -539,6 +539,7 @@ class TestWhatRan:
         assert torch.equal(torch.get_rng_state(), before)
 
 
+@pytest.mark.usefixtures("forked_children")
 def test_workers_end_with_the_run_and_leave_no_trace(tmp_path: Path) -> None:
     script = """
 import sys, torch

@@ -65,6 +65,7 @@ tiny.run(sys.argv[1], epochs=20)
 """
 
 
+@pytest.mark.usefixtures("forked_children")
 def test_a_bar_with_the_time_left_is_shown_on_a_terminal(tmp_path: Path) -> None:
     pty = pytest.importorskip("pty")
     terminal, other_end = pty.openpty()

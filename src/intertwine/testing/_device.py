@@ -107,7 +107,7 @@ def _require_inputs(module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
 
 def _call(module: nn.Module, inputs: tuple[Tensor, ...]) -> Any:
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
+        torch.default_generator.manual_seed(0)
         return module(*inputs)
 
 

@@ -113,6 +113,7 @@ def test_wrong_engines(tmp_path):
         list(run_jobs([quick(tmp_path)], workers=0))
 
 
+@pytest.mark.usefixtures("forked_children")
 def test_a_killed_batch_goes_on_where_it_stopped(tmp_path):
     """Killed in the middle of a run; continued, it ends with what an uninterrupted batch gives."""
     settings = {**LONG, "epochs": 6}
@@ -133,6 +134,7 @@ def test_a_killed_batch_goes_on_where_it_stopped(tmp_path):
     assert ends[0]["metrics"] == ends[1]["metrics"]
 
 
+@pytest.mark.usefixtures("forked_children")
 def test_two_processes_on_one_folder_do_not_collide(tmp_path):
     words = ("run", "lenet", "--seeds", "2", *as_settings({"images": 100, "epochs": 1}), "--results", str(tmp_path))
     both = [cli(*words), cli(*words)]
@@ -143,6 +145,7 @@ def test_two_processes_on_one_folder_do_not_collide(tmp_path):
     assert len(list(tmp_path.rglob("seed-*"))) == 6
 
 
+@pytest.mark.usefixtures("forked_children")
 def test_a_busy_job_is_left_to_the_process_that_has_it(tmp_path):
     words = ("run", "lenet", "--only", "mlp", "--seeds", "1", *as_settings(LONG), "--results", str(tmp_path))
     with killed_at_the_end(cli(*words)):
@@ -153,6 +156,7 @@ def test_a_busy_job_is_left_to_the_process_that_has_it(tmp_path):
         assert "being run by another process" in second.output
 
 
+@pytest.mark.usefixtures("forked_children")
 def test_a_worker_process_that_is_killed_is_reported(tmp_path):
     words = ("run", "lenet", "--only", "mlp", "--seeds", "2", "--workers", "2", "--results", str(tmp_path))
     with killed_at_the_end(cli(*words, *as_settings(LONG))) as batch:

@@ -109,6 +109,7 @@ def test_another_question_needs_another_name(tmp_path):
         run_sweep(sweep(tmp_path, trials=2, parameters=(parse_parameter("lr=1e-7..1e-6"),)))
 
 
+@pytest.mark.usefixtures("forked_children")
 def test_two_workers_share_the_trials(tmp_path):
     study = run_sweep(sweep(tmp_path, trials=6), workers=2)
     assert len(states(study)) == 6
@@ -182,6 +183,7 @@ def lose_a_worker(asked: Sweep) -> list:
 LONG = {"images": 1000, "epochs": 5, "batch_size": 10}
 
 
+@pytest.mark.usefixtures("forked_children")
 def test_the_trial_of_a_lost_worker_is_done_by_another(tmp_path):
     trials = lose_a_worker(sweep(tmp_path, trials=2, prune=False, fixed=LONG))
     ended = [trial for trial in trials if trial.state.name == "COMPLETE"]

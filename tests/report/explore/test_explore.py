@@ -29,6 +29,9 @@ from intertwine.spaces import Grid2d
 from tests.report.serving import serving
 from tests.waiting import wait_until
 
+# The module's own server, which most tests ask, is started as for users; the workers of other servers are forked.
+pytestmark = pytest.mark.usefixtures("forked_children")
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -15,7 +15,7 @@ from intertwine.report import Explorer, write_audit_page
 from tests.report.chromium import STYLE, Browser, contrast, luminance, needs_browser, too_wide
 from tests.report.serving import serving
 
-pytestmark = needs_browser
+pytestmark = [needs_browser, pytest.mark.usefixtures("forked_children")]
 
 CANVASES = "[...document.querySelectorAll(arguments[0])].map((canvas) => canvas.toDataURL())"
 CHANGE = """const field = document.querySelector(arguments[0]);

@@ -15,6 +15,13 @@ _BAND_LIMIT = 12
 
 def sphere_trial(layer: Layer, noise: torch.Generator) -> Trial:
     """Random rotations of fields that the grid resolves; of smoother fields for a layer that is not exact."""
+    if layer.companions:
+        raise InputError(
+            "assert_equivariant",
+            expected="a layer on the sphere with one input",
+            got=f"{type(layer).__name__}, which also takes {', '.join(part.name for part in layer.companions)}",
+            fix="A second field would have to be band-limited; test the layer with both fields as one input.",
+        )
     before = getattr(layer, "in_grid", None) or SphereGrid("gauss-legendre", _BAND_LIMIT)
     after = getattr(layer, "out_grid", None) or before
     if not isinstance(before, SphereGrid) or not isinstance(after, SphereGrid):

@@ -110,4 +110,4 @@ def test_the_full_product_loses_nothing() -> None:
     x, y = torch.randn(1, left.dim, dtype=torch.float64), torch.randn(1, right.dim, dtype=torch.float64)
     torch.testing.assert_close(full(x, y).square().sum(), x.square().sum() * y.square().sum())
     with pytest.raises(EmptyKernelSpaceError, match="products of"):
-        FullBilinear(field({1: 1}), field({1: 1}), field({3: 1}))
+        FullBilinear(field({1: 1}), field({1: 1}), kinds=field({3: 1}))

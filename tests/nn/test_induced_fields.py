@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from intertwine.errors import InputError, TypeMismatchError
-from intertwine.groups import Dihedral, Octahedral
+from intertwine.groups import SO2, Dihedral, Octahedral
 from intertwine.nn import BatchNorm, Conv2d, Gated, GroupPool, NormNonlinearity, NormPool, Sequential, to_plain
 from intertwine.nn.basis._summands import Run
-from intertwine.spaces import Grid2d, HomogeneousSpace, Point
+from intertwine.spaces import Grid2d, HomogeneousSpace, Point, Sphere
 from intertwine.testing import assert_equivariant
 
 D4, O = Dihedral(4), Octahedral()
@@ -123,6 +123,9 @@ def test_refusals_of_gates():
         given(x, torch.zeros(1, 2))
     with pytest.raises(InputError, match="one input: the gates are its last channels"):
         Gated(PLANE.field(2 * D4.irrep(1)))(torch.zeros(1, 6, 3, 3), torch.zeros(1, 2, 3, 3))
+    so2 = SO2()
+    with pytest.raises(InputError, match="a layer on the sphere with one input; got Gated, which also takes gates"):
+        assert_equivariant(Gated(Sphere().field(so2.irrep(1)), gates="given"))
     with pytest.raises(TypeMismatchError, match="fields that take gates"):
         Gated(PLANE.field(D4.trivial), gates="given")
 

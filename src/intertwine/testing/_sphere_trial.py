@@ -17,6 +17,13 @@ _BAND_LIMIT = 12
 
 def sphere_trial(layer: Layer, noise: torch.Generator) -> Trial:
     """Random rotations of fields that the grid resolves; of smoother fields for a layer that is not exact."""
+    if layer.companions:
+        raise InputError(
+            "assert_equivariant",
+            expected="a layer on the sphere with one input",
+            got=f"{type(layer).__name__}, which also takes {', '.join(part.name for part in layer.companions)}",
+            fix="A second field would have to be band-limited; test the layer with both fields as one input.",
+        )
     before = _grid(layer.fixed_sizes or SphereGrid("gauss-legendre", _BAND_LIMIT).shape)
     after = _grid(layer.output_sizes(before.shape)) if layer.keeps_space else None
     moves = [

@@ -277,7 +277,7 @@ class FullBilinear(_Bilinear):
     """
 
     @checked
-    def __init__(self, left: FieldType, right: FieldType, kinds: FieldType | None = None) -> None:
+    def __init__(self, left: FieldType, right: FieldType, *, kinds: FieldType | None = None) -> None:
         _require_rows("FullBilinear", left, right, *([] if kinds is None else [kinds]))
         if kinds is None:
             products = [a @ b for a in summands(left.rho).kinds for b in summands(right.rho).kinds]
@@ -298,7 +298,7 @@ class FullBilinear(_Bilinear):
         space = Point("SO(3)")
         yield cls(space.field("2*irrep1 + irrep0"), space.field("irrep1 + 2*irrep0"))
         point = Point("D4")
-        yield cls(point.field("regular"), point.field("irrep1"), point.field("irrep1 + trivial"))
+        yield cls(point.field("regular"), point.field("irrep1"), kinds=point.field("irrep1 + trivial"))
 
     def mixed(self, number: int, products: Tensor, weight: Any) -> Tensor:
         """The products themselves, scaled so that unit inputs give unit outputs."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import ClassVar
 
+import torch
+from torch import Tensor
 from torch import nn as torch_nn
 
 from ..._checked import checked
@@ -13,6 +15,7 @@ from ...groups import SO2, Cyclic, Dihedral, Octahedral
 from ...spaces import FieldType, Grid1d, Grid2d, Grid3d
 from .._centers import mixed_axes, require_square_lattice
 from .._layer import Approximate, Exact, Layer, axis_names, register_layer, require_grid
+from .._traced import TracedLayer
 from .._window import per_axis
 from ..nonlinear._nonlinearity import require_permutation
 from ._window_pool import TorchPool
@@ -46,7 +49,7 @@ class _AdaptivePool(TorchPool):
         )
         super().__init__(in_type, in_type, Exact() if space.exact else unbounded)
         self.output_size, self._even_windows = sizes, not space.exact
-        self._pooling = (self.to_plain(),)
+        self._pooling = (type(self).plain[space.dimension](sizes),)
 
     def to_plain(self) -> torch_nn.Module:
         """The adaptive pooling of torch."""
@@ -117,7 +120,7 @@ class AdaptiveAvgPool(_AdaptivePool):
 
 
 @register_layer
-class AdaptiveMaxPool(_AdaptivePool):
+class AdaptiveMaxPool(_AdaptivePool, TracedLayer):
     """The maximum over ``output_size`` windows along every axis, for permutation types; see :class:`AdaptiveAvgPool`.
 
     Args:
@@ -139,6 +142,18 @@ class AdaptiveMaxPool(_AdaptivePool):
     @classmethod
     def _require_type(cls, in_type: FieldType) -> None:
         require_permutation(cls.__name__, in_type)
+
+    def compute(self, x: Tensor) -> Tensor:
+        """The map without checks, window by window along one axis after the other."""
+        for axis, m in enumerate(self.output_size, start=2):
+            n = x.shape[axis]
+            ends = [((i * n) // m, -(-((i + 1) * n) // m)) for i in range(m)]
+            x = torch.cat([x.narrow(axis, start, stop - start).amax(axis, keepdim=True) for start, stop in ends], axis)
+        return x
+
+    def to_plain(self) -> torch_nn.Module:
+        """A graph of maxima over slices: the exporter to ONNX does not know torch's adaptive max pooling."""
+        return TracedLayer.to_plain(self)
 
     @classmethod
     def examples(cls) -> Iterator[Layer]:

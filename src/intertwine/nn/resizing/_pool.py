@@ -24,6 +24,10 @@ def _scalars(field: FieldType) -> FieldType:
     return field.space.field(len(field.rho.atoms) * field.space.stabilizer.trivial)
 
 
+def _blocks(field: FieldType) -> FieldType:
+    return field.space.field(direct_sum(atom.blocks for atom in field.rho.atoms))
+
+
 @register_layer
 class GroupPool(TracedLayer):
     """The maximum over the channels of each permutation field: one invariant value per field.
@@ -77,8 +81,7 @@ class NormPool(TracedLayer):
     @checked
     def __init__(self, in_type: FieldType, *, eps: float = 1e-6, per: Per = "field") -> None:
         require_orthogonal("NormPool", in_type)
-        blocks = in_type.space.field(direct_sum(atom.blocks for atom in in_type.rho.atoms))
-        out_type = _scalars(in_type) if per == "field" else blocks
+        out_type = _scalars(in_type) if per == "field" else _blocks(in_type)
         super().__init__(in_type, out_type, pointwise_claim(in_type.space))
         self.eps, self._runs = eps, runs(in_type.rho, per)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+from functools import cache
 from itertools import product
 
 import pytest
@@ -35,9 +37,17 @@ EXAMPLES = [
 each = pytest.mark.parametrize(("name", "number"), EXAMPLES)
 
 
-def made(name: str, number: int) -> RelaxedLayer:
+@cache
+def examples(name: str) -> list[RelaxedLayer]:
     torch.manual_seed(0)
-    return list(RELAXED[name].examples())[number].double()
+    return [layer.double() for layer in RELAXED[name].examples()]
+
+
+def made(name: str, number: int) -> RelaxedLayer:
+    """A copy of an example, and the same random numbers after it each time."""
+    layer = copy.deepcopy(examples(name)[number])
+    torch.default_generator.manual_seed(0)
+    return layer
 
 
 def noise(seed: int = 0) -> torch.Generator:

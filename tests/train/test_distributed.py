@@ -94,6 +94,7 @@ def check_equal_to_one_process(folder: Path, alone: Path) -> None:
         assert row == pytest.approx(other, abs=1e-9)
 
 
+@pytest.mark.usefixtures("forked_children")
 def test_a_killed_process_ends_the_others_and_the_run_continues_equal_to_one_process(tmp_path: Path) -> None:
     folder = tmp_path / "two"
     process = start_slow_run(folder)
@@ -202,6 +203,7 @@ def load_weights_of_one(folder: Path) -> dict[str, torch.Tensor]:
     return load_weights(folder)
 
 
+@pytest.mark.usefixtures("forked_children")
 def test_processes_that_never_come_are_reported(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.train.parallel", str(tmp_path), "0", "timeout=3"]
     alone = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}

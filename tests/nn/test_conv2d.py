@@ -248,8 +248,6 @@ class TestOptions:
         layer = Conv2d(field, field, 5, padding=2, padding_mode="circular")
         assert isinstance(layer.claim, Exact)
         assert assert_equivariant(layer, size=9) < 1e-12
-        with pytest.raises(InputError, match="hexagonal lattice"):
-            Conv2d(field, field, 5, padding=2)
 
     def test_errors(self):
         with pytest.raises(TypeMismatchError, match="field types on one plane"):

@@ -25,15 +25,18 @@ class Centers:
     Attributes:
         axes: see :func:`moving_axes`.
         group: the name of the group, for messages.
+        on_sample: whether the center must be a sample, before and after. On the hexagonal lattice, rotations about any
+            other point of an array don't map its samples to samples.
     """
 
     axes: tuple[int, ...]
     group: str
+    on_sample: bool = False
 
     @classmethod
     def of(cls, space: Grid) -> Self:
         """What the stabilizer of a grid requires."""
-        return cls(moving_axes(space), space.stabilizer.name)
+        return cls(moving_axes(space), space.stabilizer.name, on_sample=is_hexagonal(space))
 
     def require_symmetric(self, caller: str, window: Window, sizes: Sequence[int]) -> None:
         """Raise an error unless the centers are symmetric on an input of these sizes.
@@ -41,6 +44,8 @@ class Centers:
         They are if and only if the window travels a whole number of strides. On other sizes the first and the last
         window do not mirror each other, and the layer would not commute with any reflection or rotation.
         """
+        if self.on_sample and not (window.padding_mode == "circular" and set(window.stride) == {1}):
+            self._require_on_sample(caller, window, sizes)
         for axis in self.axes:
             n, stride = sizes[axis], window.stride[axis]
             excess = window.travel(axis, n) % stride
@@ -54,6 +59,29 @@ class Centers:
                     got=f"{n}, on which the layer would not commute with {self.group}",
                     fix="Crop or pad the input, change kernel or padding by one, or pass allow_asymmetric=True.",
                 )
+
+    def _require_on_sample(self, caller: str, window: Window, sizes: Sequence[int]) -> None:
+        if len(set(sizes)) > 1:
+            raise InputError(caller, expected="equal sizes on the hexagonal lattice", got=str(tuple(sizes)))
+        n, stride = sizes[0], window.stride[0]
+
+        def fits(n: int) -> bool:
+            return n % 2 == 1 and window.travel(0, n) % (2 * stride) == 0
+
+        if not fits(n):
+            near = [m for m in range(max(n - 2 * stride, 1), n + 2 * stride + 1) if fits(m)]
+            raise InputError(
+                caller,
+                expected=f"a size of {' or '.join(map(str, near))}" if near else "a kernel of odd size",
+                got=f"{n}, on which the layer would not commute with {self.group}: rotations of the hexagonal lattice "
+                "need a sample at the center of the input and of the output",
+                fix="Resample the input to such a size, or pass allow_asymmetric=True.",
+            )
+
+
+def is_hexagonal(space: Grid) -> bool:
+    """Whether a plane is sampled on the hexagonal lattice."""
+    return getattr(space, "lattice", "square") == "hexagonal"
 
 
 def placed(caller: str, window: Window, sizes: Sequence[int], centers: Centers | None) -> tuple[int, ...]:
@@ -126,7 +154,7 @@ def require_even_hand(caller: str, space: Grid, window: Window) -> None:
 
 def require_square_lattice(caller: str, space: Grid) -> None:
     """Raise an error for the hexagonal lattice, whose rotations don't map square windows to themselves."""
-    if getattr(space, "lattice", "square") != "square":
+    if is_hexagonal(space):
         raise InputError(
             caller,
             expected=f"the square lattice, on which {space.stabilizer.name} maps a square window to itself",

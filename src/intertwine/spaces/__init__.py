@@ -13,6 +13,8 @@ from ._grid import Motion as Motion
 from ._grids import Grid1d as Grid1d
 from ._grids import Grid2d as Grid2d
 from ._grids import Grid3d as Grid3d
+from ._hexagonal import from_hexagonal as from_hexagonal
+from ._hexagonal import to_hexagonal as to_hexagonal
 from ._homogeneous import HomogeneousSpace as HomogeneousSpace
 from ._parse import parse_space as parse_space
 from ._point import Point as Point

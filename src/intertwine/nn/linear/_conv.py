@@ -13,8 +13,9 @@ from ..._checked import checked
 from ...errors import InputError
 from ...kernels import BandLimit
 from ...spaces import FieldType, Grid
-from .._centers import Centers, placed, require_even_hand
+from .._centers import Centers, is_hexagonal, placed, require_even_hand
 from .._export import filled
+from .._hexagon import Hexagon, inside_hexagon, traced
 from .._layer import require_grid
 from .._window import PaddingMode, Window
 from ..filters._sampling import sampling_for
@@ -35,7 +36,8 @@ class Conv(FilterLayer):
         dilation: as for torch's convolution.
         groups: splits the input and output fields into this many equal parts that do not mix.
         bias: whether to add a bias, one per trivial component of the output.
-        padding_mode: ``zeros``, ``reflect``, ``replicate`` or ``circular``.
+        padding_mode: ``zeros``, ``reflect``, ``replicate`` or ``circular``. On the hexagonal lattice, ``zeros`` takes
+            fields on the largest hexagon in the array: whatever is in the corners counts as 0.
         gain: standard deviation of the output on natural images of variance 1; use √2 before a ReLU.
         allow_asymmetric: whether to accept strides, paddings and sizes that break the symmetry.
         rings: the radii of the rings on which a sampled filter is centered, in samples; only for groups that do not map
@@ -94,6 +96,7 @@ class Conv(FilterLayer):
             **sampling,
         )
         self.window, self._centers = window, None if allow_asymmetric else Centers.of(space)
+        self._hexagonal = is_hexagonal(space) and padding_mode == "zeros" and not allow_asymmetric
         one_tap = {*window.kernel_size, *window.stride, groups} == {1} and not any(window.before)
         self.point = point_map(in_type, out_type) if one_tap and not sampling else None
 
@@ -103,6 +106,8 @@ class Conv(FilterLayer):
         if self.point is not None and self.point.pays(x):
             return self.point(x, *self.point.kept(list(self.weights), self.bias, self.invariants))
         filters, bias = self.filter_and_bias()
+        if self._hexagonal:
+            return inside_hexagon(self.window.convolve(inside_hexagon(x), filters, bias, groups=self.groups))
         return self.window.convolve(x, filters, bias, groups=self.groups)
 
     def output_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
@@ -115,14 +120,15 @@ class Conv(FilterLayer):
 
     def interior(self, sizes: Sequence[int]) -> tuple[int, int] | None:
         """Where no window sees padding; None for circular padding, which :meth:`shift_step` describes."""
-        return None if self.window.padding_mode == "circular" else self.window.interior(sizes)
+        # The border of a hexagon is not at the border of its array.
+        return None if self._hexagonal or self.window.padding_mode == "circular" else self.window.interior(sizes)
 
     def to_plain(self) -> torch_nn.Module:
         """A torch convolution with this filter."""
         with torch.no_grad():
             filters, bias = self.expand()
         w = self.window
-        return filled(
+        plain = filled(
             self.plain,
             self.in_type.dim,
             self.out_type.dim,
@@ -135,6 +141,7 @@ class Conv(FilterLayer):
             groups=self.groups,
             padding_mode=w.padding_mode,
         )
+        return torch_nn.Sequential(traced(Hexagon()), plain, traced(Hexagon())) if self._hexagonal else plain
 
     def extra_repr(self) -> str:
         """Types and options, as shown by ``print(layer)``."""
@@ -159,10 +166,10 @@ def _same(caller: str, window: Window) -> Window:
 
 
 def _require_symmetric_border(caller: str, space: Grid, padding_mode: str) -> None:
-    if getattr(space, "lattice", "square") == "hexagonal" and padding_mode != "circular":
+    if is_hexagonal(space) and padding_mode not in ("zeros", "circular"):
         raise InputError(
             caller,
-            expected="padding_mode='circular' on the hexagonal lattice, whose array is not symmetric at its border",
-            got=f"padding_mode={padding_mode!r}",
-            fix="Use circular padding, or pass allow_asymmetric=True.",
+            expected="padding_mode 'zeros' or 'circular' on the hexagonal lattice",
+            got=f"padding_mode={padding_mode!r}, which is not symmetric at the border of the array",
+            fix="Use one of them, or pass allow_asymmetric=True.",
         )

@@ -9,13 +9,14 @@ from torch import Tensor
 from torch import nn as torch_nn
 
 from ..._checked import checked
-from ...errors import InputError
 from ...groups import Cyclic, Dihedral, Octahedral
 from ...spaces import FieldType, Grid1d, Grid2d, Grid3d
-from .._centers import Centers, placed, require_even_hand
+from .._centers import Centers, is_hexagonal, placed, require_even_hand
+from .._hexagon import traced
 from .._layer import Approximate, Claim, Layer, pointwise_claim, register_layer, require_grid
 from .._window import Window
 from ..nonlinear._nonlinearity import require_permutation
+from ._hexagonal_pool import HexagonalPool
 
 
 class TorchPool(Layer):
@@ -40,6 +41,7 @@ class _WindowPool(TorchPool):
 
     dimension: ClassVar[int]
     plain: ClassVar[Callable[..., torch_nn.Module]]
+    takes_maximum: ClassVar[bool] = False
 
     @checked
     def __init__(
@@ -61,20 +63,19 @@ class _WindowPool(TorchPool):
             claim = Approximate("sizes and strides that break the symmetry are allowed", bound=float("inf"))
         else:
             require_even_hand(caller, space, window)
-            if getattr(space, "lattice", "square") == "hexagonal":
-                raise InputError(
-                    caller,
-                    expected=f"a window on the square lattice, which {space.stabilizer.name} maps to itself",
-                    got=space.name,
-                    fix="Pass allow_asymmetric=True.",
-                )
         super().__init__(in_type, in_type, claim)
         self.window, self._centers = window, None if allow_asymmetric else Centers.of(space)
-        self._pooling = (self.to_plain(),)
+        self._hexagonal = is_hexagonal(space) and not allow_asymmetric
+        self._pooling = (self._module(),)
+
+    def _module(self) -> torch_nn.Module:
+        if self._hexagonal:
+            return HexagonalPool(self.window, maximum=self.takes_maximum)
+        return type(self).plain(self.window.kernel_size, self.window.stride, self.window.before)
 
     def to_plain(self) -> torch_nn.Module:
-        """The pooling of torch with the same window."""
-        return type(self).plain(self.window.kernel_size, self.window.stride, self.window.before)
+        """The pooling of torch with the same window; on the hexagonal lattice, a graph of torch functions."""
+        return traced(self._module()) if self._hexagonal else self._module()
 
     def output_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
         """Sizes of the output; an error if the windows would not be symmetric."""
@@ -85,8 +86,8 @@ class _WindowPool(TorchPool):
         return self.window.shift_step(sizes)
 
     def interior(self, sizes: Sequence[int]) -> tuple[int, int] | None:
-        """Where no window sees padding."""
-        return self.window.interior(sizes)
+        """Where no window sees padding; unknown for a hexagon, whose border is not at the border of its array."""
+        return None if self._hexagonal else self.window.interior(sizes)
 
     def extra_repr(self) -> str:
         """The type and the window."""
@@ -101,6 +102,8 @@ class _AvgPool(_WindowPool):
 
 
 class _MaxPool(_WindowPool):
+    takes_maximum = True
+
     @classmethod
     def _require_type(cls, in_type: FieldType) -> None:
         require_permutation(cls.__name__, in_type)
@@ -115,7 +118,7 @@ class AvgPool2d(_AvgPool):
 
     Args:
         in_type: fields on a ``Grid2d``.
-        kernel_size: the size of the window.
+        kernel_size: the size of the window; on the hexagonal lattice, the diameter of a hexagon.
         stride: by default the kernel size.
         padding: the number of zeros added on each side.
         allow_asymmetric: whether to accept sizes that break the symmetry.
@@ -136,6 +139,7 @@ class AvgPool2d(_AvgPool):
         C4, D4 = Cyclic(4), Dihedral(4)
         yield cls(Grid2d(C4).field(C4.irrep(1) + C4.regular), 2)
         yield cls(Grid2d(D4).field(D4.irrep(1)), 3, stride=2, padding=1)
+        yield cls(Grid2d("C6", lattice="hexagonal").field("irrep1 + regular"), 3, stride=2, padding=1)
 
 
 @register_layer
@@ -177,7 +181,7 @@ class MaxPool2d(_MaxPool):
 
     Args:
         in_type: fields of permutation type on a ``Grid2d``.
-        kernel_size: the size of the window.
+        kernel_size: the size of the window; on the hexagonal lattice, the diameter of a hexagon.
         stride: by default the kernel size.
         padding: the number of samples added on each side.
         allow_asymmetric: whether to accept sizes that break the symmetry.
@@ -196,6 +200,7 @@ class MaxPool2d(_MaxPool):
         C4 = Cyclic(4)
         yield cls(Grid2d(C4).field(2 * C4.regular), 2)
         yield cls(Grid2d(C4).field(2 * C4.regular), 3, stride=2, padding=1)
+        yield cls(Grid2d("D6", lattice="hexagonal").field("regular"), 3, stride=2, padding=1)
 
 
 @register_layer

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 from torch import nn as torch_nn
 
-from ..._checked import Positive, checked
+from ..._checked import NonNegative, Positive, checked
 from ..._devices import on_cpu, without_autocast
 from ...errors import InputError, TypeMismatchError
 from ...spaces import Cloud2d, Cloud3d, FieldType
-from .._layer import Exact, Layer, register_layer
+from .._layer import Exact, Layer, companions_by_name, register_layer
 from .._traced import TracedLayer
 from ..basis._summands import is_trivial
 from ..basis._tables import TableModule
@@ -46,6 +46,9 @@ class PointConv(TracedLayer):
     column a source and a target, as in PyTorch Geometric. Equivariance: exact under all motions, and under permutations
     of the points.
 
+    With ``edge_features``, κ also depends on numbers that belong to an edge and that motions don't change, such as the
+    type of a bond or the product of two charges: the radial network takes them beside the distance.
+
     Args:
         in_type: fields on a cloud under SO(2), O(2), SO(3) or O(3), a sum of irreducibles.
         out_type: fields on the same cloud.
@@ -57,6 +60,8 @@ class PointConv(TracedLayer):
         hidden: widths of the hidden layers of the radial network.
         neighbors: a typical number of edges per point, by which the sum is scaled.
         bias: one number per trivial field of the output.
+        edge_features: how many invariant numbers each edge has.
+        periodic: whether the points repeat in a box, which the layer then takes as a further input.
 
     >>> from intertwine.nn import radius_graph
     >>> space = Cloud3d("SO(3)")
@@ -79,11 +84,18 @@ class PointConv(TracedLayer):
         hidden: Sequence[int] = (64,),
         neighbors: float = 1.0,
         bias: bool = True,
+        edge_features: NonNegative = 0,
+        periodic: bool = False,
     ) -> None:
         self._require(in_type, out_type, radius, neighbors)
         super().__init__(in_type, out_type, Exact())
         inputs, outputs = (sorted_fields(field, caller="PointConv") for field in (in_type, out_type))
-        self.companions = cloud_geometry(in_type.space)  # type: ignore[arg-type]
+        self.companions = cloud_geometry(
+            in_type.space,  # type: ignore[arg-type]
+            edge_features=edge_features,
+            box_width=2 * float(radius) if periodic else None,
+        )
+        self.edge_features, self.periodic = edge_features, periodic
         self.radius, self.rank, self.neighbors = float(radius), rank, float(neighbors)
         self._inputs, self._outputs = inputs, outputs
         self._sectors = sectors(in_type.space.stabilizer, inputs, outputs)  # type: ignore[arg-type]
@@ -94,7 +106,12 @@ class PointConv(TracedLayer):
         copies = sum(inputs.count(degree) for degree in inputs.degrees)
         radial_functions = self._directional + copies
         self.radial = RadialNetwork(
-            radial_functions, radius=self.radius, basis=basis, functions=functions, hidden=hidden
+            radial_functions,
+            radius=self.radius,
+            basis=basis,
+            functions=functions,
+            hidden=hidden,
+            edge_features=edge_features,
         )
         self.weights = torch_nn.ParameterList(
             torch_nn.Parameter(torch.empty(rank * rows, (2 if sector.phase else 1) * columns))
@@ -137,11 +154,21 @@ class PointConv(TracedLayer):
         yield cls(plane.field("irrep1 + trivial + irrep3"), plane.field("2*irrep2 + irrep1"), radius=1.5, bias=False)
         plane = Cloud2d("O(2)")
         yield cls(plane.field("irrep1 + irrep(0,-1) + trivial"), plane.field("irrep2 + irrep(0,-1)"), radius=1.5)
+        field = space.field("irrep0 + irrep1")
+        yield cls(field, field, radius=1.5, periodic=True)
+        yield cls(field, field, radius=1.5, edge_features=2)
+        yield cls(field, field, radius=1.5, edge_features=1, periodic=True)
 
     # -- the map -----------------------------------------------------------------------------------------------
 
     def forward(  # type: ignore[override]
-        self, x: Tensor, positions: Tensor, edges: Tensor, box: Tensor | Sequence[float] | None = None
+        self,
+        x: Tensor,
+        positions: Tensor,
+        edges: Tensor,
+        *more: Tensor,
+        edge_features: Tensor | None = None,
+        box: Tensor | Sequence[float] | None = None,
     ) -> Tensor:
         """Φ(x) at the same points.
 
@@ -149,22 +176,29 @@ class PointConv(TracedLayer):
             x: features ``(points, channels)``.
             positions: ``(points, dimension)``.
             edges: ``(2, edges)``, sources and targets.
-            box: as in :func:`radius_graph`, for points that repeat periodically.
+            more: edge features and box by position, as far as the layer takes them.
+            edge_features: ``(edges, edge_features)``, for a layer that has them.
+            box: as in :func:`radius_graph`, for a periodic layer.
         """
         self.check_input(x)
         self._check_geometry(x, positions, edges)
+        values = companions_by_name(self, (positions, edges, *more), {"edge_features": edge_features, "box": box})
+        features, box = values.get("edge_features"), values.get("box")
+        self._check_edge_features(x, edges, features)
         matrix = None if box is None else as_box(box, positions, self.radius, caller="PointConv")
         with without_autocast(x):  # distances need full precision, and mixed types cannot be summed over edges
-            return self._along(x, edge_vectors(positions, edges, matrix), edges)
+            return self._along(x, edge_vectors(positions, edges, matrix), edges, features)
 
-    def compute(self, x: Tensor, positions: Tensor, edges: Tensor) -> Tensor:
-        """The map without checks."""
-        return self._along(x, edge_vectors(positions, edges, None), edges)
+    def compute(self, x: Tensor, positions: Tensor, edges: Tensor, *more: Tensor) -> Tensor:
+        """The map without checks. A box must be a matrix."""
+        features = more[0] if self.edge_features else None
+        box = more[1 if self.edge_features else 0] if self.periodic else None
+        return self._along(x, edge_vectors(positions, edges, box), edges, features)
 
-    def _along(self, x: Tensor, vectors: Tensor, edges: Tensor) -> Tensor:
+    def _along(self, x: Tensor, vectors: Tensor, edges: Tensor, features: Tensor | None) -> Tensor:
         source, target = edges[0], edges[1]
         distance, directions = _polar(vectors)
-        radial = self.radial(distance)
+        radial = self.radial(distance, features)
         fade = distance.square() / (distance.square() + (_FADE * self.radius) ** 2)
         sent = x[:, self.channels.sort][source]
         turned = self._turned(sent, self.frames(directions), radial[:, : self._directional] * fade[:, None])
@@ -237,6 +271,17 @@ class PointConv(TracedLayer):
             )
         if not bool(positions.detach().isfinite().all()):
             raise InputError("PointConv", expected="finite positions", got="infinite or missing numbers among them")
+
+    def _check_edge_features(self, x: Tensor, edges: Tensor, features: Tensor | None) -> None:
+        if features is None:
+            return
+        shape = (edges.shape[1], self.edge_features)
+        if features.shape != shape or features.dtype != x.dtype:
+            raise InputError(
+                "PointConv",
+                expected=f"edge features {shape} of {x.dtype}, one row per edge",
+                got=f"{features.dtype} of shape {tuple(features.shape)}",
+            )
 
 
 def _polar(vectors: Tensor) -> tuple[Tensor, Tensor]:

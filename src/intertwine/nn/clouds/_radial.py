@@ -60,15 +60,23 @@ RadialBasis = Literal["gaussian", "bessel"]
 class RadialNetwork(torch_nn.Module):
     """From distances ``(edges,)`` to ``(edges, outputs)``: a basis, hidden layers, and the cutoff.
 
-    The last layer starts so that the mean square of each output over distances up to the radius is about 1.
+    Features of the edges, if there are any, enter the first hidden layer beside the basis. The last layer starts so
+    that the mean square of each output over distances up to the radius is about 1.
     """
 
     def __init__(
-        self, outputs: int, *, radius: float, basis: RadialBasis, functions: int, hidden: Sequence[int]
+        self,
+        outputs: int,
+        *,
+        radius: float,
+        basis: RadialBasis,
+        functions: int,
+        hidden: Sequence[int],
+        edge_features: int = 0,
     ) -> None:
         super().__init__()
-        self.radius, self.basis, self.functions = radius, basis, functions
-        sizes = [functions, *hidden, outputs]
+        self.radius, self.basis, self.functions, self.edge_features = radius, basis, functions, edge_features
+        sizes = [functions + edge_features, *hidden, outputs]
         self.layers = torch_nn.ModuleList(torch_nn.Linear(a, b) for a, b in pairwise(sizes))
         self.reset_parameters()
 
@@ -81,12 +89,15 @@ class RadialNetwork(torch_nn.Module):
         if weight.device.type == "meta":  # there is nothing to measure yet
             return
         distance = self.radius * torch.linspace(0, 1, 128, device=weight.device, dtype=weight.dtype) ** (1 / 3)
-        scale = self(distance).square().mean(0).sqrt().clamp_min(1e-3)
+        features = distance.new_zeros(len(distance), self.edge_features) if self.edge_features else None
+        scale = self(distance, features).square().mean(0).sqrt().clamp_min(1e-3)
         weight /= scale[:, None]
         self.layers[-1].bias /= scale
 
-    def forward(self, distance: Tensor) -> Tensor:
+    def forward(self, distance: Tensor, features: Tensor | None = None) -> Tensor:
         values = _BASES[self.basis](distance, self.radius, self.functions)
+        if features is not None:
+            values = torch.cat([values, features], 1)
         for number, layer in enumerate(self.layers):
             values = layer(values if number == 0 else torch.nn.functional.silu(values))
         return values * _cutoff(distance, self.radius)[:, None]

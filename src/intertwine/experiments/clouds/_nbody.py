@@ -16,15 +16,16 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils.data import TensorDataset
 
 from ...models import point_block
 from ...nn import Linear
 from ...spaces import Cloud3d
-from ...train import TrainConfig, deterministic_loader, fit, seed_all
+from ...train import seed_all
 from ..lab._classifier import PARAMETERS
 from ..lab._experiment import Experiment, ExperimentRow, Job, Metric, Ordering, Published
 from ._charged import Trajectories, simulate
+from ._pairs import all_pairs
+from ._training import train_average
 
 ERROR = Metric("test_error", "", "lower", "mean squared error of a coordinate of a position, 1,000 steps later")
 LINEAR = Metric("linear_error", "", "lower", "the same along the velocity, times the best factor", beside=ERROR.name)
@@ -64,7 +65,8 @@ class ParticleNetwork(nn.Module):
 
     def forward(self, charges: Tensor, positions: Tensor, velocities: Tensor) -> Tensor:
         """The positions after all blocks."""
-        edges = _all_pairs(*charges.shape, charges.device)
+        systems, particles = charges.shape
+        edges = all_pairs(systems, particles, charges.device)
         q, x, v = charges.flatten(), positions.flatten(0, 1), velocities.flatten(0, 1)
         h = self.embedding(torch.cat([v.norm(dim=1, keepdim=True), v[:, _YZX]], 1))
         h = nn.functional.pad(h, (0, self.higher))
@@ -97,14 +99,6 @@ def _pair_features(charges: Tensor, positions: Tensor, velocities: Tensor, edges
     return torch.cat([(distance + _NEAR).log(), (charges[source] * charges[target])[:, None], *products], 1)
 
 
-def _all_pairs(systems: int, particles: int, device: torch.device) -> Tensor:
-    """Edges between all particles of each system."""
-    pairs = torch.cartesian_prod(torch.arange(particles), torch.arange(particles)).T
-    pairs = pairs[:, pairs[0] != pairs[1]].to(device)
-    first = particles * torch.arange(systems, device=device)
-    return (pairs[:, None] + first[None, :, None]).flatten(1)
-
-
 def squared_error(model: nn.Module, batch: Any) -> Tensor:
     """The mean over coordinates."""
     *inputs, later = batch
@@ -117,33 +111,7 @@ def run(job: Job) -> Mapping[str, float]:
     train, val, test = (simulate(s[f"{name}_systems"], seed=seed) for seed, name in enumerate(("train", "val", "test")))
     seed_all(job.seed)
     model = ParticleNetwork(**{key: s[key] for key in ("scalars", "vectors", "degree", "layers", "radius", "moving")})
-    config = TrainConfig(
-        epochs=s["epochs"],
-        batch_size=s["batch_size"],
-        optimizer="adamw",
-        lr=s["lr"],
-        weight_decay=s["weight_decay"],
-        schedule="cosine",
-        warmup_steps=s["epochs"] * (s["train_systems"] // s["batch_size"]) // 20,
-        clip_norm=1.0,
-        ema=s["ema"],
-        seed=job.seed,
-        log_every=20,
-        checkpoint_every=200,
-    )
-    result = fit(
-        model,
-        squared_error,
-        deterministic_loader(TensorDataset(*train.tensors()), s["batch_size"], seed=job.seed, shuffle=True),
-        config,
-        folder=job.folder / "fit",
-        val_loader=deterministic_loader(TensorDataset(*val.tensors()), 500, seed=job.seed, shuffle=False),
-        loggers=job.loggers(),
-        about={"row": job.row, **s},
-        progress=job.progress,
-    )
-    model.load_state_dict(result.ema or {})
-    model.eval()
+    train_average(job, model, squared_error, train.tensors(), val.tensors(), clip_norm=1.0)
     with torch.no_grad():
         error = float(squared_error(model, test.tensors()))
     return {

@@ -27,6 +27,9 @@ from ._sectors import Sector, sectors
 _FADE = 0.1
 """Directions fade out below this share of the radius: the direction of an edge of length 0 is not defined."""
 
+_LOOPS_BELOW = 400
+"""Multiplications per matrix below which torch's batched product on a CPU is a plain loop."""
+
 
 @register_layer
 class PointConv(TracedLayer):
@@ -70,6 +73,8 @@ class PointConv(TracedLayer):
     >>> layer(torch.randn(20, 4), positions, radius_graph(positions, 1.0)).shape
     torch.Size([20, 10])
     """
+
+    needs_space = True
 
     @checked
     def __init__(
@@ -209,7 +214,8 @@ class PointConv(TracedLayer):
 
     def _turned(self, sent: Tensor, frames: dict[int, Tensor], radial: Tensor) -> Tensor:
         """Into the frames of the edges, through the sectors, and back."""
-        rows = {l: frames[l].mT @ part if l else part for l, part in _by_degree(sent, self._inputs).items()}
+        parts = _by_degree(sent, self._inputs)
+        rows = {l: _product(frames[l].mT, part, self._inputs, l) if l else part for l, part in parts.items()}
         pieces: dict[tuple[int, int], list[tuple[int, Tensor]]] = {}
         start = 0
         for sector, weight in zip(self._sectors, self.weights, strict=True):
@@ -220,20 +226,19 @@ class PointConv(TracedLayer):
             start += width
         back = []
         for l in self._outputs.degrees:
-            zeros = sent.new_zeros(sent.shape[0], self._outputs.count(l))
             stacked = torch.stack(
-                [_joined(pieces.get((l, row), []), self._outputs, l, zeros) for row in range(self._outputs.dims[l])], 1
+                [_joined(pieces.get((l, row), []), self._outputs, l, sent) for row in range(self._outputs.dims[l])], 1
             )
-            back.append((frames[l] @ stacked if l else stacked).flatten(1))
+            back.append((_product(frames[l], stacked, self._outputs, l) if l else stacked).flatten(1))
         return torch.cat(back, 1)
 
     def _mixed(self, x: Tensor, sent: Tensor, radial: Tensor, target: Tensor) -> Tensor:
         """The isotropic part: it commutes with all turns, so the weights wait until the edges are summed."""
-        parts, start = [], 0
+        scaled, start = [], 0
         for l, part in _by_degree(sent, self._inputs).items():
-            parts.append((part * radial[:, None, start : start + self._inputs.count(l)]).flatten(1))
+            scaled.append((part * radial[:, None, start : start + self._inputs.count(l)]).flatten(1))
             start += self._inputs.count(l)
-        summed = torch.zeros_like(x).index_add(0, target, torch.cat(parts, 1))
+        summed = torch.zeros_like(x).index_add(0, target, torch.cat(scaled, 1))
         values = _by_degree(summed, self._inputs)
         mixed = {}
         for (i, o), weight in zip(self._isotropic, self.isotropic, strict=True):
@@ -242,8 +247,11 @@ class PointConv(TracedLayer):
         out = []
         for l in self._outputs.degrees:
             numbers = [o for o, kind in enumerate(self._outputs.kinds) if kind.degree == l]
-            zeros = [x.new_zeros(x.shape[0], self._outputs.dims[l], self._outputs.kinds[o].count) for o in numbers]
-            out.append(torch.cat([mixed.get(o, zero) for o, zero in zip(numbers, zeros, strict=True)], 2).flatten(1))
+            parts = [
+                mixed[o] if o in mixed else x.new_zeros(x.shape[0], self._outputs.dims[l], self._outputs.kinds[o].count)
+                for o in numbers
+            ]
+            out.append(torch.cat(parts, 2).flatten(1))
         return torch.cat(out, 1)
 
     def _check_geometry(self, x: Tensor, positions: Tensor, edges: Tensor) -> None:
@@ -263,11 +271,10 @@ class PointConv(TracedLayer):
             )
         if torch.compiler.is_compiling() or x.device.type == "meta":  # what follows looks at values
             return
-        if edges.numel() and not (int(edges.min()) >= 0 and int(edges.max()) < n):
+        low, high = map(int, edges.aminmax()) if edges.numel() else (0, -1)
+        if low < 0 or high >= n:
             raise InputError(
-                "PointConv",
-                expected=f"edges between points 0 to {n - 1}",
-                got=f"numbers from {int(edges.min())} to {int(edges.max())}",
+                "PointConv", expected=f"edges between points 0 to {n - 1}", got=f"numbers from {low} to {high}"
             )
         if not bool(positions.detach().isfinite().all()):
             raise InputError("PointConv", expected="finite positions", got="infinite or missing numbers among them")
@@ -305,6 +312,21 @@ def _by_degree(values: Tensor, fields: SortedFields) -> dict[int, Tensor]:
     return parts
 
 
+def _product(frames: Tensor, values: Tensor, fields: SortedFields, degree: int) -> Tensor:
+    """frames @ values: one small matrix per edge.
+
+    On a CPU, torch multiplies batches of small matrices by plain loops. Sums of columns are two to three times as fast.
+    """
+    rows = fields.dims[degree]
+    if rows > 3 or rows * rows * fields.count(degree) >= _LOOPS_BELOW:
+        return frames @ values
+    columns, parts = frames.unsqueeze(3).unbind(2), values.unsqueeze(1).unbind(2)
+    total = columns[0] * parts[0]
+    for number in range(1, rows):
+        total = torch.addcmul(total, columns[number], parts[number])
+    return total
+
+
 def _through(
     sector: Sector, weight: Tensor, rows: dict[int, Tensor], radial: Tensor, rank: int
 ) -> Iterator[tuple[Kind, int, int, Tensor]]:
@@ -332,11 +354,14 @@ def _through(
         start += part.kind.count
 
 
-def _joined(pieces: list[tuple[int, Tensor]], fields: SortedFields, degree: int, zeros: Tensor) -> Tensor:
+def _joined(pieces: list[tuple[int, Tensor]], fields: SortedFields, degree: int, like: Tensor) -> Tensor:
     """One row of all copies of a degree; copies that no sector reaches are zero."""
     by_start = dict(pieces)
-    kinds = [kind for kind in fields.kinds if kind.degree == degree]
-    columns = [by_start.get(kind.first, zeros[:, kind.first : kind.first + kind.count]) for kind in kinds]
+    columns = [
+        by_start[kind.first] if kind.first in by_start else like.new_zeros(like.shape[0], kind.count)
+        for kind in fields.kinds
+        if kind.degree == degree
+    ]
     return columns[0] if len(columns) == 1 else torch.cat(columns, 1)
 
 

@@ -110,10 +110,10 @@ def _bessel(distance: Tensor, radius: float, count: int) -> Tensor:
 
 def _gaussian(distance: Tensor, radius: float, count: int) -> Tensor:
     step = radius / max(count - 1, 1)
-    centers = torch.arange(count, device=distance.device, dtype=distance.dtype) * step
-    r = distance[..., None]
-    both = torch.exp(-((r - centers) / step).square() / 2) + torch.exp(-((r + centers) / step).square() / 2)
-    return both / torch.where(centers == 0, 2.0, 1.0).to(both)
+    numbers = torch.arange(count, device=distance.device, dtype=distance.dtype)
+    r = distance[..., None] / step
+    both = torch.exp(-0.5 * (r - numbers).square()) + torch.exp(-0.5 * (r + numbers).square())
+    return both * torch.where(numbers == 0, 0.5, 1.0).to(both)
 
 
 _BASES: dict[RadialBasis, Callable[[Tensor, float, int], Tensor]] = {"gaussian": _gaussian, "bessel": _bessel}

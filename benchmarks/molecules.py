@@ -183,7 +183,8 @@ def train(options: argparse.Namespace, seed: int) -> list[Side]:
     ]
     for side in sides:  # code that is generated at the first steps is not training
         for _ in range(3):
-            energy_and_force_loss(side.model, frames["val"], energy_weight=1.0, scale=scale).backward()
+            few = tuple(part[:BATCH] for part in frames["val"])
+            energy_and_force_loss(side.model, few, energy_weight=1.0, scale=scale).backward()
     noise = torch.Generator().manual_seed(seed)
     while any(side.running for side in sides):
         for rows in torch.randperm(options.frames, generator=noise).split(BATCH):
@@ -204,7 +205,7 @@ def main() -> None:
     parser.add_argument("--frames", type=int, default=500)
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--lr-ours", type=float, default=5e-3)
-    parser.add_argument("--lr-e3nn", type=float, default=5e-3)
+    parser.add_argument("--lr-e3nn", type=float, default=1e-2)
     parser.add_argument("--weight-decay", type=float, default=1e-3)
     parser.add_argument("--energy-weight", type=float, default=0.1)
     parser.add_argument("--trajectories", default="trajectories")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import save_file
 
 from intertwine.errors import InputError
 from intertwine.experiments.clouds._energy_network import EnergyModel, energy_and_force_loss, relative
@@ -78,6 +79,19 @@ def test_a_missing_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     with pytest.raises(InputError, match=r"intertwine\[molecules\]"):
         quantum_trajectory("H2O", 2, every=1, temperature=300.0, seed=0, folder=tmp_path)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_foreign_file_is_named(tmp_path: Path) -> None:
+    save_file({"numbers": torch.ones(3)}, tmp_path / "H2O-2x1-300K-seed0.safetensors")
+    with pytest.raises(InputError, match="positions, energies, forces; got numbers"):
+        quantum_trajectory("H2O", 2, every=1, temperature=300.0, seed=0, folder=tmp_path)
+
+
+def test_an_unknown_molecule_is_explained(tmp_path: Path) -> None:
+    pytest.importorskip("tblite")
+    pytest.importorskip("ase")
+    with pytest.raises(InputError, match="got 'phlogiston'"):
+        quantum_trajectory("phlogiston", 2, every=1, temperature=300.0, seed=0, folder=tmp_path)
 
 
 def test_a_quantum_trajectory_is_kept_and_repeatable(tmp_path: Path) -> None:

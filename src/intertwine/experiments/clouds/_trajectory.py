@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -64,12 +64,26 @@ def _kept(path: Path, compute: Callable[[], Trajectory]) -> Trajectory:
     from safetensors.torch import save
 
     try:
-        return Trajectory(**read_tensors(path))
+        tensors = read_tensors(path)
     except FileNotFoundError:
         trajectory = compute()
+    else:
+        return _read(path, tensors)
     path.parent.mkdir(parents=True, exist_ok=True)
     replace_file(path, save({name: values.contiguous() for name, values in vars(trajectory).items()}))
     return trajectory
+
+
+def _read(path: Path, tensors: dict[str, Tensor]) -> Trajectory:
+    names = [field.name for field in fields(Trajectory)]
+    if sorted(tensors) != sorted(names):
+        raise InputError(
+            str(path),
+            expected=f"the tensors {', '.join(names)}",
+            got=", ".join(sorted(tensors)) or "none",
+            fix="Remove the file, and the trajectory is computed again.",
+        )
+    return Trajectory(**tensors)
 
 
 def _langevin(molecule: str, frames: int, every: int, temperature: float, seed: int) -> Trajectory:
@@ -77,7 +91,12 @@ def _langevin(molecule: str, frames: int, every: int, temperature: float, seed: 
 
     ase, calculator = _chemistry()
     noise = np.random.RandomState(seed)
-    atoms = ase.build.molecule(molecule)
+    try:
+        atoms = ase.build.molecule(molecule)
+    except KeyError as error:
+        raise InputError(
+            "experiment molecules", expected="a molecule that ase.build.molecule knows", got=repr(molecule)
+        ) from error
     atoms.calc = calculator
     spread = np.sqrt(atoms.get_masses() * ase.units.kB * temperature)
     atoms.set_momenta(spread[:, None] * noise.standard_normal((len(atoms), 3)))

@@ -31,6 +31,9 @@ ERROR = Metric("test_error", "", "lower", "mean squared error of a coordinate of
 LINEAR = Metric("linear_error", "", "lower", "the same along the velocity, times the best factor", beside=ERROR.name)
 STILL = Metric("still_error", "", "lower", "the same if nothing moves", beside=ERROR.name)
 _YZX, _XYZ = [1, 2, 0], [2, 0, 1]  # vectors as irreducibles of degree 1 are ordered (y, z, x)
+_PAIR_FEATURES = 7
+_NEAR = 0.05
+"""Below this distance, the logarithm and the direction of a pair flatten out."""
 
 
 class ParticleNetwork(nn.Module):
@@ -78,11 +81,6 @@ class ParticleNetwork(nn.Module):
             x = x + v / len(self.blocks) + scale[1] * shift[:, _XYZ]
             seen = x if self.moving else seen
         return x.view(positions.shape)
-
-
-_PAIR_FEATURES = 7
-_NEAR = 0.05
-"""Below this distance, the logarithm and the direction of a pair flatten out."""
 
 
 def _pair_features(charges: Tensor, positions: Tensor, velocities: Tensor, edges: Tensor) -> Tensor:

@@ -61,5 +61,6 @@ def train_average(
         about={"row": job.row, **s},
         progress=job.progress,
     )
-    model.load_state_dict(result.ema or {})
+    if result.ema is not None:
+        model.load_state_dict(result.ema)
     model.eval()

@@ -315,8 +315,8 @@ def _by_degree(values: Tensor, fields: SortedFields) -> dict[int, Tensor]:
 def _product(frames: Tensor, values: Tensor, fields: SortedFields, degree: int) -> Tensor:
     """frames @ values: one small matrix per edge.
 
-    On a CPU, torch multiplies batches of small matrices by plain loops. With 32 copies, sums of columns take about three
-    quarters of the time, forward and backward; with 8, about the same.
+    On a CPU, torch multiplies batches of small matrices by plain loops. With 32 copies, sums of columns take about
+    three quarters of the time, forward and backward; with 8, about the same.
     """
     rows = fields.dims[degree]
     if rows > 3 or rows * rows * fields.count(degree) >= _LOOPS_BELOW:

@@ -8,7 +8,7 @@ RUN     := $(VENV)/bin/python
 PIP     := $(RUN) -m pip
 STAMP   := $(VENV)/.installed
 MARK    := $(VENV)/.installing
-EXTRAS  := dev,docs,onnx,plot,ray,sweep-pg,train,vision
+EXTRAS  := dev,docs,molecules,onnx,plot,ray,sweep-pg,train,vision
 
 # Installing the package itself must not fetch an unpinned build tool, so the build tools are installed first,
 # under the same constraints, and build isolation is off.

@@ -6,11 +6,12 @@ import pytest
 import torch
 
 from intertwine.errors import InputError, TypeMismatchError
-from intertwine.nn import PointConv, radius_graph
+from intertwine.nn import Concat, PointConv, Residual, Sequential, radius_graph
 from intertwine.nn.clouds._frames import rotation_from_axis
+from intertwine.nn.clouds._radius_graph import edge_vectors
 from intertwine.spaces import Cloud, Cloud2d, Cloud3d, Grid3d
 
-EXAMPLES = {str(number): layer for number, layer in enumerate(PointConv.examples())}
+EXAMPLES = {str(number): layer for number, layer in enumerate(PointConv.examples()) if len(layer.companions) == 2}
 RADIUS = 1.5
 
 
@@ -190,20 +191,84 @@ def test_without_edges_and_with_isolated_points(layer: PointConv) -> None:
     assert layer(x[:0], positions[:0], edges[:, :0]).shape == (0, layer.out_type.dim)
 
 
-def test_a_box_joins_points_across_its_faces() -> None:
-    layer = EXAMPLES["0"].double()
-    box = torch.tensor([4.0, 4.0, 4.0], dtype=torch.float64)
+def periodic_layer() -> PointConv:
+    torch.manual_seed(0)
+    space = Cloud3d("SO(3)")
+    return PointConv(space.field("2*irrep0 + irrep1"), space.field("irrep2 + irrep1"), radius=RADIUS, periodic=True)
+
+
+def crystal(skew: float = 0.0) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Features, positions all over a box, and the box."""
     noise = torch.Generator().manual_seed(0)
-    x = torch.randn(6, layer.in_type.dim, dtype=torch.float64, generator=noise)
-    positions = 4 * torch.rand(6, 3, dtype=torch.float64, generator=noise)
+    box = 4 * torch.eye(3, dtype=torch.float64)
+    box[1, 0] = skew
+    x = torch.randn(6, 5, dtype=torch.float64, generator=noise)
+    return x, torch.rand(6, 3, dtype=torch.float64, generator=noise) @ box, box
+
+
+def test_a_box_joins_points_across_its_faces() -> None:
+    layer = periodic_layer().double()
+    x, positions, box = crystal()
     out = layer(x, positions, radius_graph(positions, RADIUS, box=box), box)
     steps = 4 * torch.cartesian_prod(*[torch.arange(-1, 2)] * 3).to(torch.float64)
-    images = (positions + steps[:, None]).flatten(0, 1)  # the points and all their images, without a box
+    images = (positions + steps[:, None]).flatten(0, 1)  # the points and all their images, in a box too wide to matter
     middle = len(steps) // 2 * 6
-    expected = layer(x.repeat(len(steps), 1), images, radius_graph(images, RADIUS))[middle : middle + 6]
+    edges = radius_graph(images, RADIUS)
+    expected = layer(x.repeat(len(steps), 1), images, edges, box=[99.0] * 3)[middle : middle + 6]
     torch.testing.assert_close(out, expected, rtol=1e-12, atol=1e-12)
     shifted = layer(x, positions + 1.7, radius_graph(positions + 1.7, RADIUS, box=box), box)
     torch.testing.assert_close(shifted, out, rtol=1e-12, atol=1e-12)
+
+
+def test_a_box_turns_with_the_points() -> None:
+    layer = periodic_layer().double()
+    x, positions, box = crystal(skew=0.4)
+    edges = radius_graph(positions, RADIUS, box=box)
+    assert (edge_vectors(positions, edges, box) - edge_vectors(positions, edges, None)).abs().max() > 1  # some wrap
+    space = layer.in_type.space
+    (turn,) = space.sample(1, torch.Generator().manual_seed(1))
+    g = space.from_stabilizer(turn)
+    moved = space.act(g, positions)
+    out = layer(layer.in_type.transform(x, g), moved, edges, space.act(g, box))
+    expected = layer.out_type.transform(layer(x, positions, edges, box), g)
+    torch.testing.assert_close(out, expected, rtol=0, atol=1e-10)
+    fixed_box = layer(layer.in_type.transform(x, g), moved, edges, box)
+    assert (fixed_box - expected).abs().max() > 1e-3
+
+
+def test_containers_pass_a_box_on_by_position_and_by_name() -> None:
+    torch.manual_seed(0)
+    x, positions, box = crystal()
+    edges = radius_graph(positions, RADIUS, box=box)
+    space = Cloud3d("SO(3)")
+    field = space.field("2*irrep0 + irrep1")
+    convs = [PointConv(field, field, radius=RADIUS, periodic=True) for _ in range(3)]
+    both = Concat(convs[1], convs[2])
+    net = Sequential(Residual(convs[0]), both).double()
+    middle = x + convs[0](x, positions, edges, box)
+    expected = torch.cat([conv(middle, positions, edges, box) for conv in convs[1:]], 1)
+    assert torch.equal(net(x, positions, edges, box), expected)
+    assert torch.equal(net(x, positions, edges, box=box), expected)
+    torch.testing.assert_close(net.to_plain()(x, positions, edges, box), expected)
+    with pytest.raises(InputError, match="arguments x, positions, edges, box; got 3"):
+        net(x, positions, edges)
+
+
+def test_kernels_depend_on_features_of_edges() -> None:
+    torch.manual_seed(0)
+    field = Cloud3d("O(3)").field("2*irrep0 + irrep1")
+    layer = PointConv(field, field, radius=RADIUS, edge_features=2)
+    x, positions = torch.randn(4, 5), torch.rand(4, 3)
+    edges = radius_graph(positions, RADIUS)
+    features = torch.randn(edges.shape[1], 2)
+    out = layer(x, positions, edges, features)
+    features[0] += 1  # only the target of this edge notices
+    changed = (layer(x, positions, edges, edge_features=features) - out).abs().amax(1) > 1e-6
+    assert changed.tolist() == [point == int(edges[1, 0]) for point in range(4)]
+    with pytest.raises(InputError, match="one row per edge"):
+        layer(x, positions, edges, features[:-1])
+    with pytest.raises(InputError, match="x, positions, edges, edge_features; got 3"):
+        layer(x, positions, edges)
 
 
 def test_rank_adds_radial_functions() -> None:
@@ -240,7 +305,7 @@ def test_outputs_start_at_unit_size() -> None:
         ({"edges": torch.tensor([[-1], [0]])}, "numbers from -1 to 0"),
         ({"edges": torch.zeros(3, 2, dtype=torch.int64)}, r"edges \(2, edges\)"),
         ({"edges": torch.zeros(2, 2)}, "torch.int64"),
-        ({"box": [2.0, 9.0, 9.0]}, "twice as wide"),
+        ({"box": [9.0, 9.0, 9.0]}, "positions, edges; got box as well"),
     ],
 )
 def test_bad_input_is_explained(changes: dict, message: str) -> None:
@@ -249,6 +314,13 @@ def test_bad_input_is_explained(changes: dict, message: str) -> None:
     arguments = {"x": torch.zeros(3, 2), "positions": torch.zeros(3, 3), "edges": torch.tensor([[0], [1]]), **changes}
     with pytest.raises(InputError, match=message):
         layer(**arguments)
+
+
+def test_a_box_that_is_too_small_is_explained() -> None:
+    x, positions, _ = crystal()
+    edges = torch.tensor([[0], [1]])
+    with pytest.raises(InputError, match="twice as wide"):
+        periodic_layer().double()(x, positions, edges, box=[2.0, 9.0, 9.0])
 
 
 def test_wrong_types_are_explained() -> None:

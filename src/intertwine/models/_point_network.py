@@ -11,6 +11,31 @@ from ..spaces import FieldType
 
 
 @checked
+def point_block(hidden: FieldType, *, radius: float, **options: Any) -> Residual:
+    """One residual block on scattered points, for networks of your own.
+
+    It convolves over the edges, adds a linear map of the point itself, scales the fields by gates, and mixes them.
+
+    Args:
+        hidden: the features that it takes and returns, a sum of irreducibles.
+        radius: the reach of the convolution.
+        options: passed to :class:`~intertwine.nn.PointConv`, such as ``neighbors``.
+
+    >>> import torch
+    >>> from intertwine.nn import radius_graph
+    >>> from intertwine.spaces import Cloud3d
+    >>> block = point_block(Cloud3d("O(3)").field("4*irrep0 + 2*irrep1"), radius=1.0)
+    >>> positions = torch.rand(6, 3)
+    >>> block(torch.randn(6, 10), positions, radius_graph(positions, 1.0)).shape
+    torch.Size([6, 10])
+    """
+    gated = Gated(hidden)
+    around = PointConv(hidden, gated.in_type, radius=radius, **options)
+    both = Residual(around, Linear(hidden, gated.in_type))
+    return Residual(Sequential(both, gated, Linear(hidden, hidden)))
+
+
+@checked
 def point_network(
     in_type: FieldType,
     hidden: FieldType,
@@ -22,8 +47,8 @@ def point_network(
 ) -> Sequential:
     """An equivariant residual network on scattered points.
 
-    A block convolves over the edges, adds a linear map of the point itself, scales the fields by gates, and mixes them.
-    The network is a typed layer: it takes features, positions and edges,
+    It maps the features to hidden ones, adds :func:`point_block` several times, and maps the result to the output. The
+    network is a typed layer: it takes features, positions and edges,
     :func:`~intertwine.testing.assert_equivariant` tests it, and ``to_plain`` exports it.
 
     Args:
@@ -44,21 +69,11 @@ def point_network(
     >>> net(torch.ones(10, 1), positions, radius_graph(positions, 2.0)).shape
     torch.Size([10, 3])
     """
-    gated = Gated(hidden)
-
-    def around(inner: FieldType, outer: FieldType) -> PointConv:
-        return PointConv(inner, outer, radius=radius, **options)
-
-    def block() -> Residual:
-        both = Residual(around(hidden, gated.in_type), Linear(hidden, gated.in_type))
-        return Residual(Sequential(both, Gated(hidden), Linear(hidden, hidden)))
-
     # A linear map keeps the degrees of the input. A convolution reaches all others, but leaves out the point itself.
     kinds = set(in_type.rho.atoms)
     kept = [atom for atom in hidden.rho.atoms if atom in kinds]
-    first: Layer = around(in_type, hidden)
+    first: Layer = PointConv(in_type, hidden, radius=radius, **options)
     if kept:
         first = Concat(Linear(in_type, hidden.space.field(direct_sum(kept))), first)
-    return Sequential(
-        first, Linear(first.out_type, hidden), *(block() for _ in range(layers)), Linear(hidden, out_type)
-    )
+    blocks = [point_block(hidden, radius=radius, **options) for _ in range(layers)]
+    return Sequential(first, Linear(first.out_type, hidden), *blocks, Linear(hidden, out_type))

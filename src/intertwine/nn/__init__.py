@@ -34,6 +34,7 @@ with no_collection():
     from ._layer import register_layer as register_layer
     from ._traced import TracedLayer as TracedLayer
     from ._window import Window as Window
+    from .clouds._cloud_pool import CloudPool as CloudPool
     from .clouds._point_conv import PointConv as PointConv
     from .clouds._radial import bessel_basis as bessel_basis
     from .clouds._radial import gaussian_basis as gaussian_basis
@@ -79,9 +80,9 @@ with no_collection():
     from .resizing._adaptive_pool import AdaptiveMaxPool as AdaptiveMaxPool
     from .resizing._blur_pool import BlurPool2d as BlurPool2d
     from .resizing._blur_pool import BlurPool3d as BlurPool3d
+    from .resizing._global_pool import GlobalPool as GlobalPool
     from .resizing._max_blur_pool import MaxBlurPool as MaxBlurPool
     from .resizing._norm_max_pool import NormMaxPool as NormMaxPool
-    from .resizing._pool import GlobalPool as GlobalPool
     from .resizing._pool import GroupPool as GroupPool
     from .resizing._pool import NormPool as NormPool
     from .resizing._upsample import Upsample as Upsample

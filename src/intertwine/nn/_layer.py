@@ -120,6 +120,22 @@ def _moved_field(field_type: FieldType, value: Tensor, g: Any) -> Tensor:
     return moved
 
 
+def companions_by_name(layer: Layer, values: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
+    """The companions of a layer, passed by position or by name; a name with the value None is left out."""
+    names = [companion.name for companion in layer.companions]
+    given = {**dict(zip(names, values, strict=False)), **{k: v for k, v in named.items() if v is not None}}
+    count = len(values) + sum(value is not None for value in named.values())
+    if count != len(names) or set(given) != set(names):
+        extra = [name for name in given if name not in names]
+        got = f"{', '.join(extra)} as well" if extra else f"{1 + count}"
+        raise InputError(
+            type(layer).__name__,
+            expected=f"the arguments {', '.join(['x', *names])}" if names else "one argument, x",
+            got=got,
+        )
+    return {name: given[name] for name in names}
+
+
 class Layer(torch_nn.Module, ABC):
     """A map Φ between fields with Φ(π1(g) f) = π2(g) Φ(f), π1 and π2 induced by ``in_type`` and ``out_type``.
 

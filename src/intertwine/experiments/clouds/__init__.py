@@ -1,1 +1,1 @@
-"""Point clouds: charged particles."""
+"""Point clouds: charged particles, and energies and forces of molecules."""

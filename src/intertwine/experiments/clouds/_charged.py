@@ -10,8 +10,9 @@ from torch import Tensor
 _STEP = 1e-3
 _MAX_FORCE = 0.1 / _STEP
 _EVERY = 100
-_START, _END = 30, 40
-"""Frames, one per 100 steps: the state at frame 30 is given, the positions at frame 40 are asked for."""
+_START, _END = 31, 41
+"""In hundreds of steps. The published data count frames from 0, and frame 0 is the state after 100 steps: the state at
+frame 30 is given, and the positions at frame 40 are asked for."""
 
 
 @dataclass(frozen=True)

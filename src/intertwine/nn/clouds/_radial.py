@@ -60,15 +60,23 @@ RadialBasis = Literal["gaussian", "bessel"]
 class RadialNetwork(torch_nn.Module):
     """From distances ``(edges,)`` to ``(edges, outputs)``: a basis, hidden layers, and the cutoff.
 
-    The last layer starts so that the mean square of each output over distances up to the radius is about 1.
+    Features of the edges, if there are any, enter the first hidden layer beside the basis. The last layer starts so
+    that the mean square of each output over distances up to the radius is about 1.
     """
 
     def __init__(
-        self, outputs: int, *, radius: float, basis: RadialBasis, functions: int, hidden: Sequence[int]
+        self,
+        outputs: int,
+        *,
+        radius: float,
+        basis: RadialBasis,
+        functions: int,
+        hidden: Sequence[int],
+        edge_features: int = 0,
     ) -> None:
         super().__init__()
-        self.radius, self.basis, self.functions = radius, basis, functions
-        sizes = [functions, *hidden, outputs]
+        self.radius, self.basis, self.functions, self.edge_features = radius, basis, functions, edge_features
+        sizes = [functions + edge_features, *hidden, outputs]
         self.layers = torch_nn.ModuleList(torch_nn.Linear(a, b) for a, b in pairwise(sizes))
         self.reset_parameters()
 
@@ -81,12 +89,15 @@ class RadialNetwork(torch_nn.Module):
         if weight.device.type == "meta":  # there is nothing to measure yet
             return
         distance = self.radius * torch.linspace(0, 1, 128, device=weight.device, dtype=weight.dtype) ** (1 / 3)
-        scale = self(distance).square().mean(0).sqrt().clamp_min(1e-3)
+        features = distance.new_zeros(len(distance), self.edge_features) if self.edge_features else None
+        scale = self(distance, features).square().mean(0).sqrt().clamp_min(1e-3)
         weight /= scale[:, None]
         self.layers[-1].bias /= scale
 
-    def forward(self, distance: Tensor) -> Tensor:
+    def forward(self, distance: Tensor, features: Tensor | None = None) -> Tensor:
         values = _BASES[self.basis](distance, self.radius, self.functions)
+        if features is not None:
+            values = torch.cat([values, features], 1)
         for number, layer in enumerate(self.layers):
             values = layer(values if number == 0 else torch.nn.functional.silu(values))
         return values * _cutoff(distance, self.radius)[:, None]
@@ -99,10 +110,10 @@ def _bessel(distance: Tensor, radius: float, count: int) -> Tensor:
 
 def _gaussian(distance: Tensor, radius: float, count: int) -> Tensor:
     step = radius / max(count - 1, 1)
-    centers = torch.arange(count, device=distance.device, dtype=distance.dtype) * step
-    r = distance[..., None]
-    both = torch.exp(-((r - centers) / step).square() / 2) + torch.exp(-((r + centers) / step).square() / 2)
-    return both / torch.where(centers == 0, 2.0, 1.0).to(both)
+    numbers = torch.arange(count, device=distance.device, dtype=distance.dtype)
+    r = distance[..., None] / step
+    both = torch.exp(-0.5 * (r - numbers).square()) + torch.exp(-0.5 * (r + numbers).square())
+    return both * torch.where(numbers == 0, 0.5, 1.0).to(both)
 
 
 _BASES: dict[RadialBasis, Callable[[Tensor, float, int], Tensor]] = {"gaussian": _gaussian, "bessel": _bessel}

@@ -13,12 +13,12 @@ from ..._checked import checked, describe
 from ...errors import InputError, TypeMismatchError
 from ...groups import Cyclic, Dihedral, direct_sum
 from ...spaces import Cloud2d, FieldType, Grid2d
-from .._layer import Claim, Exact, Layer, combined_claim, register_layer
+from .._layer import Claim, Exact, Layer, combined_claim, companions_by_name, register_layer
 from ..clouds._point_conv import PointConv
 from ..linear._conv2d import Conv2d
 from ..nonlinear._nonlinearity import ReLU
 from ..norms._norm import BatchNorm
-from ..resizing._pool import GlobalPool
+from ..resizing._global_pool import GlobalPool
 from ..resizing._window_pool import AvgPool2d
 from ._identity import Identity
 from ._passing import joint_companions, passed_on
@@ -49,9 +49,10 @@ class Branches(Layer):
         """The combined claim of the branches."""
         return combined_claim([branch.claim for branch in self.branches])
 
-    def forward(self, x: Tensor, *companions: Tensor) -> Tensor:
+    def forward(self, x: Tensor, *companions: Tensor, **named: Tensor) -> Tensor:
         self.check_input(x)
-        outputs = [branch(x, *passed_on(self, branch, companions)) for branch in self.branches]
+        values = companions_by_name(self, companions, named)
+        outputs = [branch(x, *passed_on(branch, values)) for branch in self.branches]
         self._same_sizes([tuple(output.shape[2:]) for output in outputs])
         return self.join(outputs)
 
@@ -79,11 +80,11 @@ class Branches(Layer):
         root, graph, tracer = torch_nn.Module(), Graph(), Tracer()
         tracer.graph = graph  # `join` records its operations on the proxies here
         x = graph.placeholder("x")
-        companions = [graph.placeholder(companion.name) for companion in self.companions]
+        values = {companion.name: graph.placeholder(companion.name) for companion in self.companions}
         outputs = []
         for name, branch in zip(self._modules, self.branches, strict=True):
             root.add_module(name, branch.to_plain())
-            inputs = (x, *passed_on(self, branch, companions))
+            inputs = (x, *passed_on(branch, values))
             outputs.append(Proxy(graph.call_module(name, inputs), tracer))
         graph.output(self.join(outputs).node)  # type: ignore[arg-type, attr-defined]
         return GraphModule(root, graph, class_name=f"Plain{type(self).__name__}")

@@ -13,13 +13,14 @@ from ..._checked import describe
 from ...errors import InputError, TypeMismatchError
 from ...groups import Cyclic
 from ...spaces import Cloud3d, Grid2d
-from .._layer import Claim, Exact, Layer, combined_claim, register_layer
+from .._layer import Claim, Exact, Layer, combined_claim, companions_by_name, register_layer
 from ..clouds._point_conv import PointConv
 from ..linear._conv2d import Conv2d
 from ..nonlinear._gated import Gated
 from ..nonlinear._nonlinearity import ReLU
 from ..norms._norm import BatchNorm
-from ..resizing._pool import GlobalPool, GroupPool
+from ..resizing._global_pool import GlobalPool
+from ..resizing._pool import GroupPool
 from ..resizing._window_pool import AvgPool2d
 from ._passing import joint_companions, passed_on
 
@@ -110,9 +111,10 @@ class Sequential(Layer):
     def __getitem__(self, number: int) -> Layer:
         return list(self)[number]
 
-    def forward(self, x: Tensor, *companions: Tensor) -> Tensor:
+    def forward(self, x: Tensor, *companions: Tensor, **named: Tensor) -> Tensor:
+        values = companions_by_name(self, companions, named)
         for layer in self._modules.values():
-            x = layer(x, *passed_on(self, layer, companions))  # type: ignore[misc, arg-type]
+            x = layer(x, *passed_on(layer, values))  # type: ignore[misc, arg-type]
         return x
 
     def output_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
@@ -151,9 +153,9 @@ class Sequential(Layer):
 
         graph = Graph()
         x = graph.placeholder("x")
-        companions = [graph.placeholder(companion.name) for companion in self.companions]
+        values = {companion.name: graph.placeholder(companion.name) for companion in self.companions}
         for number, layer in enumerate(self):
-            x = graph.call_module(str(number), (x, *passed_on(self, layer, companions)))
+            x = graph.call_module(str(number), (x, *passed_on(layer, values)))
         graph.output(x)
         return GraphModule(plain, graph, class_name="PlainSequential")
 

@@ -24,7 +24,7 @@ from ..networks._sequential import Sequential
 from ..nonlinear._nonlinearity import Pointwise, ReLU
 from ..norms._dropout import Dropout
 from ..norms._norm import BatchNorm
-from ..resizing._pool import GlobalPool
+from ..resizing._global_pool import GlobalPool
 from ..resizing._window_pool import AvgPool2d, MaxPool2d
 from ._dataflow import Dataflow, Enter, Weights, module_of, operation, region, sizes_of
 from ._fit import fit_filter_, fit_norm_

@@ -67,7 +67,7 @@ INSIDE: dict[str, tuple[str, ...]] = {
     ),
     "relaxed": (TOP, "low_rank", "soft", "loosened"),
     "train": (TOP, "loading", "records", "loop"),
-    "experiments": ("lab", "classics", "lrlc", "soft", "relu", "tvae", "clouds", "sphere", "theory", "demo"),
+    "experiments": ("lab", "classics", "lrlc", "soft", "relu", "tvae", "clouds", "sphere", "shapes", "theory", "demo"),
     "report": (TOP, "draw", "experiment", "audit", "explore", "demo"),
 }
 

@@ -11,6 +11,7 @@ order, and each imports only those before it. No paper imports another.
     tvae      topographic autoencoders
     clouds    point clouds: charged particles
     sphere    digits on the sphere
+    shapes    shapes in 3-space, as voxels and as points
     theory    the classification of published networks, with a check of each row
     demo      the four verbs on embedded digits
 """

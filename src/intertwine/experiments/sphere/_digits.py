@@ -8,12 +8,14 @@ of about 60,000 weights and 60,000 training images. Our networks are of that siz
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from math import prod
+from typing import Any
 
 from torch import nn
 
+from ... import nn as tnn
 from ...data import ImageData, Split, load, onto_sphere
 from ...models import SphericalCNN
 from ...spaces import Sphere, SphereGrid
@@ -50,20 +52,38 @@ def run(job: Job) -> Mapping[str, float]:
     return {**scores, PARAMETERS.name: sum(p.numel() for p in model.parameters())}
 
 
-def _network(kind: str, grid: SphereGrid, classes: int, settings: Mapping[str, object]) -> nn.Module:
+def _network(kind: str, grid: SphereGrid, classes: int, settings: Mapping[str, Any]) -> nn.Module:
     if kind == "planar":
-        return _planar(grid, classes, settings["planar_widths"])  # type: ignore[arg-type]
+        return _planar(grid, classes, settings["planar_widths"])
+    widths, band_limits = settings["spherical_widths"], settings["band_limits"]
+    if kind == "spins":
+        return _spins(grid, classes, [width // 2 for width in widths], band_limits)
+    scalars = kind == "scalars"
     return SphericalCNN(
         grid,
         1,
         classes,
-        widths=settings["spherical_widths"],  # type: ignore[arg-type]
-        band_limits=settings["band_limits"],  # type: ignore[arg-type]
-        frequencies=settings["frequencies"],  # type: ignore[arg-type]
+        widths=[2 * width for width in widths] if scalars else widths,
+        band_limits=band_limits,
+        frequencies=[0] * len(widths) if scalars else settings["frequencies"],
     )
 
 
-def _planar(grid: SphereGrid, classes: int, widths: tuple[int, int]) -> nn.Module:
+def _spins(grid: SphereGrid, classes: int, widths: Sequence[int], band_limits: Sequence[int]) -> nn.Module:
+    """Scalars, vectors and tensors, scaled by gates; as many channels as the regular fields have."""
+    sphere = Sphere()
+    field, layers = sphere.field("trivial"), list[tnn.Layer]()
+    for width, band_limit in zip(widths, band_limits, strict=True):
+        gated = tnn.Gated(sphere.field(f"{2 * width}*trivial + {2 * width}*irrep1 + {2 * width}*irrep2"))
+        finer = sphere.grid(band_limit=round(1.5 * band_limit))
+        conv = tnn.SphereConv(field, gated.in_type, grid, out_grid=finer, band_limit=band_limit, bias=False)
+        layers += [conv, tnn.BatchNorm(gated.in_type), gated]
+        field, grid = gated.out_type, finer
+    pool = tnn.GlobalPool(field, grid=grid)
+    return nn.Sequential(tnn.Sequential(*layers, pool), nn.Linear(pool.out_type.dim, classes))
+
+
+def _planar(grid: SphereGrid, classes: int, widths: Sequence[int]) -> nn.Module:
     """Two strided 5 x 5 convolutions and a linear map of all positions, as in the paper."""
     first, second = widths
     positions = prod((((n - 5) // 3 + 1) - 5) // 3 + 1 for n in grid.shape)
@@ -118,6 +138,16 @@ EXPERIMENT = Experiment(
             "spherical, trained on rotated digits",
             {"network": "spherical", "rotate": True},
             {ROTATED.name: Published(95.0)},
+        ),
+        ExperimentRow(
+            "scalars-upright",
+            "scalars only, trained on upright digits (Esteves et al. 2018)",
+            {"network": "scalars", "rotate": False},
+        ),
+        ExperimentRow(
+            "spins-upright",
+            "scalars, vectors and tensors, trained on upright digits (Esteves et al. 2020)",
+            {"network": "spins", "rotate": False},
         ),
     ),
     scales={

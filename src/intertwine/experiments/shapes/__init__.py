@@ -1,0 +1,1 @@
+"""Shapes in 3-space, as voxels and as points, at any orientation."""

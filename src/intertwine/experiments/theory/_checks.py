@@ -8,12 +8,14 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.functional import conv2d, conv3d, pad
+from torch.nn.functional import conv1d, conv2d, conv3d, pad
 
 from ..._checked import checked
-from ...groups import SO2, SO3, CompactLieGroup, FiniteGroup, LieGroup, Representation, degree_of
+from ...groups import SO2, SO3, CompactLieGroup, FiniteGroup, LieGroup, Representation, Symmetric, degree_of
 from ...kernels import LatticeKernelBasis, SphereKernelBasis, SteerableKernelBasis, solve
-from ...spaces import FieldType, Grid, HomogeneousSpace, Motion, Sphere
+from ...nn import Layer, Linear, PointConv, TupleLinear
+from ...spaces import Cloud3d, FieldType, Grid, HomogeneousSpace, Motion, Point, Sphere, Tuples
+from ...testing import equivariance_errors
 
 SAMPLED = 0.01
 """The largest relative error of filters sampled at the taps, under random motions of smooth fields."""
@@ -31,7 +33,8 @@ class Check:
         wider_dim: the number of kernels for a larger filter or another band limit.
         wider_mackey: the prediction for ``wider_dim``.
         residual: the largest violation of the kernel constraint.
-        error: the equivariance error under a motion of the lattice on a random field, relative to the output.
+        error: the equivariance error under a motion of the lattice on a random field, relative to the output; None if
+            there is no lattice.
         random_error: the largest such error under random elements of the row's group, on a smooth field.
         bound: the largest ``random_error`` allowed for rounding or for sampling the filter.
     """
@@ -42,7 +45,7 @@ class Check:
     wider_dim: int
     wider_mackey: int
     residual: float
-    error: float
+    error: float | None
     random_error: float
     bound: float = 1e-10
 
@@ -50,7 +53,8 @@ class Check:
     def passed(self) -> bool:
         """Whether the numbers of kernels agree and the errors are within their bounds."""
         counted = self.dim == self.mackey > 0 and self.wider_dim == self.wider_mackey
-        return counted and max(self.residual, self.error) < 1e-10 and self.random_error < self.bound
+        exact = max(self.residual, self.error or 0.0) < 1e-10
+        return counted and exact and self.random_error < self.bound
 
 
 def on_a_grid(space: Grid, rho1: Representation, rho2: Representation, rotation: int | Tensor) -> Callable[[], Check]:
@@ -60,12 +64,12 @@ def on_a_grid(space: Grid, rho1: Representation, rho2: Representation, rotation:
 
     def check() -> Check:
         in_type, out_type = space.field(rho1), space.field(rho2)
-        size = 5 if space.dimension == 2 else 3
+        size = 3 if space.dimension == 3 else 5
         basis = solve(in_type, out_type, kernel_size=size)
         random = torch.Generator().manual_seed(0)
         filters = basis.filters(basis.combine(torch.randn(basis.dim, dtype=torch.float64, generator=random)))
         f = torch.randn(1, rho1.dim, *[9] * space.dimension, dtype=torch.float64, generator=random)
-        convolve = conv2d if space.dimension == 2 else conv3d
+        convolve = {1: conv1d, 2: conv2d, 3: conv3d}[space.dimension]
 
         def layer(f: Tensor) -> Tensor:
             return convolve(pad(f, (size // 2,) * (2 * space.dimension), mode="circular"), filters)
@@ -73,7 +77,7 @@ def on_a_grid(space: Grid, rho1: Representation, rho2: Representation, rotation:
         g = Motion(torch.tensor([1.0] + [0.0] * (space.dimension - 1), dtype=torch.float64), rotation)
         moved = layer(in_type.transform(f, g)), out_type.transform(layer(f), g)
         wider = size + 2
-        options: dict[str, Any] = {} if space.exact else {"band_limit": 3 if space.dimension == 2 else 2}
+        options: dict[str, Any] = {} if space.exact else {"band_limit": 2 if space.dimension == 3 else 3}
         other = solve(in_type, out_type, kernel_size=wider, **options)
         return Check(
             _instance(in_type, out_type),
@@ -93,12 +97,8 @@ def count(basis: LatticeKernelBasis | SteerableKernelBasis) -> int:
     If filters are sampled, the functions are the harmonics up to the band limit on each ring; their character has a
     closed form.
     """
-    group, rho1, rho2 = basis.group, basis.in_type.rho, basis.out_type.rho
-    if isinstance(group, FiniteGroup):
-        g, weights = group.elements, torch.full((group.order,), 1 / group.order, dtype=torch.float64)
-    elif isinstance(group, CompactLieGroup):
-        degree = _band_limit(basis) if isinstance(basis, SteerableKernelBasis) else 0
-        g, weights = group.haar_quadrature(degree_of(rho1) + degree_of(rho2) + degree)
+    rho1, rho2 = basis.in_type.rho, basis.out_type.rho
+    g, weights = _average(rho1, rho2, _band_limit(basis) if isinstance(basis, SteerableKernelBasis) else 0)
     both = weights * rho1.character(g) * rho2.character(g)
     if isinstance(basis, LatticeKernelBasis):
         taps = basis.coordinates
@@ -107,6 +107,14 @@ def count(basis: LatticeKernelBasis | SteerableKernelBasis) -> int:
     motions = basis.space.action(g)
     by_degree = [round(float((both * _harmonic_character(motions, j)).sum())) for j in range(1 + _band_limit(basis))]
     return sum(sum(by_degree[: ring.band_limit + 1]) for ring in basis.rings)
+
+
+def _average(rho1: Representation, rho2: Representation, degree: int = 0) -> tuple[Tensor, Tensor]:
+    """Elements and weights for the mean over the group of a product of both representations and this degree."""
+    group = rho1.group
+    if isinstance(group, CompactLieGroup):
+        return group.haar_quadrature(degree_of(rho1) + degree_of(rho2) + degree)
+    return group.elements, torch.full((len(group.elements),), 1 / len(group.elements), dtype=torch.float64)
 
 
 def _band_limit(basis: SteerableKernelBasis) -> int:
@@ -240,6 +248,84 @@ def _count_maps(group: FiniteGroup, in_type: FieldType, out_type: FieldType) -> 
     """The mean over the group of the product of the characters of the two spaces of fields."""
     traces = [[float(t.induced(g).trace()) for g in range(group.order)] for t in (in_type, out_type)]
     return round(sum(a * b for a, b in zip(*traces, strict=True)) / group.order)
+
+
+def on_points(rho1: Representation, rho2: Representation) -> Callable[[], Check]:
+    """A check of a convolution on a random cloud, under random motions and permutations of its points.
+
+    The kernels at one radius are the maps that commute with the rotations about an edge; the mean over those rotations
+    of the product of the characters counts them.
+    """
+
+    def check() -> Check:
+        space = Cloud3d(rho1.group)
+        layers = [PointConv(space.field(rho1), space.field(out), radius=2.0) for out in (rho2, rho2 + rho2)]
+        return Check(
+            _instance(layers[0].in_type, layers[0].out_type),
+            *(layers[0].kernels, _count_about_an_edge(rho1, rho2)),
+            *(layers[1].kernels, _count_about_an_edge(rho1, rho2 + rho2)),
+            0.0,
+            None,
+            _layer_error(layers[0]),
+        )
+
+    return check
+
+
+def _count_about_an_edge(rho1: Representation, rho2: Representation) -> int:
+    angles, weights = SO2().haar_quadrature(degree_of(rho1) + degree_of(rho2))
+    turns = SO3().embed(SO2(), angles)
+    return round(float((weights * rho1.character(turns) * rho2.character(turns)).sum()))
+
+
+def on_tuples(order: int) -> Callable[[], Check]:
+    """A check of the map between fields on tuples, under random permutations; counted by enumerating a small group."""
+
+    def check() -> Check:
+        field = Tuples(order).field("trivial")
+        layer = TupleLinear(field, field, bias=False)
+        wider = TupleLinear(field, Tuples(order).field("2*trivial"), bias=False)
+        group = Symmetric(2 * order + 1)
+        fixed = group.quotient(group.fixing(0)).character(group.elements)
+        count = round(float((fixed ** (2 * order)).mean()))
+        return Check(
+            _instance(field, field),
+            *(layer.weight.numel(), count, wider.weight.numel(), 2 * count),
+            0.0,
+            None,
+            _layer_error(layer),
+        )
+
+    return check
+
+
+def at_a_point(rho1: Representation, rho2: Representation) -> Callable[[], Check]:
+    """A check of the linear map between vectors that carry representations, under random elements."""
+
+    def check() -> Check:
+        space = Point(rho1.group)
+        layers = [Linear(space.field(rho1), space.field(out), bias=False) for out in (rho2, rho2 + rho2)]
+        counts = [sum(weight.numel() for weight in layer.weights) for layer in layers]
+        expected = _count_intertwiners(rho1, rho2)
+        return Check(
+            _instance(layers[0].in_type, layers[0].out_type),
+            *(counts[0], expected, counts[1], 2 * expected),
+            0.0,
+            None,
+            _layer_error(layers[0]),
+        )
+
+    return check
+
+
+def _count_intertwiners(rho1: Representation, rho2: Representation) -> int:
+    g, weights = _average(rho1, rho2)
+    return round(float((weights * rho1.character(g) * rho2.character(g)).sum()))
+
+
+def _layer_error(layer: Layer) -> float:
+    """The largest error under random elements of the layer's group."""
+    return max(equivariance_errors(layer).values())
 
 
 def _instance(in_type: FieldType, out_type: FieldType) -> str:

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 import torch
 
 from ..._checked import checked
-from ...groups import O2, SO2, SO3, Cyclic, Dihedral, Octahedral, Symmetric
+from ...groups import O2, SO2, SO3, Cyclic, Dihedral, Octahedral
 from ...kernels import KernelBasis, LatticeKernelBasis, SphereKernelBasis, SteerableKernelBasis
-from ...spaces import Grid2d, Grid3d
+from ...spaces import Grid1d, Grid2d, Grid3d
 from ._checks import Check as Check
-from ._checks import on_a_grid, on_cosets, on_the_sphere
+from ._checks import at_a_point, on_a_grid, on_cosets, on_points, on_the_sphere, on_tuples
 
 
 @checked
@@ -32,6 +32,8 @@ class Row:
         rho: the representation of H that the features carry.
         papers: the publications.
         builder: the class in this package that builds its kernels, or the reason that there is none.
+        layer: the layer that applies them.
+        trained_by: the experiment (with its rows), the example or the page that trains such a network.
         check: builds and measures one instance; None for a row that this package cannot build.
     """
 
@@ -41,16 +43,30 @@ class Row:
     rho: str
     papers: str
     builder: str
+    layer: str
+    trained_by: str
     check: Callable[[], Check] | None
 
 
 LATTICE, STEERABLE = LatticeKernelBasis.__name__, SteerableKernelBasis.__name__
 SPHERE, FINITE = SphereKernelBasis.__name__, KernelBasis.__name__
+_NOT_BUILT = ("–", "–", None)
 
 
 def classification() -> tuple[Row, ...]:
     """The table: appendix D of Cohen, Geiger & Weiler (2019), and some later networks."""
-    return (*_on_the_plane(), *_in_space(), *_on_the_sphere(), *_on_finite_sets())
+    return (*_on_the_line(), *_on_the_plane(), *_in_space(), *_on_the_sphere(), *_on_finite_sets(), *_at_a_point())
+
+
+def _on_the_line() -> list[Row]:
+    line = Grid1d("D1")
+    regular = line.field("regular").rho
+    return [
+        Row(
+            *("Z⋊{±1}", "{±1}", "Z", "any", "signals; Cohen et al. 2019", LATTICE, "Conv1d", "examples/signals.py"),
+            on_a_grid(line, regular, regular + line.field("irrep(0,-1)").rho, 1),
+        )
+    ]
 
 
 def _on_the_plane() -> list[Row]:
@@ -62,40 +78,48 @@ def _on_the_plane() -> list[Row]:
     frequencies = so2.irrep(0) + so2.irrep(1)
     any_o2 = o2.irrep(0, -1) + o2.irrep(2)
     turns = "Zhou et al. 2017; Bekkers et al. 2018; Weiler et al. 2018"
+    digits = "rotated-mnist"
     return [
         Row(
-            "Z²", "{e}", "Z²", "trivial", "LeCun et al. 1990", LATTICE, on_a_grid(Grid2d(c1), c1.trivial, c1.trivial, 0)
+            *("Z²", "{e}", "Z²", "trivial", "LeCun et al. 1990", LATTICE, "Conv2d", "lenet (lenet5)"),
+            on_a_grid(Grid2d(c1), c1.trivial, c1.trivial, 0),
         ),
         Row(
             *("p4, p4m", "C4, D4", "Z²", "regular", "Cohen & Welling 2016; Dieleman et al. 2016", LATTICE),
+            *("Conv2d", f"{digits} (c4, d4)"),
             on_a_grid(mirrored, d4.regular, d4.regular, 5),
         ),
         Row(
-            *("p4, p4m", "C4, D4", "Z²", "any", "Cohen & Welling 2017", LATTICE),
+            *("p4, p4m", "C4, D4", "Z²", "any", "Cohen & Welling 2017", LATTICE, "Conv2d", f"{digits} (c4-types)"),
             on_a_grid(square, steerable_in, c4.irrep(1) + c4.irrep(2), 1),
         ),
         Row(
             *("p6, p6m", "C6, D6", "hexagonal", "regular", "Hoogeboom et al. 2018", f"{LATTICE} (hexagonal)"),
+            *("Conv2d", f"{digits} (c6-hexagonal)"),
             on_a_grid(hexagonal, d6.regular, d6.regular, 7),
         ),
-        Row(*("R²⋊C_N", "C_N", "R²", "regular", turns, STEERABLE), on_a_grid(ring, c8.regular, c8.regular, 2)),
         Row(
-            *("R²⋊C_N", "C_N", "R²", "vector", "Marcos et al. 2017", STEERABLE),
-            on_a_grid(ring, c8.irrep(1), c8.irrep(1), 2),
+            *("R²⋊C_N", "C_N", "R²", "regular", turns, STEERABLE, "Conv2d", f"{digits} (c8)"),
+            on_a_grid(ring, c8.regular, c8.regular, 2),
         ),
         Row(
-            *("SE(2)", "SO(2)", "R²", "irreducible", "Worrall et al. 2017", STEERABLE),
+            *("R²⋊C_N", "C_N", "R²", "vector", "Marcos et al. 2017", STEERABLE),
+            *("Conv2d, OrientationPool", f"{digits} (c8-vectors)"),
+            on_a_grid(ring, c8.irrep(1), c8.regular, 2),
+        ),
+        Row(
+            *("SE(2)", "SO(2)", "R²", "irreducible", "Worrall et al. 2017", STEERABLE, "Conv2d", f"{digits} (so2)"),
             on_a_grid(Grid2d(so2), frequencies, so2.irrep(1) + so2.irrep(2), quarter),
         ),
         Row(
-            *("E(2)", "O(2), subgroups", "R²", "any", "Weiler & Cesa 2019", STEERABLE),
+            *("E(2)", "O(2), subgroups", "R²", "any", "Weiler & Cesa 2019", STEERABLE, "Conv2d", f"{digits} (o2)"),
             on_a_grid(Grid2d(o2), any_o2, o2.irrep(1) + o2.irrep(0), quarter),
         ),
         Row(
             *("R²⋊R⁺", "R⁺", "R²", "regular"),
             "Worrall & Welling 2019; Ghosh & Gupta 2019; Sosnovik et al. 2020",
             "not built: R⁺ is not compact",
-            None,
+            *_NOT_BUILT,
         ),
     ]
 
@@ -104,15 +128,21 @@ def _in_space() -> list[Row]:
     o, so3 = Octahedral(), SO3()
     degrees = so3.irrep(0) + so3.irrep(1)
     quarter = so3.exp(torch.tensor([0.0, 0.0, torch.pi / 2], dtype=torch.float64)).round()
-    fields_of_tensors = "Thomas et al. 2018; Weiler et al. 2018; Kondor 2018; Anderson et al. 2019"
     return [
         Row(
             *("Z³⋊O", "O, subgroups", "Z³", "regular", "Winkels & Cohen 2018; Worrall & Brostow 2018", LATTICE),
+            *("Conv3d", "tetris (octahedral)"),
             on_a_grid(Grid3d(o), o.regular, o.trivial, 7),
         ),
         Row(
-            *("SE(3)", "SO(3)", "R³", "irreducible", fields_of_tensors, STEERABLE),
+            *("SE(3)", "SO(3)", "R³", "irreducible", "Weiler et al. 2018", STEERABLE, "Conv3d", "tetris (so3)"),
             on_a_grid(Grid3d(so3), degrees, degrees + so3.irrep(2), quarter),
+        ),
+        Row(
+            *("SE(3), E(3)", "SO(3), O(3)", "R³, points", "irreducible"),
+            *("Thomas et al. 2018; Kondor 2018; Anderson et al. 2019", "PointConv", "PointConv"),
+            "tetris (cloud); nbody (moving); molecules",
+            on_points(degrees, degrees + so3.irrep(2)),
         ),
     ]
 
@@ -120,27 +150,70 @@ def _in_space() -> list[Row]:
 def _on_the_sphere() -> list[Row]:
     so2 = SO2()
     regular = so2.irrep(0) + so2.irrep(1) + so2.irrep(2)  # functions on SO(2) below frequency 3
+    digits = "spherical-digits"
     return [
         Row(
             *("SO(3)", "SO(2)", "S²", "trivial", "Esteves et al. 2018; Perraudin et al. 2018", SPHERE),
+            *("SphereConv", f"{digits} (scalars-upright)"),
             on_the_sphere(so2.trivial, so2.trivial),
         ),
         Row(
-            *("SO(3)", "SO(2)", "S²", "regular", "Cohen et al. 2018", f"{SPHERE} (band-limited)"),
+            *("SO(3)", "SO(2)", "S²", "regular", "Cohen et al. 2017, 2018", f"{SPHERE} (band-limited)"),
+            *("SphereConv", f"{digits} (spherical-upright)"),
             on_the_sphere(so2.trivial, regular),
         ),
         Row(
             *("SO(3)", "SO(2)", "S²", "irreducible", "Kondor et al. 2018; Esteves et al. 2020", SPHERE),
+            *("SphereConv", f"{digits} (spins-upright)"),
             on_the_sphere(so2.irrep(0) + so2.irrep(1), so2.irrep(1) + so2.irrep(2)),
+        ),
+        Row(
+            *("SO(3)", "SO(2)", "S², a mesh", "trivial", "Jiang et al. 2019"),
+            "not built: differential operators on a mesh, which no rotation maps to itself",
+            *_NOT_BUILT,
+        ),
+        Row(
+            *("gauges", "C6", "icosahedron", "regular", "Cohen et al. 2019 (icosahedral)"),
+            "not built: equivariant to changes of gauge on a surface that is not homogeneous",
+            *_NOT_BUILT,
         ),
     ]
 
 
 def _on_finite_sets() -> list[Row]:
-    s4 = Symmetric(4)
-    point = s4.subgroup(elements=[g for g in range(s4.order) if "3" not in s4.label(g)])
-    edges = (s4.quotient(point) @ s4.quotient(point)).restrict(s4.whole)  # an adjacency matrix, as one fiber
+    cube = Octahedral()
+    corner = cube.subgroup(elements=[g for g in range(cube.order) if _fixes_a_corner(cube, g)])
     return [
-        Row(*("S_n", "S_{n-1}", "a set", "trivial", "Zaheer et al. 2017", FINITE), on_cosets(s4, point, point.trivial)),
-        Row(*("S_n", "S_n", "a point", "pairs (graphs)", "Maron et al. 2019", FINITE), on_cosets(s4, s4.whole, edges)),
+        Row(
+            *("S_n", "S_{n-1}", "a set", "trivial", "Zaheer et al. 2017", "TupleLinear", "TupleLinear", "docs/sets.md"),
+            on_tuples(1),
+        ),
+        Row(
+            *("S_n", "S_n", "a point", "pairs (graphs)", "Maron et al. 2019; Kondor et al. 2018 (CCN)", "TupleLinear"),
+            *("TupleLinear", "docs/sets.md"),
+            on_tuples(2),
+        ),
+        Row(
+            *("any finite", "any", "G/H", "any", "Kondor & Trivedi 2018", FINITE, "CosetLinear"),
+            "docs/classification.md",
+            on_cosets(cube, corner, corner.regular),
+        ),
+    ]
+
+
+def _fixes_a_corner(cube: Octahedral, g: int) -> bool:
+    corner = torch.ones(3, dtype=torch.float64)
+    return bool(torch.allclose(Grid3d(cube).action(g) @ corner, corner))
+
+
+def _at_a_point() -> list[Row]:
+    so3 = SO3()
+    rho = 2 * so3.irrep(0) + 2 * so3.irrep(1) + so3.irrep(2)
+    papers = "Kondor et al. 2018 (Clebsch-Gordan nets); Finzi et al. 2021"
+    return [
+        Row(
+            *("SO(3), any compact", "the same", "a point", "any", papers, "Linear", "Linear, TensorProduct"),
+            "examples/inertia.py",
+            at_a_point(rho, rho),
+        )
     ]

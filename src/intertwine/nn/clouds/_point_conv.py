@@ -138,6 +138,17 @@ class PointConv(TracedLayer):
             if not 0 < value < float("inf"):
                 raise InputError("PointConv", expected=f"{name} above 0", got=str(value))
 
+    @property
+    def kernels(self) -> int:
+        """The number of equivariant kernels at each radius: maps that commute with the rotations about the edge.
+
+        >>> space = Cloud3d("SO(3)")
+        >>> PointConv(space.field("irrep1"), space.field("irrep1"), radius=1.0).kernels
+        3
+        """
+        pairs = ((sector, *sector.sizes) for sector in self._sectors)
+        return sum(inputs * outputs * (2 if sector.phase else 1) for sector, inputs, outputs in pairs)
+
     @torch.no_grad()
     def reset_parameters(self) -> None:
         """Draw the weights so that unit features give outputs of about unit size."""

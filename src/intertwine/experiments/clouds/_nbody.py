@@ -48,7 +48,7 @@ class ParticleNetwork(nn.Module):
         degree: the highest degree.
         layers: the number of blocks.
         radius: the reach of the convolutions.
-        moving: whether blocks see the particles where earlier blocks moved them.
+        moving: whether blocks see the positions and velocities that earlier blocks computed, or those at the start.
     """
 
     def __init__(self, *, scalars: int, vectors: int, degree: int, layers: int, radius: float, moving: bool) -> None:
@@ -73,13 +73,13 @@ class ParticleNetwork(nn.Module):
         q, x, v = charges.flatten(), positions.flatten(0, 1), velocities.flatten(0, 1)
         h = self.embedding(torch.cat([v.norm(dim=1, keepdim=True), v[:, _YZX]], 1))
         h = nn.functional.pad(h, (0, self.higher))
-        seen = x
+        seen = x, v
         for block, kick, scale in zip(self.blocks, self.kicks, self.scale, strict=True):
-            h = block(h, seen, edges, _pair_features(q, seen, v, edges))
+            h = block(h, seen[0], edges, _pair_features(q, *seen, edges))
             push, shift = kick(h).split(3, 1)
             v = v + scale[0] * push[:, _XYZ]
             x = x + v / len(self.blocks) + scale[1] * shift[:, _XYZ]
-            seen = x if self.moving else seen
+            seen = (x, v) if self.moving else seen
         return x.view(positions.shape)
 
 

@@ -262,7 +262,11 @@ def in_words(hint: Any) -> str:
 
     >>> in_words(int | Sequence[float] | None), in_words(Literal["input", "output"])
     ('a whole number, a sequence of float or None', "'input' or 'output'")
+    >>> in_words(Target)
+    'a function'
     """
+    if isinstance(hint, TypeVar):
+        return in_words(hint.__bound__) if hint.__bound__ is not None else "any value"
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if hint in _PLAIN:
         return _PLAIN[hint]

@@ -11,7 +11,7 @@ from torch.nn.functional import batch_norm
 
 from ..._checked import checked
 from ...groups import SO2, Cyclic, Dihedral, Octahedral, Symmetric
-from ...spaces import FieldType, Grid2d, Grid3d, HomogeneousSpace
+from ...spaces import FieldType, Grid2d, Grid3d, HomogeneousSpace, ScaleSpace
 from .._layer import Layer, axis_names, pointwise_claim, register_layer
 from ..basis._fields import Fields
 from ..basis._invariants import Invariants
@@ -85,6 +85,7 @@ class BatchNorm(Layer):
         yield cls(HomogeneousSpace(G, H).field(2 * H.regular + H.irreps[1]))
         yield cls(Grid2d(so2).field(so2.irrep(1) + so2.trivial))
         yield cls(Grid2d(D4).field(D4.induce(D4.subgroup([1]).irreps[1]) + D4.trivial))
+        yield cls(ScaleSpace(base=1.25, count=6).field("2*trivial"))
 
     def forward(self, x: Tensor) -> Tensor:
         self.check_input(x)

@@ -253,6 +253,13 @@ def pointwise_claim(space: Space) -> Strict:
     return Approximate("fields are sampled on a lattice that the group does not map to itself")
 
 
+def statistics_claim(space: Space) -> Strict:
+    """The claim of a layer that takes means over space, which every group here leaves alone except scalings."""
+    if isinstance(space, Zooms):
+        return Approximate("a scaling changes means over the plane, as it changes areas", bound=float("inf"))
+    return pointwise_claim(space)
+
+
 def require_grid(caller: str, *types: FieldType, dimension: int | None = None) -> Grid:
     """The grid that all types live on, of the given dimension if any, or an error that names them."""
     space, name = types[0].space, {1: "line", 2: "plane", 3: "3-space"}

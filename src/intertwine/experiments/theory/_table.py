@@ -14,10 +14,10 @@ import torch
 
 from ..._checked import checked
 from ...groups import O2, SO2, SO3, Cyclic, Dihedral, Octahedral, Symmetric
-from ...kernels import KernelBasis, LatticeKernelBasis, SphereKernelBasis, SteerableKernelBasis
+from ...kernels import HermiteKernelBasis, KernelBasis, LatticeKernelBasis, SphereKernelBasis, SteerableKernelBasis
 from ...spaces import Grid2d, Grid3d
 from ._checks import Check as Check
-from ._checks import on_a_grid, on_cosets, on_the_sphere
+from ._checks import on_a_grid, on_cosets, on_scales, on_the_sphere
 
 
 @checked
@@ -45,7 +45,7 @@ class Row:
 
 
 LATTICE, STEERABLE = LatticeKernelBasis.__name__, SteerableKernelBasis.__name__
-SPHERE, FINITE = SphereKernelBasis.__name__, KernelBasis.__name__
+SPHERE, FINITE, HERMITE = SphereKernelBasis.__name__, KernelBasis.__name__, HermiteKernelBasis.__name__
 
 
 def classification() -> tuple[Row, ...]:
@@ -94,8 +94,8 @@ def _on_the_plane() -> list[Row]:
         Row(
             *("R²⋊R⁺", "R⁺", "R²", "regular"),
             "Worrall & Welling 2019; Ghosh & Gupta 2019; Sosnovik et al. 2020",
-            "not built: R⁺ is not compact",
-            None,
+            f"{HERMITE} (sampled scales)",
+            on_scales(order=2),
         ),
     ]
 

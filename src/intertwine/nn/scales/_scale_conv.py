@@ -14,12 +14,12 @@ from torch.nn.functional import conv2d
 from ..._checked import Positive, checked
 from ..._devices import on_cpu
 from ...errors import InputError, TypeMismatchError
+from ...kernels import HermiteKernelBasis
 from ...spaces import FieldType, Grid2d, ScalePlane, ScaleSpace
 from .._layer import Approximate, Layer, register_layer
 from .._traced import TracedLayer
 from ..basis._tables import TableModule
 from ..filters._natural import natural_correlation
-from ._hermite import filter_radius, hermite_filters
 
 _BECAUSE = "filters are sampled, and scales beyond both ends of their axis are missing"
 
@@ -27,12 +27,10 @@ _BECAUSE = "filters are sampled, and scales beyond both ends of their axis are m
 class ScaleFilters(TableModule):
     """The Gauss-Hermite functions at every scale: weights ``(..., functions)`` to filters ``(..., taps, taps)``."""
 
-    @on_cpu
-    def __init__(self, scales: Sequence[float], *, order: int, sigma: float) -> None:
+    def __init__(self, basis: HermiteKernelBasis, scales: Sequence[float]) -> None:
         super().__init__()
-        filters = [hermite_filters(sigma * s, order) for s in scales]
-        self.radii = tuple(filter_radius(sigma * s, order) for s in scales)
-        self.functions = len(filters[0])
+        filters = [basis.filters(s) for s in scales]
+        self.radii, self.functions = tuple(map(basis.radius, scales)), basis.dim
         for k, each in enumerate(filters):
             self.register_table(f"functions{k}", each)
         responses = [_response(each) for each in filters]
@@ -43,6 +41,7 @@ class ScaleFilters(TableModule):
         return torch.tensordot(weight, self.get_buffer(f"functions{k}"), 1)
 
 
+@on_cpu
 def _response(filters: Tensor) -> float:
     """The variance that filters with weights of variance 1 make from natural images of variance 1."""
     taps = filters.flatten(1)
@@ -81,14 +80,9 @@ class ScaleFilterLayer(TracedLayer):
         bound: float,
     ) -> None:
         super().__init__(in_type, out_type, Approximate(_BECAUSE, bound=bound))
-        caller = type(self).__name__
-        if order < 0 or not sigma > 0:
-            raise InputError(
-                caller, expected="an order of 0 or more and a sigma above 0", got=f"order={order}, sigma={sigma}"
-            )
-        self.scales = require_scales(caller, out_type)
+        self.scales = require_scales(type(self).__name__, out_type)
         self.order, self.sigma, self.stride, self.gain = order, sigma, stride, gain
-        self.filters = ScaleFilters(self.scales.scales, order=order, sigma=sigma)
+        self.filters = ScaleFilters(HermiteKernelBasis(order=order, sigma=sigma), self.scales.scales)
         self.weight = torch_nn.Parameter(torch.empty(out_type.dim, in_type.dim, seen, self.filters.functions))
         self.bias = torch_nn.Parameter(torch.empty(out_type.dim)) if bias else None
         self.reset_parameters()

@@ -49,8 +49,11 @@ class ScalePool(TracedLayer):
                 fix="The mean over the plane changes with the area of what it shows.",
             )
         space = ScalePlane() if keep_plane else Point("C1")
-        because = "scales are sampled, and those beyond both ends of their axis are missing"
-        super().__init__(in_type, space.field(f"{in_type.dim}*trivial"), Approximate(because, bound=0.2 if mode == "max" else 0.05))
+        claim = Approximate(
+            "scales are sampled, and those beyond both ends of their axis are missing",
+            bound=0.2 if mode == "max" else 0.05,
+        )
+        super().__init__(in_type, space.field(f"{in_type.dim}*trivial"), claim)
         self.mode, self.keep_plane = mode, keep_plane
         self.keeps_space = keep_plane
 

@@ -63,7 +63,7 @@ INSIDE: dict[str, tuple[str, ...]] = {
     "data": ("sources", TOP, "readers", "named", "catalog"),
     "nn": (
         *("basis", "filters", "pointwise", TOP),
-        *("linear", "clouds", "sets", "nonlinear", "norms", "resizing", "types", "networks", "twins"),
+        *("linear", "clouds", "sets", "scales", "nonlinear", "norms", "resizing", "types", "networks", "twins"),
     ),
     "relaxed": (TOP, "low_rank", "soft", "loosened"),
     "train": (TOP, "loading", "records", "loop"),

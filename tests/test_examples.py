@@ -15,6 +15,7 @@ EXAMPLES = {  # the fewest epochs that show the claim, and a line of the output
     "rotated_digits": (1, r"^D4 +\d+ weights  upright (\S+)%  any orientation \1%  error \S+e-0[678]$"),
     "hexagonal_digits": (2, r"^C6 +\d+ weights  at 0° to 300°: (\d+%)(  \1){5}  error \S+e-0[678]$"),
     "signals": (1, r"^symmetric +\d+ weights  correct \S+%  error under reversal \S+e-0[678]$"),
+    "scaled_digits": (2, r"^scales +1058 weights +size 16: \S+%( +size \d+: \S+%){4}$"),
     "relax_resnet": (3, r"^2\.conv2  LowRankConv  0\.\d+ +combining weights 0\.\d+$"),
     "low_rank_layer": (2, r"^share of the first bank, row by row:( [01]\.\d\d){10}$"),
     "own_sequences": (8, r"^squared error of frames predicted by rolling the first: 0\.\d+; by repeating it: 0\.\d+$"),

@@ -13,13 +13,13 @@ from typer.testing import CliRunner
 from intertwine import kernels, nn
 from intertwine.cli import program
 from intertwine.experiments import Check, classification, experiment_named
-from intertwine.experiments.theory._checks import count, random_error
+from intertwine.experiments.theory._checks import count, random_error, random_zoom_error
 from intertwine.groups import SO2, Cyclic
 from intertwine.spaces import Grid2d
 
 ROOT = Path(__file__).parent.parent.parent
 ROWS = classification()
-SAMPLED = {("R²⋊C_N", "R²"), ("SE(2)", "R²"), ("E(2)", "R²"), ("SE(3)", "R³")}
+SAMPLED = {("R²⋊C_N", "R²"), ("R²⋊R⁺", "R²"), ("SE(2)", "R²"), ("E(2)", "R²"), ("SE(3)", "R³")}
 NOT_BUILT = sum(row.check is None for row in ROWS)
 
 
@@ -77,6 +77,20 @@ def test_a_filter_that_knows_quarter_turns_only_is_found_out():
     assert max(errors) > 0.05
 
 
+def test_filters_that_do_not_grow_with_the_scale_are_found_out(monkeypatch):
+    basis = kernels.HermiteKernelBasis(order=2, sigma=1.0)
+    weights, random = torch.randn(basis.dim, dtype=torch.float64), torch.Generator().manual_seed(0)
+    assert random_zoom_error(basis, weights, random) < 0.005
+    sampled = basis.filters
+
+    def unnormalized(scale: float) -> torch.Tensor:
+        return sampled(scale) * scale
+
+    monkeypatch.setattr(basis, "filters", unnormalized)
+    assert max(random_zoom_error(basis, weights, random) for _ in range(8)) > 0.1
+    assert basis.residual > 0.1
+
+
 def test_the_count_does_not_come_from_the_basis():
     so2 = SO2()
     field = Grid2d(so2).field(so2.irrep(1))
@@ -91,6 +105,7 @@ def test_known_counts():
     assert dims["LeCun et al. 1990", "trivial"] == 25
     assert dims["Cohen & Welling 2016; Dieleman et al. 2016", "regular"] == 200
     assert dims["Zaheer et al. 2017", "trivial"] == 2
+    assert dims["Worrall & Welling 2019; Ghosh & Gupta 2019; Sosnovik et al. 2020", "regular"] == 6
     assert dims["Maron et al. 2019; Kondor et al. 2018 (CCN)", "pairs (graphs)"] == 15
     assert dims["Esteves et al. 2018; Perraudin et al. 2018", "trivial"] == 7
 

@@ -4,6 +4,7 @@ from ._angular import angular_solutions as angular_solutions
 from ._basis import KernelBasis as KernelBasis
 from ._brute_force import brute_force as brute_force
 from ._cache import clear_cache as clear_cache
+from ._hermite import HermiteKernelBasis as HermiteKernelBasis
 from ._lattice import LatticeKernelBasis as LatticeKernelBasis
 from ._orbit_kernels import DoubleCoset as DoubleCoset
 from ._orbit_kernels import OrbitKernels as OrbitKernels

@@ -9,6 +9,7 @@ and each imports only those before it. The first three lie below the top: they m
     linear     convolutions and linear layers
     clouds     fields on scattered points
     sets       sets and graphs of any size
+    scales     fields of position and scale
     nonlinear  nonlinearities and tensor products
     norms      normalization and dropout
     resizing   pooling, blurring, upsampling
@@ -92,6 +93,9 @@ with no_collection():
     from .resizing._window_pool import MaxPool1d as MaxPool1d
     from .resizing._window_pool import MaxPool2d as MaxPool2d
     from .resizing._window_pool import MaxPool3d as MaxPool3d
+    from .scales._scale_conv import ScaleConv2d as ScaleConv2d
+    from .scales._scale_conv import ScaleLift2d as ScaleLift2d
+    from .scales._scale_pool import ScalePool as ScalePool
     from .sets._tuple_linear import TupleLinear as TupleLinear
     from .twins._typed import typed as typed
     from .types._irreps import FromIrreps as FromIrreps

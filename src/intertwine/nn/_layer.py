@@ -16,7 +16,7 @@ from .._checked import checked, describe
 from .._devices import on_cpu
 from .._registry import Registry
 from ..errors import InputError, TypeMismatchError
-from ..spaces import Cloud, FieldType, Grid, HomogeneousSpace, Point, Space, Tuples
+from ..spaces import Cloud, FieldType, Grid, HomogeneousSpace, Point, ScalePlane, ScaleSpace, Space, Tuples, Zooms
 
 
 @checked
@@ -250,6 +250,10 @@ def axis_names(space: Space) -> tuple[str, ...]:
         return ()
     if isinstance(space, Tuples):
         return ("elements",) * space.order
+    if isinstance(space, ScaleSpace):
+        return "scales", "height", "width"
+    if isinstance(space, ScalePlane):
+        return "height", "width"
     return ("points",) if isinstance(space, HomogeneousSpace) else ("rings", "azimuths")
 
 
@@ -258,9 +262,18 @@ def pointwise_claim(space: Space) -> Strict:
     """The claim of a layer that acts on every sample in the same way, linear or not."""
     if isinstance(space, HomogeneousSpace | Point | Cloud | Tuples) or (isinstance(space, Grid) and space.exact):
         return Exact()
+    if isinstance(space, Zooms):
+        return Approximate("scalings resample a field")
     if not isinstance(space, Grid):
         return Approximate("acting on samples raises the degree of a field on the sphere", bound=0.2)
     return Approximate("fields are sampled on a lattice that the group does not map to itself")
+
+
+def statistics_claim(space: Space) -> Strict:
+    """The claim of a layer that takes means over space, which every group here leaves alone except scalings."""
+    if isinstance(space, Zooms):
+        return Approximate("a scaling changes means over the plane, as it changes areas", bound=float("inf"))
+    return pointwise_claim(space)
 
 
 def require_grid(caller: str, *types: FieldType, dimension: int | None = None) -> Grid:

@@ -21,6 +21,10 @@ from ._point import Point as Point
 from ._resample import Border as Border
 from ._resample import Interpolation as Interpolation
 from ._resample import resample as resample
+from ._scale import ScalePlane as ScalePlane
+from ._scale import ScaleSpace as ScaleSpace
+from ._scale import Zoom as Zoom
+from ._scale import Zooms as Zooms
 from ._space import Space as Space
 from ._sphere import Sphere as Sphere
 from ._sphere_grid import SphereGrid as SphereGrid

@@ -14,7 +14,7 @@ from .._checked import checked
 from ..errors import InputError
 from ..nn import Layer, Relaxed, to_plain
 from ..relaxed import relaxed_layers, to_equivariant_
-from ..spaces import Cloud, Grid, HomogeneousSpace, Point, SphereGrid, Tuples
+from ..spaces import Cloud, Grid, HomogeneousSpace, Point, ScaleSpace, SphereGrid, Tuples, Zooms
 from ._device import assert_follows_device
 from ._equivariance import assert_equivariant, equivariance_errors
 
@@ -103,14 +103,17 @@ def _sizes(layer: Layer, min_size: int) -> tuple[int, ...]:
         return ()
     if isinstance(space, Tuples):
         return (4,) * space.order
-    if not isinstance(space, Grid):
+    if not isinstance(space, Grid | Zooms):
         return SphereGrid("gauss-legendre", 4).shape
-    for n in range(min_size - 2 * (space.dimension == 3), 40):
+    scales = (space.count,) if isinstance(space, ScaleSpace) else ()
+    dimension = space.dimension if isinstance(space, Grid) else 2
+    for n in range(min_size - 2 * (dimension == 3), 40):
+        sizes = *scales, *[n] * dimension
         try:
-            layer.output_sizes((n,) * space.dimension)
+            layer.output_sizes(sizes)
         except InputError:
             continue
-        return (n,) * space.dimension
+        return sizes
     raise InputError(
         "assert_conforms",
         expected="a layer that accepts equal sizes below 40 along every axis",

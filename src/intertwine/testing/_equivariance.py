@@ -12,9 +12,10 @@ from .._checked import Positive, checked
 from ..errors import InputError
 from ..nn import Approximate, Layer, Relaxed, Strict
 from ..relaxed import TRANSLATION, to_equivariant_
-from ..spaces import Cloud, Grid, HomogeneousSpace, Point, Space, Sphere, Tuples
+from ..spaces import Cloud, Grid, HomogeneousSpace, Point, Space, Sphere, Tuples, Zooms
 from ._coset_trial import coset_trial
 from ._grid_trial import grid_trial
+from ._scale_trial import scale_trial
 from ._scattered_trial import scattered_trial
 from ._sphere_trial import sphere_trial
 from ._trial import Move, Trial
@@ -132,6 +133,8 @@ def _trial(layer: Layer, size: int | None, noise: torch.Generator) -> Trial:
         return scattered_trial(layer, space, noise)
     if isinstance(space, Tuples):
         return tuples_trial(layer, space, noise)
+    if isinstance(space, Zooms):
+        return scale_trial(layer, space, size, noise)
     raise InputError(
         "assert_equivariant",
         expected="a layer on a grid, a cloud, a point, a finite space G/H or the sphere",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import comb
 from typing import Any
 
 import torch
@@ -12,7 +13,7 @@ from torch.nn.functional import conv1d, conv2d, conv3d, pad
 
 from ..._checked import checked
 from ...groups import SO2, SO3, CompactLieGroup, FiniteGroup, LieGroup, Representation, Symmetric, degree_of
-from ...kernels import LatticeKernelBasis, SphereKernelBasis, SteerableKernelBasis, solve
+from ...kernels import HermiteKernelBasis, LatticeKernelBasis, SphereKernelBasis, SteerableKernelBasis, solve
 from ...nn import Layer, Linear, PointConv, TupleLinear
 from ...spaces import Cloud3d, FieldType, Grid, HomogeneousSpace, Motion, Point, Sphere, Tuples
 from ...testing import equivariance_errors
@@ -169,6 +170,60 @@ def random_error(
     of_moved = torch.einsum("ijk,pkj->pi", kernel, field(back(points[:, None] + taps)) @ rho1(r).T)
     moved = torch.einsum("ijk,pkj->pi", kernel, field(back(points)[:, None] + taps)) @ rho2(r).T
     return _difference(of_moved, moved)
+
+
+def on_scales(*, order: int) -> Callable[[], Check]:
+    """A check of random Gauss-Hermite filters under random translations and scalings.
+
+    The field is a sum of Gaussians and the filters can be sampled at every scale, so nothing is interpolated. The
+    filters are counted by their rank, and predicted as the polynomials of their degree.
+    """
+
+    def check() -> Check:
+        basis, other = HermiteKernelBasis(order=order, sigma=1.0), HermiteKernelBasis(order=order + 1, sigma=1.0)
+        random = torch.Generator().manual_seed(0)
+        weights = torch.randn(basis.dim, dtype=torch.float64, generator=random)
+        f = torch.randn(1, 1, 31, 31, dtype=torch.float64, generator=random)
+        filters = torch.tensordot(weights, basis.filters(1.0), 1)[None, None]
+
+        def layer(f: Tensor) -> Tensor:
+            return conv2d(pad(f, (basis.radius(1.0),) * 4, mode="circular"), filters)
+
+        return Check(
+            f"Gauss-Hermite functions up to degree {order}",
+            *(_rank(basis), comb(order + 2, 2), _rank(other), comb(order + 3, 2)),
+            basis.residual,
+            _difference(layer(f.roll((1, 2), (2, 3))), layer(f).roll((1, 2), (2, 3))),
+            max(random_zoom_error(basis, weights, random) for _ in range(8)),
+            SAMPLED,
+        )
+
+    return check
+
+
+def _rank(basis: HermiteKernelBasis) -> int:
+    return int(torch.linalg.matrix_rank(basis.filters(1.0).flatten(1)))
+
+
+def random_zoom_error(basis: HermiteKernelBasis, weights: Tensor, random: torch.Generator) -> float:
+    """The error under one random translation and scaling by up to 2, on a sum of Gaussians of width 2."""
+
+    def normal(*shape: int) -> Tensor:
+        return torch.randn(*shape, dtype=torch.float64, generator=random)
+
+    centers, values, points, t = 3 * normal(12, 2), normal(12), 3 * normal(40, 2), 2 * normal(2)
+    s = 1 + float(torch.rand((), generator=random))
+
+    def response(x: Tensor, scale: float, zoom: float) -> Tensor:
+        """The response at this scale to the field enlarged by ``zoom``, at x."""
+        axis = torch.arange(-basis.radius(scale), basis.radius(scale) + 1, dtype=torch.float64)
+        taps = torch.cartesian_prod(axis, axis)
+        seen = (x[:, None] + taps) / zoom
+        field = torch.exp(-torch.cdist(seen.flatten(0, 1), centers).square() / 8) @ values
+        return field.view(len(x), -1) @ torch.tensordot(weights, basis.filters(scale), 1).flatten()
+
+    # (π(t, s)f)(x) = f((x − t)/s)
+    return _difference(response(points - t, s, s), response((points - t) / s, 1.0, 1.0))
 
 
 def on_the_sphere(rho1: Representation, rho2: Representation) -> Callable[[], Check]:

@@ -14,10 +14,10 @@ import torch
 
 from ..._checked import checked
 from ...groups import O2, SO2, SO3, Cyclic, Dihedral, Octahedral
-from ...kernels import KernelBasis, LatticeKernelBasis, SphereKernelBasis, SteerableKernelBasis
+from ...kernels import HermiteKernelBasis, KernelBasis, LatticeKernelBasis, SphereKernelBasis, SteerableKernelBasis
 from ...spaces import Grid1d, Grid2d, Grid3d
 from ._checks import Check as Check
-from ._checks import at_a_point, on_a_grid, on_cosets, on_points, on_the_sphere, on_tuples
+from ._checks import at_a_point, on_a_grid, on_cosets, on_points, on_scales, on_the_sphere, on_tuples
 
 
 @checked
@@ -49,7 +49,7 @@ class Row:
 
 
 LATTICE, STEERABLE = LatticeKernelBasis.__name__, SteerableKernelBasis.__name__
-SPHERE, FINITE = SphereKernelBasis.__name__, KernelBasis.__name__
+SPHERE, FINITE, HERMITE = SphereKernelBasis.__name__, KernelBasis.__name__, HermiteKernelBasis.__name__
 _NOT_BUILT = ("–", "–", None)
 
 
@@ -118,8 +118,9 @@ def _on_the_plane() -> list[Row]:
         Row(
             *("R²⋊R⁺", "R⁺", "R²", "regular"),
             "Worrall & Welling 2019; Ghosh & Gupta 2019; Sosnovik et al. 2020",
-            "not built: R⁺ is not compact",
-            *_NOT_BUILT,
+            f"{HERMITE} (sampled scales)",
+            *("ScaleLift2d, ScaleConv2d", "examples/scaled_digits.py"),
+            on_scales(order=2),
         ),
     ]
 

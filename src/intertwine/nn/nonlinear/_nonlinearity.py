@@ -13,7 +13,7 @@ from ..._checked import checked
 from ..._devices import on_cpu
 from ...errors import TypeMismatchError
 from ...groups import SO2, Cyclic, Dihedral, Octahedral, Symmetric
-from ...spaces import FieldType, Grid2d, Grid3d, HomogeneousSpace, Sphere
+from ...spaces import FieldType, Grid2d, Grid3d, HomogeneousSpace, ScaleSpace, Sphere
 from .._layer import Layer, pointwise_claim, register_layer
 from .._traced import TracedLayer
 from ..basis._summands import Per, join, permutes, runs, split
@@ -86,6 +86,7 @@ class ReLU(Pointwise):
         D4, C8 = Dihedral(4), Cyclic(8)
         yield ReLU(Grid2d(D4).field(D4.regular + D4.quotient(D4.subgroup([4]))))
         yield ReLU(Grid2d(C8).field(C8.regular))
+        yield ReLU(ScaleSpace(base=1.25, count=6).field("2*trivial"))
 
 
 @register_layer

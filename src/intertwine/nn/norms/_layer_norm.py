@@ -13,8 +13,8 @@ from ..._checked import checked
 from ..._devices import on_cpu
 from ...errors import InputError, TypeMismatchError
 from ...groups import SO2, Cyclic, Dihedral, Octahedral, Representation, Symmetric
-from ...spaces import FieldType, Grid2d, Grid3d, HomogeneousSpace, Sphere
-from .._layer import Layer, pointwise_claim, register_layer
+from ...spaces import FieldType, Grid2d, Grid3d, HomogeneousSpace, Sphere, Zooms
+from .._layer import Approximate, Layer, pointwise_claim, register_layer, statistics_claim
 from .._traced import TracedLayer
 from ..basis._fields import Fields
 from ..basis._invariants import Invariants, invariant_vectors
@@ -96,6 +96,9 @@ class LayerNorm(_Affine):
     @checked
     def __init__(self, in_type: FieldType, *, eps: float = 1e-5, affine: bool = True) -> None:
         super().__init__(in_type, eps=eps, affine=affine)
+        if isinstance(in_type.space, Zooms):
+            because = "scalings resample a field, and where it is small the division enlarges the error"
+            self._claim = Approximate(because, bound=float("inf"))
         e = _center(in_type.rho)
         self._centers, self._plain = bool(e.any()), bool((e == 1).all())
         self._square = float(e.square().sum())
@@ -168,6 +171,7 @@ class GroupNorm(_Affine):
                 fix=f"For example {next(n for n in range(min(count, 8), 0, -1) if count % n == 0)}.",
             )
         super().__init__(in_type, eps=eps, affine=affine)
+        self._claim = statistics_claim(in_type.space)
         self.num_groups = num_groups
         tables, self._plain = _group_tables(in_type.rho, num_groups)
         for name, value in tables.items():

@@ -11,8 +11,8 @@ from torch.nn.functional import batch_norm
 
 from ..._checked import checked
 from ...groups import SO2, Cyclic, Dihedral, Octahedral, Symmetric
-from ...spaces import FieldType, Grid2d, Grid3d, HomogeneousSpace
-from .._layer import Layer, axis_names, pointwise_claim, register_layer
+from ...spaces import FieldType, Grid2d, Grid3d, HomogeneousSpace, ScaleSpace
+from .._layer import Claim, Layer, axis_names, pointwise_claim, register_layer, statistics_claim
 from ..basis._fields import Fields
 from ..basis._invariants import Invariants
 from ..basis._summands import summands
@@ -27,7 +27,8 @@ class BatchNorm(Layer):
     of the summand. A regular field shares mean and variance over its |H| channels, as in group convolution networks.
 
     Shapes: ``(batch, d, *space)`` to the same. Equivariance: μ is invariant and σ a scalar on each summand of an
-    orthogonal representation. In training, transforming a whole batch does not change its statistics.
+    orthogonal representation. In training, transforming a whole batch does not change its statistics, except for
+    scalings, which change areas; evaluation does not have this limit.
 
     Args:
         in_type: fields of an orthogonal representation.
@@ -65,6 +66,11 @@ class BatchNorm(Layer):
             len(kinds) == 1 and self.invariants.size == fields and bool(kinds[0].dim == 1 or _is_transitive(kinds[0]))
         )
 
+    @property
+    def claim(self) -> Claim:
+        """In training, that of the statistics of a batch."""
+        return statistics_claim(self.in_type.space) if self.training else self._claim
+
     def reset_parameters(self) -> None:
         """Set mean 0, variance 1, γ = 1 and β = 0."""
         with torch.no_grad():
@@ -85,6 +91,7 @@ class BatchNorm(Layer):
         yield cls(HomogeneousSpace(G, H).field(2 * H.regular + H.irreps[1]))
         yield cls(Grid2d(so2).field(so2.irrep(1) + so2.trivial))
         yield cls(Grid2d(D4).field(D4.induce(D4.subgroup([1]).irreps[1]) + D4.trivial))
+        yield cls(ScaleSpace(base=1.25, count=6).field("2*trivial"))
 
     def forward(self, x: Tensor) -> Tensor:
         self.check_input(x)

@@ -1,0 +1,1 @@
+"""Fields of position and scale: lifting, convolution, pooling."""

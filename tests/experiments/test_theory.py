@@ -20,7 +20,7 @@ ROWS = classification()
 EXACT = ("Z²", "p4, p4m", "p6, p6m", "Z³⋊O", "SO(3)", "S_n")
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.group} {row.rho}")
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.group} {row.rho} {row.builder.split()[0]}")
 def test_row(row):
     if row.check is None:
         assert row.builder.startswith("not built: ")
@@ -31,7 +31,8 @@ def test_row(row):
     assert check.wider_dim == check.wider_mackey > check.dim
     assert check.residual < 1e-10
     assert check.error < 1e-10
-    assert check.random_error < (1e-10 if row.group in EXACT else 0.005)
+    sampled = 0.02 if row.builder.startswith("Rotated") else 0.005
+    assert check.random_error < (1e-10 if row.group in EXACT else sampled)
     assert (check.random_error > 1e-6) == (row.group not in EXACT)
     assert check.passed
 

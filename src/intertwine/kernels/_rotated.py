@@ -24,9 +24,9 @@ _NODES = {"linear": 2, "cubic": 4}
 class RotatedKernelBasis(OnCPU):
     """Filters with free taps for one orientation, rotated to the others by interpolation (Zhou 2017, Bekkers 2018).
 
-    For fields whose channels the group permutes. H permutes the pairs (a, b) of an output and an input channel. Each
-    orbit of pairs has free weights w on the taps y, for its first pair; the filter of the pair h(a, b) sees the field at
-    the rotated taps, Σ_y w(y) f(x + hy). If elements s fix the first pair, the filter is the mean over all hs.
+    For fields whose channels the group permutes. H permutes the pairs (a, b) of an output and an input channel. The
+    first pair of each orbit has free weights w on the taps y. The filter of the pair h(a, b) sees the field at the
+    rotated taps, Σ_y w(y) f(x + hy). If elements s fix the first pair, the filter is the mean over all hs.
 
     It is the field at hy that is interpolated, from samples inside the window, and not the filter: fields are smooth,
     free weights are not. Taps count up to half the kernel size from the center; a rotation moves those in the corners

@@ -14,7 +14,14 @@ import torch
 
 from ..._checked import checked
 from ...groups import O2, SO2, SO3, Cyclic, Dihedral, Octahedral, Symmetric
-from ...kernels import HermiteKernelBasis, KernelBasis, LatticeKernelBasis, SphereKernelBasis, SteerableKernelBasis
+from ...kernels import (
+    HermiteKernelBasis,
+    KernelBasis,
+    LatticeKernelBasis,
+    RotatedKernelBasis,
+    SphereKernelBasis,
+    SteerableKernelBasis,
+)
 from ...spaces import Grid2d, Grid3d
 from ._checks import Check as Check
 from ._checks import on_a_grid, on_cosets, on_scales, on_the_sphere
@@ -45,6 +52,7 @@ class Row:
 
 
 LATTICE, STEERABLE = LatticeKernelBasis.__name__, SteerableKernelBasis.__name__
+ROTATED = RotatedKernelBasis.__name__
 SPHERE, FINITE, HERMITE = SphereKernelBasis.__name__, KernelBasis.__name__, HermiteKernelBasis.__name__
 
 
@@ -61,7 +69,6 @@ def _on_the_plane() -> list[Row]:
     steerable_in = c4.irrep(1) + c4.quotient(c4.subgroup([2]))
     frequencies = so2.irrep(0) + so2.irrep(1)
     any_o2 = o2.irrep(0, -1) + o2.irrep(2)
-    turns = "Zhou et al. 2017; Bekkers et al. 2018; Weiler et al. 2018"
     return [
         Row(
             "Z²", "{e}", "Z²", "trivial", "LeCun et al. 1990", LATTICE, on_a_grid(Grid2d(c1), c1.trivial, c1.trivial, 0)
@@ -78,7 +85,14 @@ def _on_the_plane() -> list[Row]:
             *("p6, p6m", "C6, D6", "hexagonal", "regular", "Hoogeboom et al. 2018", f"{LATTICE} (hexagonal)"),
             on_a_grid(hexagonal, d6.regular, d6.regular, 7),
         ),
-        Row(*("R²⋊C_N", "C_N", "R²", "regular", turns, STEERABLE), on_a_grid(ring, c8.regular, c8.regular, 2)),
+        Row(
+            *("R²⋊C_N", "C_N", "R²", "regular", "Zhou et al. 2017; Bekkers et al. 2018", f"{ROTATED} (free filters)"),
+            on_a_grid(ring, c8.regular, c8.regular, 2, free=True),
+        ),
+        Row(
+            *("R²⋊C_N", "C_N", "R²", "regular", "Weiler et al. 2018", STEERABLE),
+            on_a_grid(ring, c8.regular, c8.regular, 2),
+        ),
         Row(
             *("R²⋊C_N", "C_N", "R²", "vector", "Marcos et al. 2017", STEERABLE),
             on_a_grid(ring, c8.irrep(1), c8.irrep(1), 2),

@@ -23,7 +23,7 @@ SAMPLED = {("R²⋊C_N", "R²"), ("R²⋊R⁺", "R²"), ("SE(2)", "R²"), ("E(2)
 NOT_BUILT = sum(row.check is None for row in ROWS)
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.group} {row.rho}")
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.group} {row.rho} {row.builder.split()[0]}")
 def test_row(row):
     if row.check is None:
         assert row.builder.startswith("not built: ")
@@ -36,7 +36,8 @@ def test_row(row):
     assert check.residual < 1e-10
     assert check.error is None or check.error < 1e-10
     sampled = (row.group, row.base) in SAMPLED
-    assert check.random_error < (0.005 if sampled else 1e-10)
+    bound = 0.02 if row.builder.startswith("Rotated") else 0.005
+    assert check.random_error < (bound if sampled else 1e-10)
     assert (check.random_error > 1e-6) == sampled
     assert check.passed
 

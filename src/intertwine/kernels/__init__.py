@@ -10,6 +10,7 @@ from ._orbit_kernels import DoubleCoset as DoubleCoset
 from ._orbit_kernels import OrbitKernels as OrbitKernels
 from ._realizations import Realization as Realization
 from ._realizations import realizations as realizations
+from ._rotated import RotatedKernelBasis as RotatedKernelBasis
 from ._solve import solve as solve
 from ._sphere import SphereKernelBasis as SphereKernelBasis
 from ._steerable import BandLimit as BandLimit

@@ -11,6 +11,7 @@ from ..errors import InputError
 from ..spaces import FieldType, Grid, Sphere
 from ._basis import KernelBasis, finite_spaces
 from ._lattice import LatticeKernelBasis
+from ._rotated import RotatedKernelBasis
 from ._sphere import SphereKernelBasis
 from ._steerable import BandLimit, SteerableKernelBasis
 
@@ -64,6 +65,17 @@ def solve(
 ) -> LatticeKernelBasis | SteerableKernelBasis: ...
 
 
+@overload
+def solve(
+    in_type: FieldType,
+    out_type: FieldType,
+    *,
+    kernel_size: int | Sequence[int],
+    method: Literal["free"],
+    allow_empty: bool = ...,
+) -> RotatedKernelBasis: ...
+
+
 @checked
 @on_cpu
 def solve(
@@ -71,24 +83,24 @@ def solve(
     out_type: FieldType,
     *,
     kernel_size: int | Sequence[int] | None = None,
-    method: Literal["auto", "lattice", "steerable"] = "auto",
+    method: Literal["auto", "lattice", "steerable", "free"] = "auto",
     rings: Sequence[float] | None = None,
     sigma: float | None = None,
     band_limit: BandLimit = None,
     allow_empty: bool = False,
-) -> KernelBasis | LatticeKernelBasis | SteerableKernelBasis | SphereKernelBasis:
+) -> KernelBasis | LatticeKernelBasis | SteerableKernelBasis | RotatedKernelBasis | SphereKernelBasis:
     """The equivariant kernels from one field type to another. The space decides the kind of basis:
 
     - two finite spaces G/H1 and G/H2: :class:`KernelBasis`;
     - a grid, with ``kernel_size=k``: :class:`LatticeKernelBasis` if the stabilizer maps the lattice to itself, else
-      :class:`SteerableKernelBasis`;
+      :class:`SteerableKernelBasis`; with ``method="free"``, :class:`RotatedKernelBasis`;
     - the sphere, with ``band_limit=L``: :class:`SphereKernelBasis`.
 
     Args:
         in_type: the type of the input fields.
         out_type: the type of the output fields.
         kernel_size: on a grid, the size of the filter, or one size per axis.
-        method: on a grid, which of the two kinds of basis to use; ``auto`` follows the rule above.
+        method: on a grid, which kind of basis to use; ``auto`` follows the rule above.
         rings: see :class:`SteerableKernelBasis`.
         sigma: see :class:`SteerableKernelBasis`.
         band_limit: the maximum degree of the harmonics, on the sphere or in a :class:`SteerableKernelBasis`.
@@ -108,6 +120,9 @@ def solve(
             return SteerableKernelBasis(
                 in_type, out_type, kernel_size, rings=rings, sigma=sigma, band_limit=band_limit, allow_empty=allow_empty
             )
+        if method == "free":
+            _refuse("free filters", rings=rings, sigma=sigma, band_limit=band_limit)
+            return RotatedKernelBasis(in_type, out_type, kernel_size)
         _refuse("filters on a lattice", rings=rings, sigma=sigma, band_limit=band_limit)
         return LatticeKernelBasis(in_type, out_type, kernel_size, allow_empty=allow_empty)
     if isinstance(in_type.space, Sphere) or isinstance(out_type.space, Sphere):

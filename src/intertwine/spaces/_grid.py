@@ -182,7 +182,8 @@ class Grid(Space):
             point = point * torch.tensor([1.0, -1.0], dtype=point.dtype) + 0.0  # + 0.0 turns -0.0 into 0.0
         return point
 
-    def _point_to_index(self, point: Tensor) -> Tensor:
+    def point_to_index(self, point: Tensor) -> Tensor:
+        """Array positions relative to the center, for points in lattice coordinates ``(..., d)``."""
         if self.dimension == 2:
             point = point * torch.tensor([1.0, -1.0], dtype=point.dtype)
         return point.flip(-1)
@@ -207,7 +208,7 @@ class Grid(Space):
     def _axis_move(self, matrix: Tensor) -> AxisMove | None:
         """The move with this matrix on points, converted to array indices."""
         steps = torch.eye(self.dimension, dtype=matrix.dtype)
-        return AxisMove.from_matrix(self._point_to_index(self._index_to_point(steps) @ matrix.mT).mT)
+        return AxisMove.from_matrix(self.point_to_index(self._index_to_point(steps) @ matrix.mT).mT)
 
     @checked
     def transform(self, rho: Representation, f: Tensor, g: Motion, *, padding: Border = "circular") -> Tensor:
@@ -231,7 +232,7 @@ class Grid(Space):
         move = self.axis_move(g.rotation)
         if move is not None:  # permuting axes is exact and much cheaper than resampling
             f, g = move(f), Motion(g.translation, self.stabilizer.identity)
-            shift = self._point_to_index(g.translation).tolist()
+            shift = self.point_to_index(g.translation).tolist()
             if not any(shift):
                 return f
             if padding == "circular" and all(step == round(step) for step in shift):
@@ -239,7 +240,7 @@ class Grid(Space):
         sizes = f.shape[-self.dimension :]
         source = self.act(self.inverse(g), self.coordinates(sizes))
         center = (torch.tensor(sizes, dtype=torch.float64) - 1) / 2
-        index = self._point_to_index(source) + center
+        index = self.point_to_index(source) + center
         nearest = index.round()
         if bool((index - nearest).abs().max() < 1e-9):
             return self._gather(f, nearest.long(), sizes, padding)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import ceil
+from typing import Literal
 
 from torch import Tensor, nn
 
@@ -67,10 +68,12 @@ def plane_network(kind: str, channels: int, classes: int, *, widths: Sequence[in
     """A classifier by the name of its field types.
 
     Args:
-        kind: ``c4-types``, vectors and sign fields of C4 beside regular ones (Cohen & Welling 2017); ``c6-hexagonal``,
-            regular fields on the hexagonal lattice (Hoogeboom et al. 2018); ``c8-vectors``, vectors that point where a
-            regular field of C8 is largest (Marcos et al. 2017); ``so2`` and ``o2``, irreducibles up to frequency 2 with
-            gates (Worrall et al. 2017; Weiler & Cesa 2019).
+        kind: one of
+            ``c4-types``, vectors and sign fields of C4 beside regular ones (Cohen & Welling 2017);
+            ``c6-hexagonal``, regular fields on the hexagonal lattice (Hoogeboom et al. 2018);
+            ``c8-free``, regular fields with free filters, rotated by interpolation (Zhou 2017; Bekkers 2018);
+            ``c8-vectors``, vectors that point where a regular field of C8 is largest (Marcos et al. 2017);
+            ``so2`` and ``o2``, irreducibles up to frequency 2 with gates (Worrall et al. 2017; Weiler & Cesa 2019).
         channels: the channels of the image.
         classes: the number of classes.
         widths: the number of fields of each kind after each block.
@@ -78,6 +81,7 @@ def plane_network(kind: str, channels: int, classes: int, *, widths: Sequence[in
     planes = {
         "c4-types": Grid2d("C4"),
         "c6-hexagonal": Grid2d("C6", lattice="hexagonal"),
+        "c8-free": Grid2d("C8"),
         "c8-vectors": Grid2d("C8"),
         "so2": Grid2d(SO2()),
         "o2": Grid2d(O2()),
@@ -85,6 +89,7 @@ def plane_network(kind: str, channels: int, classes: int, *, widths: Sequence[in
     blocks: dict[str, Block] = {
         "c4-types": partial(_gated_block, text="regular + irrep1 + irrep2"),
         "c6-hexagonal": _regular_block,
+        "c8-free": partial(_regular_block, filters="free"),
         "c8-vectors": _vector_block,
         "so2": partial(_gated_block, text="trivial + irrep1 + irrep2"),
         "o2": partial(_gated_block, text="trivial + irrep1 + irrep2"),
@@ -101,9 +106,12 @@ def _conv(field: FieldType, after: FieldType, size: int) -> tnn.Layer:
     return tnn.Conv2d(field, after, size, padding=size // 2, bias=False)
 
 
-def _regular_block(field: FieldType, width: int) -> list[tnn.Layer]:
+def _regular_block(
+    field: FieldType, width: int, *, filters: Literal["steerable", "free"] = "steerable"
+) -> list[tnn.Layer]:
     after = field.space.field(f"{width}*regular")
-    return [_conv(field, after, 5), tnn.BatchNorm(after), tnn.ReLU(after)]
+    conv = tnn.Conv2d(field, after, 5, padding=2, bias=False, filters=filters)
+    return [conv, tnn.BatchNorm(after), tnn.ReLU(after)]
 
 
 def _vector_block(field: FieldType, width: int) -> list[tnn.Layer]:

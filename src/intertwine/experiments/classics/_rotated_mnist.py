@@ -51,6 +51,7 @@ EXPERIMENT = Experiment(
             for name, title, widths in (
                 ("c4-types", "C4, regular fields, vectors and signs (Cohen & Welling 2017)", [4, 6, 7]),
                 ("c6-hexagonal", "C6 on the hexagonal lattice (Hoogeboom et al. 2018)", [7, 11, 14]),
+                ("c8-free", "C8, free filters (Zhou et al. 2017; Bekkers et al. 2018)", [6, 9, 12]),
                 ("c8-vectors", "C8, orientation pooling (Marcos et al. 2017)", [16, 25, 34]),
                 ("so2", "SO(2), frequencies 0 to 2 (Worrall et al. 2017)", [8, 14, 18]),
                 ("o2", "O(2), frequencies 0 to 2 (Weiler & Cesa 2019)", [12, 19, 25]),

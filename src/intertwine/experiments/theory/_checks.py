@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import comb
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,13 +12,23 @@ from torch.nn.functional import conv1d, conv2d, conv3d, pad
 
 from ..._checked import checked
 from ...groups import SO2, SO3, CompactLieGroup, FiniteGroup, LieGroup, Representation, Symmetric, degree_of
-from ...kernels import HermiteKernelBasis, LatticeKernelBasis, SphereKernelBasis, SteerableKernelBasis, solve
+from ...kernels import (
+    HermiteKernelBasis,
+    LatticeKernelBasis,
+    RotatedKernelBasis,
+    SphereKernelBasis,
+    SteerableKernelBasis,
+    solve,
+)
 from ...nn import Layer, Linear, PointConv, TupleLinear
 from ...spaces import Cloud3d, FieldType, Grid, HomogeneousSpace, Motion, Point, Sphere, Tuples
 from ...testing import equivariance_errors
 
 SAMPLED = 0.01
 """The largest relative error of filters sampled at the taps, under random motions of smooth fields."""
+
+INTERPOLATED = 0.05
+"""The same for free filters, which are rotated by interpolation."""
 
 
 @checked
@@ -58,17 +67,20 @@ class Check:
         return counted and exact and self.random_error < self.bound
 
 
-def on_a_grid(space: Grid, rho1: Representation, rho2: Representation, rotation: int | Tensor) -> Callable[[], Check]:
+def on_a_grid(
+    space: Grid, rho1: Representation, rho2: Representation, rotation: int | Tensor, *, free: bool = False
+) -> Callable[[], Check]:
     """A check of a random filter: on a periodic random field under one step and a rotation that maps the lattice to
-    itself, and on a smooth field under random elements of the group.
+    itself, and on a smooth field under random elements of the group. ``free`` selects filters rotated by interpolation.
     """
 
     def check() -> Check:
         in_type, out_type = space.field(rho1), space.field(rho2)
         size = 3 if space.dimension == 3 else 5
-        basis = solve(in_type, out_type, kernel_size=size)
+        basis = _solved(in_type, out_type, size, free)
         random = torch.Generator().manual_seed(0)
-        filters = basis.filters(basis.combine(torch.randn(basis.dim, dtype=torch.float64, generator=random)))
+        weights = torch.randn(basis.dim, dtype=torch.float64, generator=random)
+        filters = basis.filters(weights if isinstance(basis, RotatedKernelBasis) else basis.combine(weights))
         f = torch.randn(1, rho1.dim, *[9] * space.dimension, dtype=torch.float64, generator=random)
         convolve = {1: conv1d, 2: conv2d, 3: conv3d}[space.dimension]
 
@@ -78,29 +90,41 @@ def on_a_grid(space: Grid, rho1: Representation, rho2: Representation, rotation:
         g = Motion(torch.tensor([1.0] + [0.0] * (space.dimension - 1), dtype=torch.float64), rotation)
         moved = layer(in_type.transform(f, g)), out_type.transform(layer(f), g)
         wider = size + 2
-        options: dict[str, Any] = {} if space.exact else {"band_limit": 2 if space.dimension == 3 else 3}
-        other = solve(in_type, out_type, kernel_size=wider, **options)
+        other = _solved(in_type, out_type, wider, free, band_limit=2 if space.dimension == 3 else 3)
         return Check(
             _instance(in_type, out_type),
             *(basis.dim, count(basis), other.dim, count(other)),
             basis.residual,
             _difference(*moved),
             max(random_error(space, rho1, rho2, filters, random) for _ in range(8)),
-            1e-10 if space.exact else SAMPLED,
+            1e-10 if space.exact else INTERPOLATED if free else SAMPLED,
         )
 
     return check
 
 
-def count(basis: LatticeKernelBasis | SteerableKernelBasis) -> int:
+def _solved(
+    in_type: FieldType, out_type: FieldType, size: int, free: bool, band_limit: int | None = None
+) -> LatticeKernelBasis | SteerableKernelBasis | RotatedKernelBasis:
+    if free:
+        return solve(in_type, out_type, kernel_size=size, method="free")
+    exact = isinstance(in_type.space, Grid) and in_type.space.exact
+    return solve(in_type, out_type, kernel_size=size, band_limit=None if exact else band_limit)
+
+
+def count(basis: LatticeKernelBasis | SteerableKernelBasis | RotatedKernelBasis) -> int:
     """The number of kernels from characters: the mean over the group of χ1 χ2 χ, χ the character of functions on taps.
 
     If filters are sampled, the functions are the harmonics up to the band limit on each ring; their character has a
-    closed form.
+    closed form. Free filters have all taps of the disk for each orbit of pairs of channels, if only the identity fixes
+    a pair.
     """
     rho1, rho2 = basis.in_type.rho, basis.out_type.rho
     g, weights = _average(rho1, rho2, _band_limit(basis) if isinstance(basis, SteerableKernelBasis) else 0)
     both = weights * rho1.character(g) * rho2.character(g)
+    if isinstance(basis, RotatedKernelBasis):
+        points = basis.space.coordinates(basis.kernel_size)
+        return round(float(both.sum())) * int((points.norm(dim=-1) <= basis.kernel_size[0] / 2).sum())
     if isinstance(basis, LatticeKernelBasis):
         taps = basis.coordinates
         fixed = (basis.space.matrices(g) @ taps.T - taps.T).abs().amax(1) < 1e-9

@@ -14,7 +14,14 @@ import torch
 
 from ..._checked import checked
 from ...groups import O2, SO2, SO3, Cyclic, Dihedral, Octahedral
-from ...kernels import HermiteKernelBasis, KernelBasis, LatticeKernelBasis, SphereKernelBasis, SteerableKernelBasis
+from ...kernels import (
+    HermiteKernelBasis,
+    KernelBasis,
+    LatticeKernelBasis,
+    RotatedKernelBasis,
+    SphereKernelBasis,
+    SteerableKernelBasis,
+)
 from ...spaces import Grid1d, Grid2d, Grid3d
 from ._checks import Check as Check
 from ._checks import at_a_point, on_a_grid, on_cosets, on_points, on_scales, on_the_sphere, on_tuples
@@ -49,6 +56,7 @@ class Row:
 
 
 LATTICE, STEERABLE = LatticeKernelBasis.__name__, SteerableKernelBasis.__name__
+ROTATED = RotatedKernelBasis.__name__
 SPHERE, FINITE, HERMITE = SphereKernelBasis.__name__, KernelBasis.__name__, HermiteKernelBasis.__name__
 _NOT_BUILT = ("–", "–", None)
 
@@ -77,7 +85,6 @@ def _on_the_plane() -> list[Row]:
     steerable_in = c4.irrep(1) + c4.quotient(c4.subgroup([2]))
     frequencies = so2.irrep(0) + so2.irrep(1)
     any_o2 = o2.irrep(0, -1) + o2.irrep(2)
-    turns = "Zhou et al. 2017; Bekkers et al. 2018; Weiler et al. 2018"
     digits = "rotated-mnist"
     return [
         Row(
@@ -99,7 +106,12 @@ def _on_the_plane() -> list[Row]:
             on_a_grid(hexagonal, d6.regular, d6.regular, 7),
         ),
         Row(
-            *("R²⋊C_N", "C_N", "R²", "regular", turns, STEERABLE, "Conv2d", f"{digits} (c8)"),
+            *("R²⋊C_N", "C_N", "R²", "regular", "Zhou et al. 2017; Bekkers et al. 2018", f"{ROTATED} (free filters)"),
+            *("Conv2d", f"{digits} (c8-free)"),
+            on_a_grid(ring, c8.regular, c8.regular, 2, free=True),
+        ),
+        Row(
+            *("R²⋊C_N", "C_N", "R²", "regular", "Weiler et al. 2018", STEERABLE, "Conv2d", f"{digits} (c8)"),
             on_a_grid(ring, c8.regular, c8.regular, 2),
         ),
         Row(

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from copy import deepcopy
 from itertools import product
 from math import sqrt
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -57,9 +58,10 @@ class FilterExpansion(TableModule):
         rings: Sequence[float] | None = None,
         sigma: float | None = None,
         band_limit: BandLimit = None,
+        method: Literal["free"] | None = None,
     ) -> None:
         super().__init__()
-        sampling = sampling_for("FilterExpansion", in_type.space, rings, sigma, band_limit)
+        sampling = sampling_for("FilterExpansion", in_type.space, rings, sigma, band_limit, method)
         if len(kernel_size) != getattr(in_type.space, "dimension", len(kernel_size)) or not kernel_size:
             raise InputError("FilterExpansion", expected="one kernel size per axis", got=describe(kernel_size))
         self.kernel_size = tuple(kernel_size)
@@ -218,7 +220,8 @@ def _block(
     if isinstance(in_kind.space, HomogeneousSpace):
         return CosetBlock(in_kind, out_kind, copies)
     taps = torch.Size(kernel_size).numel()
-    if isinstance(in_kind.space, Grid) and taps > 1 and block_way(in_kind, out_kind) == "dense":
+    steerable = sampling.method is None and block_way(in_kind, out_kind) == "dense"
+    if isinstance(in_kind.space, Grid) and taps > 1 and steerable:
         harmonic = harmonic_table(in_kind, out_kind, kernel_size, sampling)
         entries = in_kind.dim * out_kind.dim * taps
         if harmonic is not None:

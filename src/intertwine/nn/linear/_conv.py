@@ -44,6 +44,9 @@ class Conv(FilterLayer):
             the lattice to itself, as are the next two. See :class:`~intertwine.kernels.SteerableKernelBasis`.
         sigma: the width of the rings, in samples.
         band_limit: the largest degree of the harmonics, on all rings or as a function of the radius.
+        filters: ``free`` for filters with free taps that are rotated by interpolation, instead of steerable ones; only
+            for finite groups that do not map the lattice to itself, and for fields whose channels they permute. See
+            :class:`~intertwine.kernels.RotatedKernelBasis`.
     """
 
     dimension: ClassVar[int]
@@ -67,6 +70,7 @@ class Conv(FilterLayer):
         rings: Sequence[float] | None = None,
         sigma: float | None = None,
         band_limit: BandLimit = None,
+        filters: Literal["steerable", "free"] = "steerable",
     ) -> None:
         caller = type(self).__name__
         space = require_grid(caller, in_type, out_type, dimension=self.dimension)
@@ -83,8 +87,9 @@ class Conv(FilterLayer):
         if not allow_asymmetric:
             require_even_hand(caller, space, window)
             _require_symmetric_border(caller, space, padding_mode)
-        claim = filter_claim(space, allow_asymmetric)
-        sampling = sampling_for(caller, space, rings, sigma, band_limit).options
+        free: Literal["free"] | None = "free" if filters == "free" else None
+        claim = filter_claim(space, allow_asymmetric, free=free is not None)
+        sampling = sampling_for(caller, space, rings, sigma, band_limit, free).options
         super().__init__(
             in_type,
             out_type,

@@ -42,6 +42,9 @@ class Conv2d(Conv):
             the lattice to itself, as are the next two. See :class:`~intertwine.kernels.SteerableKernelBasis`.
         sigma: the width of the rings, in samples.
         band_limit: the largest degree of the harmonics, on all rings or as a function of the radius.
+        filters: ``free`` for filters with free taps that are rotated by interpolation, instead of steerable ones; only
+            for finite groups that do not map the lattice to itself, and for fields whose channels they permute. See
+            :class:`~intertwine.kernels.RotatedKernelBasis`.
 
     >>> import torch
     >>> from intertwine.groups import Dihedral
@@ -74,6 +77,14 @@ class Conv2d(Conv):
         plane = Grid2d(C8)
         yield cls(plane.field(2 * C8.regular), plane.field(C8.regular), 5, padding=2)
         yield cls(plane.field(C8.regular), plane.field(C8.regular), 5, padding=2, rings=(0, 2), sigma=0.5, band_limit=1)
+        yield cls(
+            plane.field(C8.trivial + C8.quotient(C8.subgroup([4]))),
+            plane.field(C8.regular),
+            5,
+            padding=2,
+            filters="free",
+        )
+        yield cls(plane.field(2 * C8.regular), plane.field(C8.regular), 4, filters="free")
         plane = Grid2d("D6", lattice="hexagonal")
         yield cls(plane.field("2*trivial"), plane.field("regular + irrep1"), 3, padding=1)
         yield cls(plane.field("regular"), plane.field("regular"), 5, padding=2, stride=2, bias=False)

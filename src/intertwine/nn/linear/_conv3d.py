@@ -43,6 +43,9 @@ class Conv3d(Conv):
             the lattice to itself, as are the next two. See :class:`~intertwine.kernels.SteerableKernelBasis`.
         sigma: the width of the rings, in samples.
         band_limit: the largest degree of the harmonics, on all rings or as a function of the radius.
+        filters: ``free`` for filters with free taps that are rotated by interpolation, instead of steerable ones; only
+            for finite groups that do not map the lattice to itself, and for fields whose channels they permute. See
+            :class:`~intertwine.kernels.RotatedKernelBasis`.
 
     >>> import torch
     >>> from intertwine.groups import SO3

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import torch
 from torch import Tensor
@@ -41,6 +41,7 @@ class FilterLayer(Layer):
         rings: radii of the rings of a sampled filter.
         sigma: their width.
         band_limit: the largest degree on them.
+        method: ``free`` for free filters, rotated by interpolation.
     """
 
     needs_space = True
@@ -58,12 +59,13 @@ class FilterLayer(Layer):
         rings: Sequence[float] | None = None,
         sigma: float | None = None,
         band_limit: BandLimit = None,
+        method: Literal["free"] | None = None,
     ) -> None:
         super().__init__(in_type, out_type, claim)
         self.groups, self.gain = groups, gain
         in_type, out_type = at_one_point(in_type), at_one_point(out_type)
         part = _one_group(type(self).__name__, in_type, out_type, groups)
-        sampling = sampling_for(type(self).__name__, in_type.space, rings, sigma, band_limit)
+        sampling = sampling_for(type(self).__name__, in_type.space, rings, sigma, band_limit, method)
         self.expansion = FilterExpansion(part, out_type, kernel_size, **sampling.options)
         self.invariants = Invariants(out_type.rho)
         self.weights = torch_nn.ParameterList([torch.empty(shape) for shape in self.expansion.shapes])
@@ -125,12 +127,14 @@ def at_one_point(field: FieldType) -> FieldType:
     return (Grid2d(group) if dimension == 2 else Grid3d(group)).field(field.rho)
 
 
-def filter_claim(space: Grid, allow_asymmetric: bool) -> Strict:
+def filter_claim(space: Grid, allow_asymmetric: bool, *, free: bool = False) -> Strict:
     """The claim of a layer whose filter is equivariant up to sampling."""
     if allow_asymmetric:
         return Approximate("sizes and strides that break the symmetry are allowed", bound=float("inf"))
     if space.exact:
         return Exact()
+    if free:
+        return Approximate("the filter is rotated by interpolation", bound=0.2)
     return Approximate(f"the filter is sampled on a lattice that {space.stabilizer.name} does not map to itself")
 
 

@@ -70,6 +70,7 @@ class ChannelGraph:
         sites: where the channels of each group can be observed, in the order of the network.
         blocks: modules that add two streams, such as residual blocks.
         output: what the axes of the output stand for.
+        labels: what the axes of each intermediate value stand for, by node of the traced program.
 
     >>> net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 36, 5))
     >>> graph = channel_graph(net, (3, 8, 8))
@@ -92,6 +93,7 @@ class ChannelGraph:
     inputs: dict[str, str]
     constants: dict[str, Any] = field(repr=False, default_factory=dict)
     names: dict[Atom, str] = field(repr=False, default_factory=dict)
+    labels: dict[str, Label] = field(repr=False, default_factory=dict)
 
     def group(self, name: str) -> ChannelGroup:
         """The group with this name."""
@@ -275,6 +277,7 @@ class _Tracer:
             inputs=self.inputs,
             constants=self.constants,
             names=names,
+            labels={node.name: tuple(resolve(a) for a in label) for node, label in self.streams},
         )
 
     def _names(self, parameters: dict[str, Label]) -> dict[Atom, str]:

@@ -223,7 +223,7 @@ class _Tracer:
         out = target(*_bare(args), **_bare(kwargs))
         if not _holds_tensor(out):
             return out
-        name, ordered = _operation(node.target), [*args, *kwargs.values()]
+        name, ordered = operation_of(node.target), [*args, *kwargs.values()]
         if isinstance(node.target, torch._ops.OpOverload):
             schema = node.target._schema.arguments
             named = dict(kwargs)
@@ -307,7 +307,7 @@ class _Tracer:
                         size *= f.size
                     if len(segment) == 1 and segment[0].atom in names and k > 0:
                         positions = int(torch.Size(shape[1:]).numel()) // shape[k]
-                        nonlinear = _operation(node.target) in NONLINEAR
+                        nonlinear = operation_of(node.target) in NONLINEAR
                         site = Site(node.name, module_of(node), k, start, size, positions, nonlinear)
                         by_group[names[segment[0].atom]].append(site)
                     start += size
@@ -338,7 +338,7 @@ def _labeled(out: Any, label: Any) -> Any:
     return [_labeled(o, x) for o, x in zip(out, label, strict=True)]
 
 
-def _operation(target: Any) -> str:
+def operation_of(target: Any) -> str:
     """The bare name of an operation: ``aten.relu_.default`` is ``relu``."""
     if isinstance(target, torch._ops.OpOverload):
         name = target._schema.name.split("::")[1]

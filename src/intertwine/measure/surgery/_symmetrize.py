@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -15,11 +16,15 @@ from .._batches import Images, batches
 from .._symmetry import Symmetry, SymmetryLike, parse_symmetry
 from ..graph._channel_graph import channel_graph
 from ..graph._permute import full_state
+from ..graph._transform import transformed_state
 from ..matching._match import Matching, match
 from ._barrier import moved_and_matched
 from ._exact import require_exact
+from ._layout import Layout, chosen_layouts, reduced_state
 from ._merge import batch_norms, reset_batch_norms
+from ._refit import Progress, refitted
 from ._repair import repair as repaired
+from ._resize import resized
 from ._tied import parameter_orbits, projected
 from ._windows import symmetric_windows
 
@@ -56,18 +61,25 @@ def symmetrize(
     data: Images,
     symmetry: SymmetryLike,
     *,
+    width: float = 1.0,
+    refit: bool = True,
     matching: Matching | None = None,
     repair: bool = True,
+    ridge: float = 1e-3,
     batch_size: Positive = 200,
     max_images: Positive | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
 ) -> Symmetrized:
-    """The exactly equivariant network nearest to a given network, for the matched representation.
+    """An exactly equivariant network that computes what a given network computes on average over the group.
 
-    The channels are matched with those of the networks with moved filters, by permutations that represent the group.
-    Then all parameters are averaged over the group in the matched basis. This is the orthogonal projection onto the
-    networks that are layerwise equivariant under these permutations, so no such network is nearer. Logits become
-    invariant; outputs that are images become equivariant. Averaging destroys statistics; they are restored (by
-    recomputing batch norms, or by REPAIR) and averaged again, which keeps the result exact.
+    The channels are matched with those of the copies with moved filters, by permutations that represent the group, and
+    matched channels are merged. Then the network is refitted to the average of the copies, layer by layer: each layer
+    is a least-squares fit on the given images, whose labels are not needed. Logits become invariant; outputs that are
+    images become equivariant. The architecture stays the same.
+
+    With a ``width`` above 1, the orbits of channels that match worst are not merged, and the network grows. At |G|
+    times the width, it computes exactly the average of its outputs over the group.
 
     If a stride does not fit the input size, no choice of filters commutes with the symmetry. Such layers become
     ordinary convolutions with larger windows: a 3 x 3 filter with stride 2 on an even width becomes 3 x 4, the average
@@ -76,13 +88,20 @@ def symmetrize(
 
     Args:
         model: any network that can be traced.
-        data: images distributed as in training.
+        data: images distributed as in training, a few hundred or more.
         symmetry: a name, a space with its group, or a :class:`Symmetry`; at most 64 elements, which must move pixels by
             flips and quarter turns.
+        width: the number of channels relative to the given network, from 1 to |G|; one budget for all layers.
+        refit: whether to refit the layers. Without it, matched weights are averaged: the orthogonal projection onto the
+            networks that are equivariant under the matched permutations.
         matching: a constrained matching, if it is already computed.
-        repair: whether to restore the statistics.
+        repair: without ``refit``, whether to restore the statistics that averaging destroys, by recomputing batch norms
+            or by REPAIR.
+        ridge: how strongly the refit holds on to the merged weights, relative to the variance of the features.
         batch_size: images per batch, for data given as one tensor.
         max_images: the maximum number of images to use.
+        seed: the seed of the places at which the refit samples feature maps.
+        progress: called with the number of refitted layers, their total number, and the name of the next layer.
 
     >>> _ = torch.manual_seed(0)
     >>> net = nn.Sequential(nn.Conv2d(1, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 16, 2))
@@ -92,22 +111,77 @@ def symmetrize(
     (True, False)
     """
     symmetry = parse_symmetry(symmetry)
+    _require_options(symmetry, width, ridge)
     options: dict[str, Any] = {"batch_size": batch_size, "max_images": max_images}
     first = next(iter(batches(data, caller="symmetrize", **options)))[0]
     base, windows = symmetric_windows(model, tuple(first.shape[1:]), symmetry)  # type: ignore[arg-type]
     matching = _matched(base, data, symmetry, matching, options, changed=bool(windows))
-    out = projected(base, matching)
-    distance = _distance(full_state(base), out)
-    if repair:
-        if batch_norms(out):
-            out = projected(reset_batch_norms(out, data, **options), matching)
-        else:
-            ends = [base] + [moved_and_matched(base, matching, g) for g in range(1, symmetry.order)]
-            out = projected(repaired(out, ends, data, **options), matching)
+    layouts = chosen_layouts(matching, width)
+    copies = _copies(base, matching)
+    out, after = _reduced(base, matching, layouts, copies)
+    if refit and width < symmetry.order:
+        images = [
+            b[0].to(copies[0][next(iter(copies[0]))].device) for b in batches(data, caller="symmetrize", **options)
+        ]
+        out = refitted(out, after, copies, matching.graph, layouts, images, ridge=ridge, seed=seed, progress=progress)
+    elif repair and width == 1:
+        out = projected(_repaired(out, base, matching, data, options), after)
     # Counted here, because REPAIR may have added biases.
-    free = sum(int(orbits.max()) + 1 for orbits in parameter_orbits(out, matching).values())
-    error = require_exact(out, first, matching)
-    return Symmetrized(out, field_types(matching), windows, distance, free, matching, error)
+    free = sum(int(orbits.max()) + 1 for orbits in parameter_orbits(out, after).values())
+    error = require_exact(out, first, after)
+    return Symmetrized(out, field_types(after), windows, _distance(full_state(model), out), free, after, error)
+
+
+def _require_options(symmetry: Symmetry, width: float, ridge: float) -> None:
+    if not (1 <= width <= symmetry.order and 0 <= ridge < math.inf):
+        raise InputError(
+            "symmetrize",
+            expected=f"a width from 1 to {symmetry.order}, the order of {symmetry.name}, and ridge >= 0",
+            got=f"width={width}, ridge={ridge}",
+        )
+
+
+def _copies(base: nn.Module, matching: Matching) -> list[dict[str, Tensor]]:
+    """The state of the network with its filters moved by each element of the group."""
+    state, shape = full_state(base), matching.input_shape
+    with torch.no_grad():
+        moved = [
+            transformed_state(matching.graph, state, matching.symmetry, g, shape)
+            for g in range(1, matching.symmetry.order)
+        ]
+    return [state, *moved]
+
+
+def _reduced(
+    base: nn.Module, matching: Matching, layouts: dict[str, Layout], copies: list[dict[str, Tensor]]
+) -> tuple[nn.Module, Matching]:
+    """The ensemble of all copies, reduced to the channels of the layouts; and how the group permutes them."""
+    state = reduced_state(matching.graph, copies, layouts, matching.permutations)
+    out = resized(base, state)
+    graph = matching.graph
+    if any(layouts[g.name].size != g.size for g in graph.groups):
+        try:
+            graph = channel_graph(out, matching.input_shape)
+        except InputError as error:
+            raise InputError(
+                "symmetrize",
+                expected="a network whose code does not contain numbers of channels",
+                got=error.got,
+                fix="Use width=1, or take the numbers from shapes.",
+            ) from error
+    permutations = {
+        g: {name: layout.permutations[g] for name, layout in layouts.items()} for g in range(matching.symmetry.order)
+    }
+    after = replace(matching, graph=graph, permutations=permutations)
+    return projected(out, after), after
+
+
+def _repaired(out: nn.Module, base: nn.Module, matching: Matching, data: Images, options: dict[str, Any]) -> nn.Module:
+    """The network with restored statistics: recomputed batch norms, or REPAIR."""
+    if batch_norms(out):
+        return reset_batch_norms(out, data, **options)
+    ends = [base] + [moved_and_matched(base, matching, g) for g in range(1, matching.symmetry.order)]
+    return repaired(out, ends, data, **options)
 
 
 def _matched(
@@ -144,6 +218,7 @@ def _distance(before: dict[str, Tensor], out: nn.Module) -> dict[str, float]:
             (p.detach().double() - before[name].double()).norm() / before[name].double().norm().clamp_min(1e-300)
         )
         for name, p in out.named_parameters()
+        if name in before and before[name].shape == p.shape
     }
 
 

@@ -87,8 +87,6 @@ def symmetrize(
         _write(out, twin.model, prefix="program." if model.endswith(".pt2") else "")
         _report(stages, test_images, test_labels, symmetry, batch_size, origin)
     typer.echo(f"{twin.free_parameters} free parameters in {sum(p.numel() for p in twin.model.parameters())}")
-    for broken in twin.strides.artifacts:
-        typer.echo(f"warning: {broken.layer} cannot commute with {symmetry} at this size: {broken.reason}", err=True)
     typer.echo(f"written: {out}")
 
 

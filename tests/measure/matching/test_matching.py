@@ -10,7 +10,7 @@ from torch import nn
 
 from intertwine.errors import InputError
 from intertwine.groups import Alternating, Cyclic, Dihedral, Symmetric
-from intertwine.measure import channel_graph, match, match_networks, parse_symmetry, permute
+from intertwine.measure import Matching, channel_graph, match, match_networks, parse_symmetry, permute
 from intertwine.measure.graph._permute import full_state, random_permutations
 from intertwine.measure.matching._assignment import best_involution, best_permutation, cycle_lengths
 from intertwine.measure.matching._match import correlate
@@ -206,9 +206,9 @@ def test_one_pass_gives_the_correlations_of_all_data():
     x = torch.randn(23, 3, 9, 9)
     states = [full_state(a), full_state(b)]
     with torch.no_grad():
-        correlations = correlate(graph, states, x.split(5))
+        correlations = correlate(graph, states, x.split(5), every=False)
         exact = [{n: v.double() if v.is_floating_point() else v for n, v in s.items()} for s in states]
-        sites = {s[0].node: (name, s[0]) for name, s in chosen_sites(graph).items()}
+        sites = {s[0].node: (name, s[0]) for name, s in chosen_sites(graph, every=False).items()}
         for node, values in lockstep(graph, exact, x.double(), set(sites)):
             if node not in sites:
                 continue
@@ -291,7 +291,7 @@ def test_one_hidden_layer_is_matched_by_weights_in_one_step():
 
 def symmetric_vgg(symmetry, fields=3, seed=0):
     """A small network that is exactly equivariant: made from any network by averaging over a planted representation."""
-    from intertwine.measure.surgery._symmetrize import averaged_state
+    from intertwine.measure.surgery._tied import projected
 
     torch.manual_seed(seed)
     order = symmetry.order
@@ -302,10 +302,8 @@ def symmetric_vgg(symmetry, fields=3, seed=0):
         p = planted(symmetry.group, [[]] * (group.size // order), seed=k)
         for g in range(order):
             truth[g][group.name] = p[g]
-    state = averaged_state(graph, full_state(model), symmetry, truth, (3, 8, 8))
-    for name, value in full_state(model).items():
-        value.copy_(state[name])
-    return model, graph, truth
+    matching = Matching(symmetry, graph, truth, {}, {}, "planted", True, (3, 8, 8))
+    return projected(model, matching), graph, truth
 
 
 @pytest.mark.parametrize("name", ["hflip", "c4", "d4"])
@@ -356,3 +354,14 @@ def test_a_channel_may_live_while_its_partner_is_dead():
         matching = match(model, x, "hflip", constrained=constrained)
         assert matching.dead["0"].tolist() == [True, False, False, True, False]
         assert matching.permutations[1]["0"].tolist() == [2, 4, 0, 3, 1]
+
+
+def test_a_residual_stream_is_observed_at_every_block():
+    """The last site alone used to decide, though a permutation moves the channels at all of them."""
+    graph = channel_graph(nets.Residual(option_a=False), (3, 9, 9))
+    assert len(chosen_sites(graph)["stem"]) == 2
+    x, model = torch.randn(20, 3, 9, 9), nets.Residual(option_a=False).eval()
+    each = [match(model, x, "hflip", graph=graph, every_site=every).correlations[1]["stem"] for every in (True, False)]
+    assert not torch.allclose(*each)
+    default = match(model, x, "hflip", graph=graph).correlations[1]["stem"]
+    assert torch.equal(default, each[0])

@@ -11,11 +11,14 @@ import torch
 from torch import nn
 from torch.nn.utils import parametrize
 
-from intertwine.errors import InputError
+from intertwine.errors import InputError, NumericalError
 from intertwine.groups import Cyclic, FiniteGroup
 from intertwine.measure import Symmetry, match, parse_symmetry, permute, symmetrize, tie, tune
 from intertwine.measure.graph._permute import full_state
-from intertwine.measure.surgery._symmetrize import averaged_state
+from intertwine.measure.surgery import stride_artifacts
+from intertwine.measure.surgery._merge import reset_batch_norms
+from intertwine.measure.surgery._tied import projected
+from intertwine.measure.surgery._windows import symmetric_windows
 from intertwine.models import GVGG11
 from tests.measure import nets
 from tests.measure.matching.test_matching import symmetric_vgg
@@ -66,7 +69,7 @@ def test_exactly_equivariant_in_float32(symmetry, name):
     model = make().eval()
     x = torch.randn(40, *shape)
     symmetrized = symmetrize(model, x, symmetry)
-    assert not symmetrized.strides
+    assert not symmetrized.windows
     before, after = error(model, symmetry, x), error(symmetrized.model, symmetry, x)
     assert before > 1e-3
     assert after <= 1e-5
@@ -80,8 +83,8 @@ def test_it_is_the_orthogonal_projection():
     symmetry, model, shape = parse_symmetry("c4"), nets.vgg().double(), (3, 8, 8)
     matching = match(model, torch.randn(40, *shape, dtype=torch.float64), symmetry)
     before = full_state(model)
-    once = averaged_state(matching.graph, before, symmetry, matching.permutations, shape)
-    twice = averaged_state(matching.graph, once, symmetry, matching.permutations, shape)
+    once = full_state(projected(model, matching))
+    twice = full_state(projected(projected(model, matching), matching))
     inner = 0.0
     for name, value in once.items():
         torch.testing.assert_close(twice[name], value, atol=1e-14, rtol=0)
@@ -101,32 +104,93 @@ def test_a_symmetric_network_is_its_own_nearest():
     assert graph.groups[0].name == "0"
 
 
-def test_even_sizes_and_strides():
-    symmetry, shape = parse_symmetry("hflip"), (3, 8, 8)
-    model = nets.Residual(option_a=False).eval()
-    x = torch.randn(40, *shape)
+@pytest.mark.parametrize("name", ["hflip", "c4", "d4"])
+@pytest.mark.parametrize("option_a", [True, False])
+def test_strides_on_even_sizes_become_larger_windows(name, option_a):
+    model, symmetry, x = nets.Residual(option_a=False).eval(), parse_symmetry(name), torch.randn(40, 3, 8, 8)
+    if option_a:
+        model.down = Cut()
     symmetrized = symmetrize(model, x, symmetry)
-    assert {a.layer for a in symmetrized.strides.artifacts} == {"b1", "down"}
-    assert symmetrized.strides.better in ((7, 7), (9, 9))
-    assert error(symmetrized.model, symmetry, x) > 1e-4
-    for name in ("hflip", "d4"):
-        exact = symmetrize(model, x, name, stencils=True)
-        assert error(exact.model, parse_symmetry(name), x) <= 1e-5
-        assert exact.model(x).shape == model(x).shape
+    assert set(symmetrized.windows) == {"b1", "down"}
+    assert symmetrized.error < 1e-9
+    assert error(symmetrized.model, symmetry, x) <= 1e-5
+    assert type(symmetrized.model.down) is nn.Conv2d
+    assert symmetrized.model.b1.weight.shape[2:] == ((3, 4) if name == "hflip" else (4, 4))
+    assert set(torch.export.export(symmetrized.model, (x,)).state_dict) == set(symmetrized.model.state_dict())
+
+
+def test_an_operation_that_breaks_the_symmetry_is_named():
+    x = torch.randn(40, 3, 8, 8)
     with pytest.raises(InputError, match="an operation inside the network"):
-        symmetrize(nets.Residual(option_a=True).eval(), x, symmetry, stencils=True)
+        symmetrize(nets.Residual(option_a=True).eval(), x, "hflip")
+    with pytest.raises(NumericalError, match=r"commutes with hflip; got an error of \S+, first in 1"):
+        symmetrize(nn.Sequential(nn.Conv2d(3, 6, 3), Ramp(), nn.Flatten(), nn.Linear(216, 2)), x, "hflip")
+    with pytest.raises(NumericalError, match="first in 2; not followed: 2"):
+        symmetrize(
+            nn.Sequential(nn.Conv2d(3, 6, 3), nn.Conv2d(6, 4, 1), Roll(), nn.Flatten(), nn.Linear(144, 2)), x, "hflip"
+        )
 
 
-def test_stencils_change_nothing_where_strides_fit():
-    from intertwine.measure.surgery import OrbitAverage
-    from intertwine.spaces import Grid2d
+class Cut(nn.Module):
+    """The shortcut without parameters of the first ResNets."""
 
-    layer = nn.Conv2d(2, 3, 3, 2, 1)
-    layer.weight.data = layer.weight.data + layer.weight.data.flip(3)
-    twin = OrbitAverage(layer, [Grid2d("D1").axis_move(g) for g in range(2)])
-    x = torch.randn(2, 2, 9, 9)
+    def forward(self, x):
+        return nn.functional.pad(x[:, :, ::2, ::2], (0, 0, 0, 0, 3, 3))
+
+
+class Ramp(nn.Module):
+    """A constant that is no parameter, so nobody averages it."""
+
+    def forward(self, x):
+        return x * torch.arange(x.shape[3], dtype=x.dtype, device=x.device)
+
+
+class Roll(nn.Module):
+    """Nothing that the tracer follows."""
+
+    def forward(self, x):
+        return x.cumsum(1).cumsum(3)
+
+
+@pytest.mark.parametrize(
+    ("layer", "size"),
+    [
+        (nn.Conv2d(3, 6, 3, 2, 1), 8),
+        (nn.Conv2d(3, 6, 3, 2, 1, dilation=2), 8),
+        (nn.Conv2d(3, 6, 1, 2, bias=False), 8),
+        (nn.Conv2d(3, 6, 5, 3, 1, groups=3), 9),
+        (nn.Conv2d(3, 6, 2, 2), 9),
+        (nn.Conv2d(3, 6, 3, 2, 1, padding_mode="zeros"), 9),
+        (nn.AvgPool2d(3, 2), 8),
+        (Cut(), 8),
+    ],
+)
+@pytest.mark.parametrize("symmetry", ["hflip", "d4"])
+def test_a_larger_window_computes_the_same(layer, size, symmetry):
+    twin, names = symmetric_windows(nn.Sequential(layer), (3, size, size), parse_symmetry(symmetry))
+    x = torch.randn(2, 3, size, size)
     torch.testing.assert_close(twin(x), layer(x), atol=1e-6, rtol=1e-5)
-    assert not torch.allclose(twin(x[..., :8]), layer(x[..., :8]), atol=1e-3)
+    assert bool(names) == bool(stride_artifacts(nn.Sequential(layer), (3, size, size), symmetry))
+    assert not stride_artifacts(twin, (3, size, size), symmetry)
+
+
+def test_max_pools_look_at_both_places():
+    twin, _ = symmetric_windows(nn.MaxPool2d(3, 2, 1), (1, 8, 8), parse_symmetry("hflip"))
+    x = torch.randn(2, 1, 8, 8)
+    assert torch.equal(twin(x.flip(3)), twin(x).flip(3))
+    pool = nn.MaxPool2d(3, 2, 1)
+    assert torch.equal(twin(x), torch.maximum(pool(x), pool(x.flip(3)).flip(3)))
+
+
+def test_statistics_are_those_of_the_network_that_is_returned():
+    """Stencils used to be put in after the batch statistics were recomputed."""
+    x = torch.randn(60, 3, 8, 8)
+    twin = symmetrize(nets.Residual(option_a=False).eval(), x, "hflip").model
+    again = reset_batch_norms(twin, torch.cat([x, x.flip(3)]), batch_size=120)
+    for norm in ("bn3", "bn4"):
+        torch.testing.assert_close(
+            twin.get_submodule(norm).running_var, again.get_submodule(norm).running_var, rtol=0.05, atol=1e-4
+        )
 
 
 @pytest.mark.parametrize("name", ["hflip", "c4"])
@@ -253,7 +317,7 @@ def test_networks_from_elsewhere(name, size):
     x = torch.randn(24, 3, size, size)
     symmetry = parse_symmetry("hflip")
     symmetrized = symmetrize(model, x, symmetry)
-    assert not symmetrized.strides
+    assert not symmetrized.windows
     assert error(model, symmetry, x[:8]) > 1e-4
     exact = copy.deepcopy(symmetrized.model).double()
     assert error(exact, symmetry, x[:8].double()) <= 1e-12

@@ -70,6 +70,7 @@ class ChannelGraph:
         sites: where the channels of each group can be observed, in the order of the network.
         blocks: modules that add two streams, such as residual blocks.
         output: what the axes of the output stand for.
+        labels: what the axes of each intermediate value stand for, by node of the traced program.
 
     >>> net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 36, 5))
     >>> graph = channel_graph(net, (3, 8, 8))
@@ -92,6 +93,7 @@ class ChannelGraph:
     inputs: dict[str, str]
     constants: dict[str, Any] = field(repr=False, default_factory=dict)
     names: dict[Atom, str] = field(repr=False, default_factory=dict)
+    labels: dict[str, Label] = field(repr=False, default_factory=dict)
 
     def group(self, name: str) -> ChannelGroup:
         """The group with this name."""
@@ -221,7 +223,7 @@ class _Tracer:
         out = target(*_bare(args), **_bare(kwargs))
         if not _holds_tensor(out):
             return out
-        name, ordered = _operation(node.target), [*args, *kwargs.values()]
+        name, ordered = operation_of(node.target), [*args, *kwargs.values()]
         if isinstance(node.target, torch._ops.OpOverload):
             schema = node.target._schema.arguments
             named = dict(kwargs)
@@ -275,6 +277,7 @@ class _Tracer:
             inputs=self.inputs,
             constants=self.constants,
             names=names,
+            labels={node.name: tuple(resolve(a) for a in label) for node, label in self.streams},
         )
 
     def _names(self, parameters: dict[str, Label]) -> dict[Atom, str]:
@@ -304,7 +307,7 @@ class _Tracer:
                         size *= f.size
                     if len(segment) == 1 and segment[0].atom in names and k > 0:
                         positions = int(torch.Size(shape[1:]).numel()) // shape[k]
-                        nonlinear = _operation(node.target) in NONLINEAR
+                        nonlinear = operation_of(node.target) in NONLINEAR
                         site = Site(node.name, module_of(node), k, start, size, positions, nonlinear)
                         by_group[names[segment[0].atom]].append(site)
                     start += size
@@ -335,7 +338,7 @@ def _labeled(out: Any, label: Any) -> Any:
     return [_labeled(o, x) for o, x in zip(out, label, strict=True)]
 
 
-def _operation(target: Any) -> str:
+def operation_of(target: Any) -> str:
     """The bare name of an operation: ``aten.relu_.default`` is ``relu``."""
     if isinstance(target, torch._ops.OpOverload):
         name = target._schema.name.split("::")[1]

@@ -80,11 +80,12 @@ def transformed_state(
     out = dict(state)
     for name, label in graph.axes.items():
         if name in state:
-            out[name] = _moved(name, state[name], label, move, torch.tensor(order))
+            out[name] = moved_tensor(name, state[name], label, move, torch.tensor(order))
     return out
 
 
-def _moved(name: str, value: Tensor, label: Label, move: AxisMove, order: Tensor) -> Tensor:
+def moved_tensor(name: str, value: Tensor, label: Label, move: AxisMove, order: Tensor) -> Tensor:
+    """A tensor whose rows, columns and colors have moved; ``label`` says which axes these are."""
     kinds = [kind_of(axis) for axis in label]
     if "h" in kinds and "w" in kinds:
         h, w = kinds.index("h"), kinds.index("w")

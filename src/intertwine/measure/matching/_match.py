@@ -79,7 +79,7 @@ def match(
     constrained: bool = True,
     graph: ChannelGraph | None = None,
     input_shape: tuple[int, ...] | None = None,
-    every_site: bool = False,
+    every_site: bool = True,
     batch_size: Positive = 128,
     max_images: Positive | None = None,
     check: bool = True,
@@ -101,7 +101,7 @@ def match(
         constrained: whether the permutations must form a representation.
         graph: the channel graph, if it is already computed.
         input_shape: the shape of one image; by default taken from the data.
-        every_site: observe a group of channels at every map of its largest size, not only at the last.
+        every_site: observe a group of channels at every map of about its largest size, not only at the last.
         batch_size: images per batch, for data given as one tensor.
         max_images: the maximum number of images to use.
         check: whether to check first that permutations preserve the output.
@@ -201,7 +201,7 @@ def correlate(
     images: Iterable[Tensor],
     *,
     fit: Fitting | None = None,
-    every: bool = False,
+    every: bool = True,
 ) -> dict[str, list[tuple[Tensor, Tensor, Tensor]]]:
     """Correlations of the channels of the first network with those of each other network, in one pass over the images.
 

@@ -94,12 +94,12 @@ def samples(value: Tensor, site: Site) -> Tensor:
     return value.narrow(site.axis, site.start, site.size).movedim(site.axis, 0)
 
 
-def chosen_sites(graph: ChannelGraph, *, every: bool = False) -> dict[str, tuple[Site, ...]]:
+def chosen_sites(graph: ChannelGraph, *, every: bool = True) -> dict[str, tuple[Site, ...]]:
     """Where each group of channels is observed.
 
     Sites after a nonlinearity are preferred, and maps much smaller than the largest are left out (a gate of one pixel
-    says little). Of the remaining sites the last one is chosen, which in a residual stage is the output of its last
-    block; with ``every``, all of them.
+    says little). All remaining sites are observed: the channels of a residual stage at the output of each of its
+    blocks. Without ``every``, only the last one is.
     """
     chosen = {}
     for name, sites in graph.sites.items():

@@ -8,7 +8,6 @@ from ._barrier import filter_pairs as filter_pairs
 from ._barrier import gcnn_barrier as gcnn_barrier
 from ._barrier import variance_collapse as variance_collapse
 from ._merge import merge as merge
-from ._orbit_average import OrbitAverage as OrbitAverage
 from ._repair import repair as repair
 from ._stride import StrideReport as StrideReport
 from ._stride import stride_artifacts as stride_artifacts

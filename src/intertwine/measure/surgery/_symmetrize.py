@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-import copy
+import math
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from ..._checked import Positive, checked
 from ...errors import InputError
-from .._batches import Images
+from .._batches import Images, batches
 from .._symmetry import Symmetry, SymmetryLike, parse_symmetry
-from ..graph._channel_graph import ChannelGraph
-from ..graph._permute import full_state, permuted_state, with_state
+from ..graph._channel_graph import channel_graph
+from ..graph._permute import full_state
 from ..graph._transform import transformed_state
 from ..matching._match import Matching, match
 from ._barrier import moved_and_matched
+from ._exact import require_exact
+from ._layout import Layout, chosen_layouts, reduced_state
 from ._merge import batch_norms, reset_batch_norms
-from ._orbit_average import OrbitAverage
+from ._refit import Progress, refitted
 from ._repair import repair as repaired
-from ._stride import StrideReport, stride_artifacts
-from ._tied import graph_of, parameter_orbits
+from ._resize import resized
+from ._tied import parameter_orbits, projected
+from ._windows import symmetric_windows
 
 
 @checked
@@ -32,53 +35,24 @@ class Symmetrized:
     """An exactly equivariant network and how it was made.
 
     Attributes:
-        model: the network, with the same architecture.
+        model: the network.
         fields: for each group of channels, the number of orbits of each size: size 1 is an invariant channel, size |G|
             a regular field.
-        strides: the layers that cannot commute with the symmetry at this input size. If there are any, the network is
-            equivariant except for them.
+        windows: the layers that were replaced by convolutions and pools with larger windows, because their stride
+            breaks the symmetry.
         distance: how far each parameter moved, relative to its norm.
         free_parameters: the number of free parameters, about 1/|G| of all; :func:`tie` stores only these.
-        matching: the matching that was used.
+        matching: how the group permutes the channels of the network.
+        error: the error of the network under the symmetry, measured in float64.
     """
 
     model: nn.Module
     fields: dict[str, dict[int, int]]
-    strides: StrideReport
+    windows: tuple[str, ...]
     distance: dict[str, float]
     free_parameters: int
     matching: Matching = field(repr=False)
-
-
-def averaged_state(
-    graph: ChannelGraph,
-    state: Mapping[str, Tensor],
-    symmetry: Symmetry,
-    permutations: Mapping[int, Mapping[str, Tensor]],
-    input_shape: tuple[int, ...],
-) -> dict[str, Tensor]:
-    """The average of the moved and permuted parameters over the group: the projection onto equivariant parameters.
-
-    W ↦ (1/|G|) Σ_g P_g(out) τ_g(W) P_g(in)ᵀ. If the permutations form a representation, the result is a fixed point
-    of every term, and the network is layerwise equivariant. Computed in float64.
-    """
-    total = {n: torch.zeros_like(v, dtype=torch.float64) for n, v in state.items() if v.is_floating_point()}
-    for g in range(symmetry.order):
-        moved = transformed_state(graph, state, symmetry, g, input_shape) if g else dict(state)
-        moved = permuted_state(graph, moved, permutations[g])
-        for name, value in total.items():
-            value += moved[name].double() / symmetry.order
-    return {n: total[n].to(v.dtype) if n in total else v.clone() for n, v in state.items()}
-
-
-def projected(network: nn.Module, matching: Matching) -> nn.Module:
-    """A copy of a network whose parameters and buffers are averaged over the group, with matched channels."""
-    graph = graph_of(network, matching)
-    with torch.no_grad():
-        state = averaged_state(
-            graph, full_state(network), matching.symmetry, matching.permutations, matching.input_shape
-        )
-    return with_state(network, state)
+    error: float
 
 
 @checked
@@ -87,34 +61,47 @@ def symmetrize(
     data: Images,
     symmetry: SymmetryLike,
     *,
+    width: float = 1.0,
+    refit: bool = True,
     matching: Matching | None = None,
     repair: bool = True,
-    stencils: bool = False,
+    ridge: float = 1e-3,
     batch_size: Positive = 200,
     max_images: Positive | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
 ) -> Symmetrized:
-    """The exactly equivariant network nearest to a given network, for the matched representation.
+    """An exactly equivariant network that computes what a given network computes on average over the group.
 
-    The channels are matched with those of the networks with moved filters, by permutations that represent the group.
-    Then all parameters are averaged over the group in the matched basis. This is the orthogonal projection onto the
-    networks that are layerwise equivariant under these permutations, so no such network is nearer. Logits become
-    invariant; outputs that are images become equivariant. Averaging destroys statistics; they are restored (by
-    recomputing batch norms, or by REPAIR) and averaged again, which keeps the result exact.
+    The channels are matched with those of the copies with moved filters, by permutations that represent the group, and
+    matched channels are merged. Then the network is refitted to the average of the copies, layer by layer: each layer
+    is a least-squares fit on the given images, whose labels are not needed. Logits become invariant; outputs that are
+    images become equivariant. The architecture stays the same.
 
-    If a stride does not fit the input size, no choice of filters commutes with the symmetry; such layers are listed in
-    ``strides``. With ``stencils`` they are replaced by their average over the group, which commutes at every size and
-    costs |G| times as much in these layers.
+    With a ``width`` above 1, the orbits of channels that match worst are not merged, and the network grows. At |G|
+    times the width, it computes exactly the average of its outputs over the group.
+
+    If a stride does not fit the input size, no choice of filters commutes with the symmetry. Such layers become
+    ordinary convolutions with larger windows: a 3 x 3 filter with stride 2 on an even width becomes 3 x 4, the average
+    of both ways to place it. The result is measured in float64. If it is not exactly symmetric, an error names the
+    layer that breaks the symmetry.
 
     Args:
         model: any network that can be traced.
-        data: images distributed as in training.
+        data: images distributed as in training, a few hundred or more.
         symmetry: a name, a space with its group, or a :class:`Symmetry`; at most 64 elements, which must move pixels by
             flips and quarter turns.
+        width: the number of channels relative to the given network, from 1 to |G|; one budget for all layers.
+        refit: whether to refit the layers. Without it, matched weights are averaged: the orthogonal projection onto the
+            networks that are equivariant under the matched permutations.
         matching: a constrained matching, if it is already computed.
-        repair: whether to restore the statistics.
-        stencils: whether to replace the layers whose stride breaks the symmetry.
+        repair: without ``refit``, whether to restore the statistics that averaging destroys, by recomputing batch norms
+            or by REPAIR.
+        ridge: how strongly the refit holds on to the merged weights, relative to the variance of the features.
         batch_size: images per batch, for data given as one tensor.
         max_images: the maximum number of images to use.
+        seed: the seed of the places at which the refit samples feature maps.
+        progress: called with the number of refitted layers, their total number, and the name of the next layer.
 
     >>> _ = torch.manual_seed(0)
     >>> net = nn.Sequential(nn.Conv2d(1, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 16, 2))
@@ -124,7 +111,91 @@ def symmetrize(
     (True, False)
     """
     symmetry = parse_symmetry(symmetry)
-    matching = matching or match(model, data, symmetry, constrained=True, batch_size=batch_size, max_images=max_images)
+    _require_options(symmetry, width, ridge)
+    options: dict[str, Any] = {"batch_size": batch_size, "max_images": max_images}
+    first = next(iter(batches(data, caller="symmetrize", **options)))[0]
+    base, windows = symmetric_windows(model, tuple(first.shape[1:]), symmetry)  # type: ignore[arg-type]
+    matching = _matched(base, data, symmetry, matching, options, changed=bool(windows))
+    layouts = chosen_layouts(matching, width)
+    copies = _copies(base, matching)
+    out, after = _reduced(base, matching, layouts, copies)
+    if refit and width < symmetry.order:
+        images = [
+            b[0].to(copies[0][next(iter(copies[0]))].device) for b in batches(data, caller="symmetrize", **options)
+        ]
+        out = refitted(out, after, copies, matching.graph, layouts, images, ridge=ridge, seed=seed, progress=progress)
+    elif repair and width == 1:
+        out = projected(_repaired(out, base, matching, data, options), after)
+    # Counted here, because REPAIR may have added biases.
+    free = sum(int(orbits.max()) + 1 for orbits in parameter_orbits(out, after).values())
+    error = require_exact(out, first, after)
+    return Symmetrized(out, field_types(after), windows, _distance(full_state(model), out), free, after, error)
+
+
+def _require_options(symmetry: Symmetry, width: float, ridge: float) -> None:
+    if not (1 <= width <= symmetry.order and 0 <= ridge < math.inf):
+        raise InputError(
+            "symmetrize",
+            expected=f"a width from 1 to {symmetry.order}, the order of {symmetry.name}, and ridge >= 0",
+            got=f"width={width}, ridge={ridge}",
+        )
+
+
+def _copies(base: nn.Module, matching: Matching) -> list[dict[str, Tensor]]:
+    """The state of the network with its filters moved by each element of the group."""
+    state, shape = full_state(base), matching.input_shape
+    with torch.no_grad():
+        moved = [
+            transformed_state(matching.graph, state, matching.symmetry, g, shape)
+            for g in range(1, matching.symmetry.order)
+        ]
+    return [state, *moved]
+
+
+def _reduced(
+    base: nn.Module, matching: Matching, layouts: dict[str, Layout], copies: list[dict[str, Tensor]]
+) -> tuple[nn.Module, Matching]:
+    """The ensemble of all copies, reduced to the channels of the layouts; and how the group permutes them."""
+    state = reduced_state(matching.graph, copies, layouts, matching.permutations)
+    out = resized(base, state)
+    graph = matching.graph
+    if any(layouts[g.name].size != g.size for g in graph.groups):
+        try:
+            graph = channel_graph(out, matching.input_shape)
+        except InputError as error:
+            raise InputError(
+                "symmetrize",
+                expected="a network whose code does not contain numbers of channels",
+                got=error.got,
+                fix="Use width=1, or take the numbers from shapes.",
+            ) from error
+    permutations = {
+        g: {name: layout.permutations[g] for name, layout in layouts.items()} for g in range(matching.symmetry.order)
+    }
+    after = replace(matching, graph=graph, permutations=permutations)
+    return projected(out, after), after
+
+
+def _repaired(out: nn.Module, base: nn.Module, matching: Matching, data: Images, options: dict[str, Any]) -> nn.Module:
+    """The network with restored statistics: recomputed batch norms, or REPAIR."""
+    if batch_norms(out):
+        return reset_batch_norms(out, data, **options)
+    ends = [base] + [moved_and_matched(base, matching, g) for g in range(1, matching.symmetry.order)]
+    return repaired(out, ends, data, **options)
+
+
+def _matched(
+    base: nn.Module,
+    data: Images,
+    symmetry: Symmetry,
+    matching: Matching | None,
+    options: dict[str, Any],
+    *,
+    changed: bool,
+) -> Matching:
+    """The matching of the network with symmetric windows; the given one if it has the same channels."""
+    if matching is None:
+        return match(base, data, symmetry, constrained=True, **options)
     if not matching.constrained:
         raise InputError(
             "symmetrize",
@@ -132,28 +203,23 @@ def symmetrize(
             got="an unconstrained one",
             fix="Use match(..., constrained=True).",
         )
-    shape = matching.input_shape
-    strides = stride_artifacts(model, shape, symmetry)  # type: ignore[arg-type]
+    if not changed:
+        return matching
+    graph = channel_graph(base, matching.input_shape)
+    if graph.groups == matching.graph.groups:
+        return replace(matching, graph=graph)
+    # A shortcut that is now a convolution has freed some channels.
+    return match(base, data, symmetry, constrained=True, graph=graph, **options)
 
-    before = full_state(model)
-    out = projected(copy.deepcopy(model).eval(), matching)
-    distance = {
+
+def _distance(before: dict[str, Tensor], out: nn.Module) -> dict[str, float]:
+    return {
         name: float(
             (p.detach().double() - before[name].double()).norm() / before[name].double().norm().clamp_min(1e-300)
         )
         for name, p in out.named_parameters()
+        if name in before and before[name].shape == p.shape
     }
-    if repair:
-        if batch_norms(out):
-            out = projected(reset_batch_norms(out, data, batch_size=batch_size, max_images=max_images), matching)
-        else:
-            ends = [model] + [moved_and_matched(model, matching, g) for g in range(1, symmetry.order)]
-            out = projected(repaired(out, ends, data, batch_size=batch_size, max_images=max_images), matching)
-    # Counted here, because REPAIR may have added biases.
-    free = sum(int(orbits.max()) + 1 for orbits in parameter_orbits(out, matching).values())
-    if stencils and strides:
-        _with_stencils(out, strides, symmetry)
-    return Symmetrized(out, field_types(matching), strides, distance, free, matching)
 
 
 @checked
@@ -166,19 +232,3 @@ def field_types(matching: Matching) -> dict[str, dict[int, int]]:
         counts = Counter(sizes.tolist())
         fields[group.name] = {size: count // size for size, count in sorted(counts.items())}
     return fields
-
-
-def _with_stencils(model: nn.Module, strides: StrideReport, symmetry: Symmetry) -> None:
-    moves = [symmetry.require_axis_move(g, caller="symmetrize") for g in range(symmetry.order)]
-    names = {a.layer for a in strides.artifacts}
-    for name in names:
-        module = model.get_submodule(name) if name else model
-        if not name or any(True for _ in module.children()):
-            raise InputError(
-                "symmetrize",
-                expected="strided layers that are separate modules",
-                got=f"an operation inside {name or 'the network'}",
-                fix=f"Use the input size {strides.better}, or write the shortcut as a module.",
-            )
-        parent, _, child = name.rpartition(".")
-        setattr(model.get_submodule(parent), child, OrbitAverage(module, moves))

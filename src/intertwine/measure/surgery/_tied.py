@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import math
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -10,7 +12,7 @@ from torch.nn.utils import parametrize
 
 from ..._checked import checked
 from ..graph._channel_graph import ChannelGraph, channel_graph
-from ..graph._permute import permuted_state
+from ..graph._permute import full_state, permuted_state, with_state
 from ..graph._transform import transformed_state
 from ..matching._match import Matching
 
@@ -31,15 +33,45 @@ def parameter_orbits(model: nn.Module, matching: Matching) -> dict[str, Tensor]:
 
     In an equivariant network the entries of an orbit are equal: each orbit is one free parameter.
     """
-    symmetry, graph = matching.symmetry, graph_of(model, matching)
+    return orbits_of({name: p.shape for name, p in model.named_parameters()}, graph_of(model, matching), matching)
+
+
+def orbits_of(shapes: Mapping[str, Sequence[int]], graph: ChannelGraph, matching: Matching) -> dict[str, Tensor]:
+    """For tensors of a network, given by name and shape, the index of the orbit of every entry."""
+    symmetry = matching.symmetry
     # Number all entries, move the numbers as the weights move, and label each orbit by its smallest number.
-    state = {name: torch.arange(p.numel()).reshape(p.shape) for name, p in model.named_parameters()}
+    state = {name: torch.arange(math.prod(shape)).reshape(tuple(shape)) for name, shape in shapes.items()}
     smallest = dict(state)
     for g in range(1, symmetry.order):
         moved = transformed_state(graph, state, symmetry, g, matching.input_shape)
         moved = permuted_state(graph, moved, matching.permutations[g])
         smallest = {name: torch.minimum(smallest[name], moved[name]) for name in state}
     return {name: labels.unique(return_inverse=True)[1] for name, labels in smallest.items()}
+
+
+def orbit_means(value: Tensor, orbits: Tensor) -> Tensor:
+    """The mean over each orbit."""
+    index = orbits.flatten().to(value.device)
+    count = torch.bincount(index).to(value)
+    return torch.zeros_like(count).index_add(0, index, value.flatten()) / count
+
+
+def projected(network: nn.Module, matching: Matching) -> nn.Module:
+    """A copy of a network whose parameters and buffers are averaged over the group, with matched channels.
+
+    W ↦ (1/|G|) Σ_g P_g(out) τ_g(W) P_g(in)ᵀ is the orthogonal projection onto the layerwise equivariant networks, if
+    the permutations form a representation. The average over the group is the mean over each orbit of entries. Taken
+    once per orbit, all its entries are equal to the last bit.
+    """
+    state = full_state(network)
+    floating = {name: value for name, value in state.items() if value.is_floating_point()}
+    orbits = orbits_of({n: v.shape for n, v in floating.items()}, graph_of(network, matching), matching)
+    return with_state(network, {**state, **{n: tied(v, orbits[n]) for n, v in floating.items()}})
+
+
+def tied(value: Tensor, orbits: Tensor) -> Tensor:
+    """The nearest tensor that is constant on orbits; averaged in float64."""
+    return orbit_means(value.double(), orbits)[orbits.to(value.device)].to(value.dtype)
 
 
 class Tied(nn.Module):
@@ -57,9 +89,7 @@ class Tied(nn.Module):
 
     def right_inverse(self, full: Tensor) -> Tensor:
         """The means over orbits: the free parameters of the nearest equivariant tensor."""
-        index = self.index.flatten()
-        count = torch.bincount(index).to(full)
-        return torch.zeros_like(count).index_add(0, index, full.flatten()) / count
+        return orbit_means(full, self.index)
 
 
 @checked

@@ -16,9 +16,8 @@ from ...errors import InputError, NonFiniteError, SizeLimitError
 from .._batches import Images, as_tensor, batches
 from ..graph._permute import full_state, with_state
 from ._merge import batch_norms, reset_batch_norms
-from ._orbit_average import OrbitAverage
-from ._symmetrize import Symmetrized, projected
-from ._tied import tie
+from ._symmetrize import Symmetrized
+from ._tied import projected, tie
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 
@@ -42,7 +41,7 @@ def tune(
     over the group. The given network is not changed.
 
     Args:
-        twin: the result of :func:`symmetrize`, without ``stencils``.
+        twin: the result of :func:`symmetrize`.
         data: images and labels, as a pair of tensors, which is shuffled, or as a loader, which is read once per epoch.
         epochs: the number of passes over the data.
         lr: the initial learning rate.
@@ -59,13 +58,6 @@ def tune(
     >>> torch.allclose(twin(x.flip(3)), twin(x), atol=1e-6)
     True
     """
-    if any(isinstance(m, OrbitAverage) for m in twin.model.modules()):
-        raise InputError(
-            "tune",
-            expected="a network without stencils",
-            got="averaged layers",
-            fix="Tune first, then symmetrize again with matching=..., repair=False, stencils=True.",
-        )
     if epochs < 1 or not (lr > 0 and math.isfinite(lr)):
         raise InputError("tune", expected="at least one epoch and lr > 0", got=f"epochs={epochs}, lr={lr}")
     with torch.random.fork_rng():

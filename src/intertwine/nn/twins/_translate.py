@@ -14,7 +14,7 @@ from torch import nn as torch_nn
 from ...errors import InputError, IntertwineError
 from ...groups import Representation, direct_sum
 from ...spaces import FieldType, Grid2d
-from .._layer import Approximate, Exact, Layer
+from .._layer import Exact, Layer
 from ..linear._conv2d import Conv2d
 from ..linear._linear import Linear
 from ..networks._branches import Concat, Residual
@@ -79,7 +79,6 @@ class Translator:
         space: the plane with the group.
         image: the representation on the channels of the network's input.
         weights: the weights of the network, with channels in the order of the types.
-        asymmetric: names of modules whose strides may break the symmetry.
         tolerance: the largest allowed distance of weights from equivariant weights.
     """
 
@@ -91,11 +90,10 @@ class Translator:
         image: Representation,
         weights: Weights,
         *,
-        asymmetric: frozenset[str],
         tolerance: float,
     ) -> None:
         self.graph, self.types, self.weights = graph, types, weights
-        self.asymmetric, self.tolerance = asymmetric, tolerance
+        self.tolerance = tolerance
         self.flow = Dataflow(graph.program, graph.inputs)
         self.space, self.group = space, finite(space)
         self.values: dict[Node, Value] = {self.flow.input: Value(space.field(image), "map")}
@@ -182,17 +180,16 @@ class Translator:
         for number, node in enumerate(rest):
             sizes = sizes_of(node)
             if len(sizes) == 1 or (len(sizes) == 3 and value.form != "vector"):
-                loose = bool(self.asymmetric & {module_of(n) for n in self.flow.between(source, node)})
                 layer = Plain(
                     region(self.flow, source, node, self.weights, enter=enter),
                     value.field,
                     self.space.field(self._channels(node, sizes[0])),
-                    Approximate(LOOSE, bound=float("inf")) if loose else Exact(),
+                    Exact(),
                     needs_space=value.form != "vector",
                     keeps_space=len(sizes) == 3 or value.form == "vector",
                     size=value.sizes or None,
                 )
-                if loose or self._commutes(layer, source, value):
+                if self._commutes(layer, source, value):
                     self.values[node] = Value(layer.out_type, "map" if len(sizes) == 3 else "vector")
                     return number, layer
         raise InputError(
@@ -342,7 +339,6 @@ def _conv2d(translator: Translator, node: Node, value: Value) -> tuple[list[Laye
         "dilation": _pair(_get(node, 5, 1)),
         "groups": _get(node, 6, 1),
         "bias": bias is not None,
-        "allow_asymmetric": module_of(node) in translator.asymmetric,
     }
     if padding == "valid":
         options["padding"] = 0
@@ -407,8 +403,7 @@ def _pool(translator: Translator, node: Node, value: Value) -> tuple[list[Layer]
     if value.form != "map" or ceil or dilation != (1, 1) or not plain or _get(node, 6, None) is not None:
         raise _NoCounterpartError("pooling with options that no layer has")
     kind = MaxPool2d if largest else AvgPool2d
-    loose = module_of(node) in translator.asymmetric
-    return [kind(value.field, kernel, stride=stride, padding=padding, allow_asymmetric=loose)], value
+    return [kind(value.field, kernel, stride=stride, padding=padding)], value
 
 
 @_rule("adaptive_avg_pool2d")

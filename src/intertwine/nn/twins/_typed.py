@@ -28,7 +28,7 @@ TOLERANCES = {torch.float64: 1e-10, torch.float32: 1e-5}
 
 
 @checked
-def typed(twin: Symmetrized, *, allow_asymmetric: bool = False) -> Sequential:
+def typed(twin: Symmetrized) -> Sequential:
     """The result of :func:`intertwine.measure.symmetrize` as a network of layers with field types.
 
     The matched permutations of a group of channels are a representation of the symmetry group. Its orbits become
@@ -44,7 +44,6 @@ def typed(twin: Symmetrized, *, allow_asymmetric: bool = False) -> Sequential:
 
     Args:
         twin: a symmetrized network.
-        allow_asymmetric: whether to accept a twin with strides that break the symmetry (``twin.strides``).
 
     >>> from torch import nn
     >>> from intertwine.measure import symmetrize
@@ -65,20 +64,10 @@ def typed(twin: Symmetrized, *, allow_asymmetric: bool = False) -> Sequential:
     """
     # Importing measure takes a tenth of a second, which users of the layers alone should not pay.
     from ...measure import Symmetrized, channel_graph, permute
-    from ...measure.surgery import OrbitAverage
 
     if not isinstance(twin, Symmetrized):
         raise InputError("typed", expected="what intertwine.measure.symmetrize returned", got=describe(twin))
     matching, symmetry, model = twin.matching, twin.matching.symmetry, twin.model
-    if twin.strides and not allow_asymmetric:
-        raise InputError(
-            "typed",
-            expected="a network that commutes with its symmetry",
-            got=str(twin.strides),
-            fix="Symmetrize at another input size, or pass allow_asymmetric=True.",
-        )
-    if any(isinstance(module, OrbitAverage) for module in model.modules()):
-        raise InputError("typed", expected="a twin without stencils", got="one made with stencils=True")
     graph = channel_graph(model, matching.input_shape)
     if graph.groups != matching.graph.groups:
         raise InputError(
@@ -103,7 +92,6 @@ def typed(twin: Symmetrized, *, allow_asymmetric: bool = False) -> Sequential:
             plane,
             _image(plane, symmetry, matching.input_shape[0]),
             _weights(ordered, twin, graph, orders),
-            asymmetric=frozenset(a.layer for a in twin.strides.artifacts),
             tolerance=tolerance,
         ).network()
     _require_same_output(network, model, matching.input_shape, tolerance)

@@ -1,0 +1,89 @@
+"""Is a network exactly symmetric, and if not, which layer breaks the symmetry?"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+from ...errors import NumericalError
+from .._batches import as_tensor
+from .._symmetry import Symmetry
+from ..graph._axes import Label
+from ..graph._channel_graph import ChannelGraph, module_of
+from ..graph._permute import Permutations, axis_index
+from ..graph._transform import moved_tensor
+from ..matching._match import Matching
+from ..matching._moments import lockstep
+from ..metrics import equivariance_error, invariance_error
+from ._tied import graph_of
+
+TOLERANCE = 1e-9
+"""The largest relative error in float64 of a network that counts as exact; rounding alone gives about 1e-14."""
+
+
+def require_exact(model: nn.Module, images: Tensor, matching: Matching) -> float:
+    """Measure the error of a symmetrized network in float64; raise an error that names the layer if it is not exact."""
+    twin = copy.deepcopy(model).cpu().double().eval()
+    x = images[:8].cpu().double()
+    error = symmetry_error(twin, x, matching.symmetry)
+    if not error <= TOLERANCE:
+        graph = graph_of(model, matching)
+        layer = breaking_layer(twin, x, matching)
+        causes = [u.where for u in graph.untraced] + list(graph.lost)
+        raise NumericalError(
+            "symmetrize",
+            expected=f"a network that commutes with {matching.symmetry.name}",
+            got=f"an error of {error:.1e}, first in {layer}"
+            + (f"; not followed: {'; '.join(causes)}" if causes else ""),
+            fix="Write this part with layers that can commute: convolutions, linear maps, norms, pooling, attention.",
+        )
+    return error
+
+
+def symmetry_error(model: nn.Module, x: Tensor, symmetry: Symmetry) -> float:
+    """The mean equivariance error for outputs that are images, the mean invariance error for all others."""
+    with torch.no_grad():
+        dense = as_tensor(model(x[:1]), caller="symmetrize").dim() == 4
+    measure = equivariance_error if dense else invariance_error
+    return measure(model, x, symmetry).mean
+
+
+def breaking_layer(model: nn.Module, x: Tensor, matching: Matching, *, tolerance: float = 1e-6) -> str:
+    """The module of the first value that does not move as it should: h(τ_g x) = P_g τ_g h(x)."""
+    graph, symmetry = graph_of(model, matching), matching.symmetry
+    state = {name: v.detach() for name, v in [*model.named_parameters(), *model.named_buffers()]}
+    nodes = {n.name: n for n in graph.program.graph.nodes}
+    with torch.no_grad():
+        before = {name: values[0].clone() for name, values in _run(graph, state, x) if _is_map(values[0])}
+        for g in range(1, symmetry.order):
+            move = symmetry.require_axis_move(g, caller="symmetrize")
+            order = torch.tensor(symmetry.channel_order(g, x.shape[1]))
+            for name, values in _run(graph, state, symmetry.apply(g, x)):
+                if name not in before:
+                    continue
+                label = graph.labels[name]
+                expected = _permuted(
+                    moved_tensor(name, before[name], label, move, order), graph, label, matching.permutations[g]
+                )
+                if float((values[0] - expected).norm()) > tolerance * float(expected.norm()):
+                    return module_of(nodes[name]) or f"the network itself ({name})"
+    return "its output"
+
+
+def _run(graph: ChannelGraph, state: Mapping[str, Tensor], x: Tensor):  # type: ignore[no-untyped-def]
+    return lockstep(graph, [state], x, set(graph.labels))
+
+
+def _is_map(value: object) -> bool:
+    return isinstance(value, Tensor) and value.is_floating_point()
+
+
+def _permuted(value: Tensor, graph: ChannelGraph, label: Label, permutations: Permutations) -> Tensor:
+    for k, axis in enumerate(label):
+        index = axis_index(graph, axis, permutations)
+        if index is not None:
+            value = value.index_select(k, index)
+    return value

@@ -151,14 +151,34 @@ def test_what_is_printed_and_written_is_strict_json(net, tmp_path):
     def refuse(text: str):
         raise ValueError(text)
 
-    np.savez(tmp_path / "odd.npz", images=np.random.default_rng(0).random((6, 8, 8)), labels=np.full(6, 99))
-    done = run(net, "--data", "odd.npz", "--json", "--out", "out")
+    (tmp_path / "audited_net.py").write_text(
+        "from torch import nn\n"
+        "def never():\n"
+        "    head = nn.Linear(4, 10)\n"
+        "    head.bias.data[3] = -1e6\n"
+        "    return nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), head)\n"
+    )
+    np.savez(tmp_path / "odd.npz", images=np.random.default_rng(0).random((6, 8, 8)), labels=np.full(6, 3))
+    sys.modules.pop("audited_net", None)
+    done = run("audited_net:never", "--data", "odd.npz", "--part", "all", "--json", "--out", "out")
+    sys.modules.pop("audited_net", None)
     assert done.exit_code == 0, done.output
     found = json.loads(done.stdout, parse_constant=refuse)
     metrics = {reading["metric"] for reading in found["readings"]}
     assert "moved_accuracy" in metrics
     assert "gcnn_barrier" not in metrics
     json.loads((tmp_path / "out" / "audit.json").read_text(), parse_constant=refuse)
+
+
+def test_labels_out_of_range(net, tmp_path):
+    np.savez(tmp_path / "odd.npz", images=np.random.default_rng(0).random((6, 8, 8)), labels=np.full(6, 99))
+    failed = run(net, "--data", "odd.npz")
+    assert failed.exit_code == 2
+    assert "labels from 0 to 9, one per score of the network; got labels from 99 to 99" in " ".join(
+        failed.output.split()
+    )
+    found = json.loads(run(net, "--data", "odd.npz", "--no-labels", "--json").stdout)
+    assert not any("accuracy" in reading["metric"] for reading in found["readings"])
 
 
 def test_the_example_of_the_help_works_in_an_empty_folder(tmp_path, monkeypatch):

@@ -87,6 +87,10 @@ def audit(
     size: Annotated[int | None, typer.Option(min=1, help="Resize images; default: the size of the model.")] = None,
     mean: Annotated[str | None, typer.Option(metavar="A,B,C", help="Normalize with these means ...")] = None,
     std: Annotated[str | None, typer.Option(metavar="A,B,C", help="... and these standard deviations.")] = None,
+    detail_images: Annotated[
+        int, typer.Option(min=1, help="Maximum number of them for layers, shifts, channels and barriers.")
+    ] = 512,
+    no_labels: Annotated[bool, typer.Option("--no-labels", help="Ignore the labels of the data.")] = False,
     batch_size: Annotated[int, typer.Option(min=1, help="Images per batch; halved if memory runs out.")] = 64,
     budget: Annotated[str | None, typer.Option(metavar="TIME", help="Approximate time limit: 60s, 10m, 1h.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print audit.json.")] = False,
@@ -119,9 +123,10 @@ def audit(
         pictures, labels, origin = load_images(data, folder, part.value, images, size, network, mean, std)
         result = measure_audit(
             network.model,
-            (pictures, labels) if labels.dim() == 1 else pictures,
+            pictures if no_labels or labels.dim() != 1 else (pictures, labels),
             symmetries,
             max_images=images,
+            detail_images=detail_images,
             batch_size=batch_size,
             budget=seconds,
             name=model,

@@ -10,8 +10,19 @@ import torch
 from torch import Tensor, nn
 
 from intertwine.errors import InputError, StorageError
-from intertwine.measure import Gate, audit, invariance_error, read_audit
+from intertwine.measure import (
+    Gate,
+    agreement,
+    audit,
+    equivariance_error,
+    invariance_error,
+    layer_errors,
+    parse_symmetry,
+    read_audit,
+)
 from intertwine.measure.audits._steps import STEPS
+from intertwine.measure.audits._subject import Subject
+from intertwine.measure.audits._whole import measure_whole
 
 X = torch.rand(12, 3, 9, 9, generator=torch.Generator().manual_seed(0))
 LABELS = torch.arange(12) % 4
@@ -48,6 +59,108 @@ def test_all_steps(net):
     assert result.images == 12
     with pytest.raises(InputError, match="a metric that was measured"):
         result.reading("barrier_of_sound")
+
+
+class TestOnePass:
+    """Everything about outputs and layers comes from one pass, with the results of the functions that measure alone."""
+
+    @pytest.fixture
+    def lopsided(self) -> nn.Module:
+        torch.manual_seed(0)
+        layers = [nn.Conv2d(3, 6, 3), nn.ReLU(), nn.Conv2d(6, 6, 3, 2), nn.ReLU(), nn.Flatten(), nn.Linear(54, 4)]
+        return nn.Sequential(*layers).double()
+
+    @pytest.mark.parametrize("name", ["hflip", "d4", "C8"])
+    @pytest.mark.parametrize("details", [5, 512])
+    def test_the_same_as_measured_separately(self, lopsided, name, details):
+        x = X.double()
+        subject = Subject.of(lopsided, x, LABELS, batch_size=5, detail_images=details)
+        columns = measure_whole(subject, group := parse_symmetry(name))
+        separate = {"invariance_error": invariance_error, "agreement": agreement}
+        for metric, function in separate.items():
+            alone = function(lopsided, x, group)
+            torch.testing.assert_close(columns.values[metric], alone.values, atol=1e-12, rtol=0)
+            if alone.floor is not None:
+                kept = alone.floor.values[subject.detail_rows]
+                torch.testing.assert_close(columns.floors[metric], kept, atol=1e-12, rtol=0)
+        assert (name == "C8") == bool(columns.floors)
+        alone = layer_errors(lopsided, x[subject.detail_rows], group)
+        for layer, expected in zip(columns.layer_errors().layers, alone.layers, strict=True):
+            assert layer.name == expected.name
+            torch.testing.assert_close(layer.invariance.values, expected.invariance.values, atol=1e-12, rtol=0)
+        scores = [lopsided(group.apply(g, x)).detach() for g in range(group.order)]
+        right = torch.stack([s.argmax(1) == LABELS for s in scores]).double()
+        averaged = (torch.stack(scores).mean(0).argmax(1) == LABELS).double()
+        for metric, values in (
+            ("accuracy", right[0]),
+            ("transformed_accuracy", right[1:].mean(0)),
+            ("averaged_accuracy", averaged),
+            ("averaging_gain", averaged - right[0]),
+        ):
+            torch.testing.assert_close(columns.values[metric], values)
+
+    def test_images_as_outputs(self):
+        torch.manual_seed(0)
+        filters = nn.Conv2d(3, 2, 3, padding=1).double()
+        for name in ("d4", "C8"):
+            subject = Subject.of(filters, X.double(), batch_size=5, detail_images=5)
+            columns = measure_whole(subject, parse_symmetry(name))
+            alone = equivariance_error(filters, X.double(), name)
+            torch.testing.assert_close(columns.values["equivariance_error"], alone.values, atol=1e-12, rtol=0)
+            assert set(columns.values) == {"equivariance_error"}
+
+    def test_every_image_passes_once_per_element(self, net):
+        subject = Subject.of(net, X, LABELS, batch_size=4, detail_images=5)
+        net.seen = 0
+        measure_whole(subject, parse_symmetry("hflip"))
+        assert net.seen == 2 * len(X)
+        measure_whole(subject, parse_symmetry("vflip"))
+        assert net.seen == 2 * len(X) + len(X) + 5, "scores of unmoved images are kept; the layers are watched again"
+        before = net.seen
+        measure_whole(subject, parse_symmetry("flips"))
+        assert net.seen == before + 4 * 5 + (len(X) - 5), "of four motions only the half turn is new"
+
+    def test_details_are_a_random_choice_and_halves_do_not_overlap(self, net):
+        subject = Subject.of(net, torch.zeros(1000, 3, 9, 9), detail_images=100)
+        assert len(subject.detail) == len(subject.detail_rows) == 100
+        assert subject.detail_rows.max() > 800
+        first, second = subject.halves
+        assert not set(first.tolist()) & set(second.tolist())
+        assert set(first.tolist()) | set(second.tolist()) == set(subject.detail_rows.tolist())
+
+
+def test_averaging_over_the_group_is_scored_beside_the_network(net):
+    result = audit(net, (X, LABELS), ["c4", "hflip"])
+    scores = torch.stack([net(X), net(X.flip(3))]).mean(0)
+    expected = float((scores.argmax(1) == LABELS).double().mean())
+    assert result.reading("averaged_accuracy", "hflip").value == pytest.approx(expected)
+    gain = result.reading("averaging_gain", "hflip")
+    assert gain.value == pytest.approx(expected - result.reading("accuracy").value)
+    assert gain.low <= gain.value <= gain.high
+
+
+def test_barriers_come_with_their_controls():
+    """Matched on one half of the images and scored on the other, with intervals, and the note says so."""
+    torch.manual_seed(0)
+    model = nn.Sequential(
+        *(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 4))
+    )
+    x = torch.rand(41, 3, 9, 9)
+    labels = model.eval()(x).argmax(1)
+    result = audit(model, (x, labels), "hflip")
+    for metric in ("", "_without_repair", "_after_reset", "_unmatched"):
+        reading = result.reading(f"gcnn_barrier{metric}")
+        assert reading.n == 20
+        assert reading.low <= reading.value <= reading.high
+    (note,) = (note for note in result.notes if note.about == "barriers, hflip")
+    assert note.text == "channels are matched and statistics restored on 21 images, and scored on 20 others"
+
+
+@pytest.mark.parametrize("labels", [LABELS + 1, LABELS - 1, LABELS.float()])
+def test_labels_that_are_no_classes(net, labels):
+    """They used to give an accuracy of 0 without a word."""
+    with pytest.raises(InputError, match="labels from 0 to 3, one per score"):
+        audit(net, (X, labels))
 
 
 def test_the_network_is_traced_once(net):
@@ -117,7 +230,7 @@ class TestBudget:
     def test_fewer_images_then_fewer_steps(self, net, monkeypatch):
         clock = iter(range(100_000))
         monkeypatch.setattr("time.monotonic", lambda: next(clock) * 1.0)
-        result = audit(net, (X, LABELS), "hflip", budget=6.0)  # one second a call of the clock: 12 images a second
+        result = audit(net, (X, LABELS), "hflip", budget=1.5)  # one second a call of the clock: 12 images a second
         assert result.images < 12
         assert result.left_out
         assert result.reading("invariance_error").n == result.images, "the most telling step is always done"

@@ -23,7 +23,7 @@ from intertwine.measure import (
 )
 from intertwine.measure.graph._permute import random_permutations
 from intertwine.measure.surgery import filter_pairs, variance_collapse
-from intertwine.measure.surgery._barrier import interpolation_curve, kernel_residuals
+from intertwine.measure.surgery._barrier import Barrier, interpolation_curve, kernel_residuals
 from intertwine.measure.surgery._merge import reset_batch_norms
 from intertwine.measure.surgery._repair import channel_statistics, filter_layers, repair_closed_form
 from tests.measure import nets
@@ -165,6 +165,28 @@ def test_an_equivariant_network_has_no_barrier(name):
     torch.testing.assert_close(first, second, atol=1e-5, rtol=0)
 
 
+def test_the_control_is_the_barrier_with_every_channel_as_its_own_partner():
+    symmetry = parse_symmetry("hflip")
+    model, _, _ = symmetric_vgg(symmetry)
+    test = labeled(model)
+    barriers = gcnn_barrier(model, test[0], symmetry, test)
+    still = match(model, test[0], symmetry, method="identity")
+    identity = gcnn_barrier(model, test[0], symmetry, test, matching=still, control=False)
+    assert barriers.unmatched == identity.repaired
+    assert identity.unmatched is None
+    assert barriers.unmatched.absolute > barriers.repaired.absolute + 0.03, "matching is what removes this barrier"
+
+
+def test_the_interval_of_a_barrier_covers_it_about_as_often_as_it_says():
+    generator = torch.Generator().manual_seed(0)
+    covered = 0
+    for _ in range(100):
+        hits = torch.rand(3, 200, generator=generator) < torch.tensor([0.9, 0.9, 0.6])[:, None]
+        low, high = Barrier.of_hits(*hits.double()).interval
+        covered += low <= 1 / 3 <= high
+    assert 88 <= covered <= 100
+
+
 def test_a_network_without_symmetry_has_one():
     model = nets.vgg(norm=True).eval()
     test = labeled(model)
@@ -172,6 +194,10 @@ def test_a_network_without_symmetry_has_one():
     assert barriers.untouched.absolute > 0.05
     assert barriers.reset is not None
     assert barriers.plain.first == 1.0
+    assert barriers.after_reset.merged == barriers.plain.merged
+    assert (barriers.after_reset.first, barriers.after_reset.second) == barriers.reset
+    low, high = barriers.repaired.interval
+    assert low <= barriers.repaired.relative <= high
     residuals = kernel_residuals(model, barriers.matching)
     assert set(residuals) == {"0.weight", "4.weight", "9.weight"}
     assert min(residuals.values()) > 0.1

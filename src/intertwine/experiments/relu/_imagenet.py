@@ -69,7 +69,9 @@ def run(job: Job) -> Mapping[str, float]:
     model = load_network(f"timm:{settings['network']}", weights=weights, options=options).model.eval()
     images, test = _images(job)
     free = match(model, images, "hflip", constrained=False, batch_size=settings["batch_size"])
-    barriers = gcnn_barrier(model, images, "hflip", test, matching=free, batch_size=settings["batch_size"])
+    barriers = gcnn_barrier(
+        model, images, "hflip", test, matching=free, batch_size=settings["batch_size"], control=False
+    )
     size = images.shape[-1]
     return {
         ERROR.name: invariance_error(model, images, "hflip", batch_size=settings["batch_size"]).mean,

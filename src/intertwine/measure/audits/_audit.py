@@ -22,7 +22,8 @@ from .._batches import Fitting, Images, batches, measuring
 from .._symmetry import Output, Symmetry, SymmetryLike, parse_symmetry
 from ._files import read_part, require_writable, save_audit, write_part
 from ._reading import Gate, Note, Reading
-from ._steps import STEPS, Findings, Step, Subject
+from ._steps import STEPS, Findings, Step
+from ._subject import DETAIL_IMAGES, Subject
 
 SCHEMA = 1
 
@@ -132,6 +133,7 @@ def audit(
     *,
     output: Output | None = None,
     max_images: Positive = 512,
+    detail_images: Positive = DETAIL_IMAGES,
     batch_size: Positive = 64,
     budget: float | None = None,
     name: str = "",
@@ -147,6 +149,8 @@ def audit(
         symmetry: one or several names, spaces with their groups, field types or symmetries.
         output: the type of the output if it does not move as scalars, as for :func:`equivariance_error`.
         max_images: the maximum number of images to use.
+        detail_images: how many of them at most are used for everything but the output of the whole network: layers,
+            shifts, channels, barriers.
         batch_size: images per batch; halved when memory runs out.
         budget: the time limit in seconds. One batch is timed, and fewer images are used if necessary. Steps that still
             do not fit are left out, the least informative first, and named in ``left_out``.
@@ -167,7 +171,7 @@ def audit(
     groups = [parse_symmetry(each, output=output) for each in several]
     if folder is not None:
         require_writable(folder)
-    subject = _subject(model, data, max_images, batch_size, _common_rank(groups))
+    subject = _subject(model, data, max_images, detail_images, batch_size, _common_rank(groups))
     result = Audit(
         name or type(model).__name__,
         data_name,
@@ -203,13 +207,15 @@ def _common_rank(symmetries: Sequence[Symmetry]) -> int:
     return ranks.pop()
 
 
-def _subject(model: nn.Module, data: Images, max_images: int, batch_size: int, rank: int) -> Subject:
+def _subject(
+    model: nn.Module, data: Images, max_images: int, detail_images: int, batch_size: int, rank: int
+) -> Subject:
     parts = list(batches(data, caller="audit", batch_size=batch_size, max_images=max_images, rank=rank))
     labels = torch.cat([part[1] for part in parts]) if all(len(part) > 1 for part in parts) else None
     images = torch.cat([part[0] for part in parts])
     if not bool(torch.isfinite(images).all()):
         raise InputError("audit", expected="finite images", got="NaN or infinity", fix="Check the data.")
-    return Subject.of(model, images, labels, batch_size=batch_size)
+    return Subject.of(model, images, labels, batch_size=batch_size, detail_images=detail_images)
 
 
 def _plan(subject: Subject, groups: Sequence[Symmetry]) -> list[tuple[Step, Symmetry | None]]:
@@ -229,18 +235,23 @@ def _within(
         begun = time.monotonic()
         Fitting("audit", device)(lambda x: subject.model(x) is None, batch)
         seconds = (time.monotonic() - begun) / len(batch)
-    cost = sum(step.passes(group.order if group else 1) for step, group in plan)
-    fitting = int(budget / max(seconds * cost, 1e-12))
     kept = list(plan)
     left_out = []
-    while fitting < 8 and len(kept) > 1:
+    while (fitting := _affordable(budget / max(seconds, 1e-12), kept, subject)) < 8 and len(kept) > 1:
         step, group = kept.pop()
         left_out.append(step.name if group is None else f"{step.name}, {group.name}")
-        cost -= step.passes(group.order if group else 1)
-        fitting = int(budget / max(seconds * cost, 1e-12))
-    number = max(1, min(fitting, len(subject.images)))
-    labels = None if subject.labels is None else subject.labels[:number]
-    return Subject(subject.model, subject.images[:number], labels, subject.dense, subject.batch_size), kept, left_out
+    return subject.first(max(1, min(fitting, len(subject.images)))), kept, left_out
+
+
+def _affordable(passes: float, plan: Sequence[tuple[Step, Symmetry | None]], subject: Subject) -> int:
+    """How many images can go through all steps with this many passes of one image."""
+    every, details = (
+        sum(step.passes(group.order if group else 1) for step, group in plan if step.details is kind)
+        for kind in (False, True)
+    )
+    room = len(subject.detail_rows)
+    beyond = (passes - room * details) / every if every else 0.0
+    return int(beyond if beyond > room else passes / (every + details))
 
 
 def _done(step: Step, group: Symmetry | None, subject: Subject, folder: Path | None, weights: str) -> Findings:
@@ -248,6 +259,7 @@ def _done(step: Step, group: Symmetry | None, subject: Subject, folder: Path | N
     if folder is None:
         return step.measure(subject, group)
     identity = [step.name, group.digest if group else "", weights, _digest([subject.images]), subject.batch_size]
+    identity.append(subject.detail_images)
     if subject.labels is not None:
         identity.append(_digest([subject.labels]))
     key = hashlib.blake2b(json.dumps(identity).encode(), digest_size=12).hexdigest()

@@ -3,95 +3,18 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
 
-import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from ..._checked import Positive
 from ..._registry import Registry
-from ...errors import InputError, IntertwineError
-from .._batches import Fitting, as_tensor, batches, measuring
-from .._estimate import Estimate
 from .._symmetry import Symmetry
-from .._transformation import transformations
-from ..graph._channel_graph import ChannelGraph, channel_graph
 from ..metrics._consistency import shift_consistency
-from ..metrics._equivariance import equivariance_error
-from ..metrics._invariance import agreement, invariance_error
-from ..metrics._layers import layer_errors
 from ..metrics._lie import lie_derivative
-from ..metrics._metric import define
 from ._reading import Note, Reading
-
-define(
-    "accuracy",
-    "1 if argmax Φ(x) is the label, else 0",
-    "",
-    "higher",
-    "share of images that are classified correctly, without transformation",
-)
-define(
-    "transformed_accuracy",
-    "1 if argmax Φ(τx) is the label, else 0; mean over τ ≠ 1",
-    "",
-    "higher",
-    "share of images that are classified correctly after the transformation",
-)
-
-
-@dataclass(frozen=True, eq=False)
-class Subject:
-    """The network and the data of an audit.
-
-    Attributes:
-        model: any network from images to scores, or to images.
-        images: ``(n, c, h, w)``, normalized for the network.
-        labels: ``(n,)``, if there are any.
-        dense: whether the output is images.
-        batch_size: images per batch.
-    """
-
-    model: nn.Module
-    images: Tensor
-    labels: Tensor | None
-    dense: bool
-    batch_size: Positive = 64
-
-    @staticmethod
-    def of(model: nn.Module, images: Tensor, labels: Tensor | None = None, *, batch_size: Positive = 64) -> Subject:
-        """Run one image to find out what kind of output the network has."""
-        with measuring(model) as device:
-            try:
-                out = Fitting("audit", device)(lambda x: as_tensor(model(x), caller="audit"), images[:1])[0]
-            except (RuntimeError, ValueError, TypeError) as error:
-                if isinstance(error, IntertwineError):
-                    raise
-                raise InputError(
-                    "audit",
-                    expected="images that the network accepts",
-                    got=f"{' x '.join(map(str, images.shape[1:]))}, which fails with: {str(error).splitlines()[0]}",
-                    fix="Check the channels and size of the images, and the arguments of the network.",
-                ) from error
-        dense = out.ndim == images.ndim > 2 and max(out.shape[2:]) > 1
-        return Subject(model, images, labels, dense, batch_size)
-
-    @cached_property
-    def graph(self) -> ChannelGraph:
-        """The channel graph. Tracing a network takes seconds, so all steps and symmetries share one."""
-        return channel_graph(self.model, tuple(self.images.shape[1:]))
-
-    @property
-    def is_plane(self) -> bool:
-        """Whether the input is images rather than signals, volumes, sets or vectors."""
-        return self.images.ndim == 4
-
-    @property
-    def classifies(self) -> bool:
-        """Whether there are class scores, and labels to compare them with."""
-        return self.labels is not None and not self.dense
+from ._subject import Subject
+from ._whole import measure_whole
 
 
 @dataclass
@@ -122,6 +45,7 @@ class Step:
         per_symmetry: whether the step runs once per symmetry, or once.
         passes: about how many times every image goes through the network, for a group of this order.
         applies: whether the step applies to this subject.
+        details: whether it uses the images for details only, rather than all of them.
     """
 
     name: str
@@ -129,7 +53,10 @@ class Step:
     per_symmetry: bool
     passes: Callable[[int], float]
     applies: Callable[[Subject], bool] = lambda subject: True
+    details: bool = True
 
+
+_MOTION_IMAGES = 64  # derivatives along four flows cost some twenty passes per image
 
 STEPS = Registry[Step]("audit step")
 """All steps in the order in which they run, the most informative first."""
@@ -141,59 +68,23 @@ def step(
     per_symmetry: bool = True,
     passes: Callable[[int], float] = float,
     applies: Callable[[Subject], bool] = lambda subject: True,
+    details: bool = True,
 ) -> Callable[[Measure], Measure]:
     """Register a function as a step."""
 
     def register(measure: Measure) -> Measure:
-        STEPS.add(name, Step(name, measure, per_symmetry, passes, applies))
+        STEPS.add(name, Step(name, measure, per_symmetry, passes, applies, details))
         return measure
 
     return register
 
 
-@step("whole network")
+@step("whole network", details=False)
 def _whole(subject: Subject, symmetry: Symmetry | None) -> Findings:
     group = _required(symmetry)
-    measured = equivariance_error if subject.dense or group.judges_output else invariance_error
-    return Findings([Reading.of(measured(subject.model, subject.images, group, batch_size=subject.batch_size))])
-
-
-@step("classes", applies=lambda subject: not subject.dense)
-def _classes(subject: Subject, symmetry: Symmetry | None) -> Findings:
-    group = _required(symmetry)
-    if group.judges_output:  # the output is not class scores
-        return Findings()
-    return Findings([Reading.of(agreement(subject.model, subject.images, group, batch_size=subject.batch_size))])
-
-
-@step("accuracy", applies=lambda subject: subject.classifies)
-def _accuracy(subject: Subject, symmetry: Symmetry | None) -> Findings:
-    group = _required(symmetry)
-    plain = Estimate("accuracy", _hits(subject, [lambda x: x]), of="")
-    moved = Estimate("transformed_accuracy", _hits(subject, transformations(group)), of=group.name)
-    return Findings([Reading.of(plain), Reading.of(moved)])
-
-
-def _hits(subject: Subject, maps: Sequence[Callable[[Tensor], Tensor]]) -> Tensor:
-    """For each image, the share of maps after which it is classified correctly."""
-    hits: list[Tensor] = []
-    with measuring(subject.model) as device:
-
-        def share(x: Tensor, labels: Tensor) -> Tensor:
-            right = [as_tensor(subject.model(m(x)), caller="audit").argmax(1) == labels for m in maps]
-            return torch.stack(right).double().mean(0).cpu()
-
-        fit, data = Fitting("audit", device), (subject.images, subject.labels)
-        for images, labels in batches(data, caller="audit", batch_size=subject.batch_size, rank=None):
-            hits += fit(share, images, labels)
-    return torch.cat(hits)
-
-
-@step("layers")
-def _layers(subject: Subject, symmetry: Symmetry | None) -> Findings:
-    group = _required(symmetry)
-    errors = layer_errors(subject.model, subject.images, group, batch_size=max(1, subject.batch_size // group.order))
-    readings = []
+    columns = measure_whole(subject, group)
+    readings = [Reading.of(estimate) for estimate in columns.estimates(group)]
+    errors = columns.layer_errors()
     for layer in errors.layers:
         about = {"layer": layer.name, "kind": layer.kind, "shape": " x ".join(map(str, layer.shape))}
         if layer.equivariance is not None:
@@ -207,13 +98,13 @@ def _layers(subject: Subject, symmetry: Symmetry | None) -> Findings:
 )
 def _shifts(subject: Subject, symmetry: Symmetry | None) -> Findings:
     shift = max(1, min(4, min(subject.images.shape[-2:]) // 4))
-    consistency = shift_consistency(subject.model, subject.images, shift=shift, batch_size=min(32, subject.batch_size))
+    consistency = shift_consistency(subject.model, subject.detail, shift=shift, batch_size=min(32, subject.batch_size))
     return Findings([Reading.of(consistency)])
 
 
 @step("small motions", per_symmetry=False, passes=lambda _: 15.0, applies=lambda subject: subject.is_plane)
 def _motions(subject: Subject, symmetry: Symmetry | None) -> Findings:
-    images = subject.images[:128]
+    images = subject.detail[:_MOTION_IMAGES]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         readings = [

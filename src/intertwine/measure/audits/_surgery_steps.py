@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -12,13 +13,14 @@ from .._estimate import Estimate
 from .._symmetry import Symmetry
 from ..load._onnx import OnnxNetwork
 from ..matching._match import Matching, match
-from ..metrics._invariance import invariance_error
 from ..metrics._metric import define
-from ..surgery._barrier import accuracy, filter_pairs, gcnn_barrier, kernel_residuals
+from ..surgery._barrier import filter_pairs, gcnn_barrier, kernel_residuals
 from ..surgery._stride import stride_artifacts
 from ..surgery._symmetrize import symmetrize
 from ._reading import Note, Reading
-from ._steps import Findings, Subject, step
+from ._steps import Findings, step
+from ._subject import Subject
+from ._whole import outputs_only
 
 _PICTURED = 24  # the maximum number of layers whose filters are stored; each costs a pass over all weights
 
@@ -56,6 +58,20 @@ define(
     "",
     "lower",
     "the barrier without restoring the statistics of hidden layers",
+)
+define(
+    "gcnn_barrier_after_reset",
+    "the same, with the batch norms of Φ and Φ̂ recomputed too",
+    "",
+    "lower",
+    "the barrier without what recomputing the batch norms does to any network",
+)
+define(
+    "gcnn_barrier_unmatched",
+    "gcnn_barrier with P = 1",
+    "",
+    "lower",
+    "control: the barrier after REPAIR with every channel as its own partner; matching is worth the difference",
 )
 define(
     "symmetrized_accuracy",
@@ -101,7 +117,7 @@ def _strides(subject: Subject, symmetry: Symmetry | None) -> Findings:
     )
 
 
-@step("channels", passes=lambda order: 2.0 * order, applies=_can_be_cut)
+@step("channels", passes=lambda order: 0.5 * order + 10.0, applies=_can_be_cut)
 def _channels(subject: Subject, symmetry: Symmetry | None) -> Findings:
     group = _plane(symmetry)
     if group is None:
@@ -110,7 +126,9 @@ def _channels(subject: Subject, symmetry: Symmetry | None) -> Findings:
         matching = _match(subject, group, constrained=False)
         findings = _matched(subject, matching, group)
         if subject.classifies:
-            findings.readings += _barriers(subject, matching, group)
+            barriers = _barriers(subject, matching, group)
+            findings.readings += barriers.readings
+            findings.notes += barriers.notes
     except Exception as error:  # as above
         return Findings(notes=[Note(f"channels, {group.name}", f"cannot be matched: {_message(error)}")])
     return findings
@@ -119,7 +137,7 @@ def _channels(subject: Subject, symmetry: Symmetry | None) -> Findings:
 def _match(subject: Subject, group: Symmetry, *, constrained: bool) -> Matching:
     return match(
         subject.model,
-        subject.images,
+        subject.images[subject.halves[0]],
         group,
         constrained=constrained,
         graph=subject.graph,
@@ -159,45 +177,63 @@ def _orders(counts: Mapping[int, int]) -> Tensor:
     return out
 
 
-def _barriers(subject: Subject, matching: Matching, group: Symmetry) -> list[Reading]:
-    data = subject.images, subject.labels
+def _barriers(subject: Subject, matching: Matching, group: Symmetry) -> Findings:
+    """Barriers with their controls, matched and repaired on one half of the images and scored on the other."""
+    seen, held_out = subject.halves
+    if subject.labels is None or not len(held_out):
+        return Findings()
     barrier = gcnn_barrier(
         subject.model,
-        subject.images,
+        subject.images[seen],
         group,
-        data,
+        (subject.images[held_out], subject.labels[held_out]),
         matching=matching,
         batch_size=subject.batch_size,
     )
-    n = len(subject.images)
-    return [
-        Reading("moved_accuracy", group.name, barrier.plain.second, n=n),
+    n = len(held_out)
+    readings = [Reading("moved_accuracy", group.name, barrier.plain.second, n=n)]
+    for metric, each in (
+        ("gcnn_barrier", barrier.repaired),
+        ("gcnn_barrier_without_repair", barrier.plain),
+        ("gcnn_barrier_after_reset", barrier.after_reset),
+        ("gcnn_barrier_unmatched", barrier.unmatched),
+    ):
         # Relative to the mean accuracy, which must not be 0.
-        Reading("gcnn_barrier", group.name, barrier.repaired.relative, n=n),
-        Reading("gcnn_barrier_without_repair", group.name, barrier.plain.relative, n=n),
-    ][: 3 if barrier.plain.first + barrier.plain.second > 0 else 1]
+        if each is not None and each.first + each.second > 0:
+            low, high = each.interval or (None, None)
+            readings.append(Reading(metric, group.name, each.relative, low=low, high=high, n=n))
+    text = f"channels are matched and statistics restored on {len(seen)} images, and scored on {n} others"
+    return Findings(readings, [Note(f"barriers, {group.name}", text)])
 
 
-@step("symmetrized", passes=lambda order: 3.0 * order, applies=_can_be_cut)
+@step("symmetrized", passes=lambda order: order + 1.0, applies=_can_be_cut)
 def _symmetrized(subject: Subject, symmetry: Symmetry | None) -> Findings:
     group = _plane(symmetry)
     if group is None or subject.dense:
         return Findings()
+    seen, held_out = subject.halves
     try:
         matching = _match(subject, group, constrained=True)
-        twin = symmetrize(subject.model, subject.images, group, matching=matching, batch_size=subject.batch_size)
+        twin = symmetrize(subject.model, subject.images[seen], group, matching=matching, batch_size=subject.batch_size)
     except Exception as error:  # as above
         return Findings(notes=[Note(f"symmetrized, {group.name}", f"not possible: {_message(error)}")])
-    left = invariance_error(twin.model, subject.images, group, batch_size=subject.batch_size)
-    readings = [Reading.of(Estimate("symmetrized_invariance_error", left.values, of=group.name))]
-    if subject.labels is not None:
-        value = accuracy(twin.model, (subject.images, subject.labels), batch_size=subject.batch_size)
-        readings.append(Reading("symmetrized_accuracy", group.name, value, n=len(subject.images)))
+    rows = held_out if len(held_out) else seen
+    judged = replace(subject, model=twin.model, images=subject.images[rows], labels=_rows(subject.labels, rows))
+    values = outputs_only(judged, group)
+    readings = [
+        Reading.of(Estimate(f"symmetrized_{metric}", values[metric], of=group.name))
+        for metric in ("invariance_error", "accuracy")
+        if metric in values
+    ]
     fields = [
         f"{name}: {', '.join(f'{n} of size {k}' for k, n in sizes.items())}" for name, sizes in twin.fields.items()
     ]
     text = f"{twin.free_parameters} free parameters; orbits of channels: {'; '.join(fields)}"
     return Findings(readings, [Note(f"symmetrized, {group.name}", text)])
+
+
+def _rows(labels: Tensor | None, rows: Tensor) -> Tensor | None:
+    return None if labels is None else labels[rows]
 
 
 def _message(error: Exception) -> str:

@@ -99,18 +99,19 @@ def agreement(
     >>> agreement(mean, torch.rand(4, 3, 8, 8)).mean
     1.0
     """
+    return _measured("agreement", same_class, model, data, symmetry, batch_size, max_images)
 
-    def same(a: Tensor, b: Tensor) -> Tensor:
-        if a.ndim != 2:
-            raise InputError(
-                "agreement",
-                expected="class scores (n, classes)",
-                got=f"shape {tuple(a.shape)}",
-                fix="For outputs that are images, use equivariance_error.",
-            )
-        return (a.argmax(1) == b.argmax(1)).double()
 
-    return _measured("agreement", same, model, data, symmetry, batch_size, max_images)
+def same_class(a: Tensor, b: Tensor) -> Tensor:
+    """For each sample 1 if the highest of the scores ``(n, classes)`` is the same in a and b, else 0."""
+    if a.ndim != 2:
+        raise InputError(
+            "agreement",
+            expected="class scores (n, classes)",
+            got=f"shape {tuple(a.shape)}",
+            fix="For outputs that are images, use equivariance_error.",
+        )
+    return (a.argmax(1) == b.argmax(1)).double()
 
 
 def _measured(

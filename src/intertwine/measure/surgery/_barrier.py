@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -12,11 +13,12 @@ from torch import Tensor, nn
 from ..._checked import Positive, checked
 from ...errors import InputError
 from .._batches import Fitting, Images, as_tensor, batches, measuring
+from .._estimate import LEVEL, RESAMPLES
 from .._symmetry import SymmetryLike
 from ..graph._permute import full_state, permuted_state, with_state
 from ..graph._transform import transformed_state
 from ..matching._match import Matching, match
-from ._merge import merge, reset_batch_norms
+from ._merge import batch_norms, merge, reset_batch_norms
 from ._repair import repair
 
 Score = Callable[[nn.Module], float]
@@ -27,6 +29,12 @@ Score = Callable[[nn.Module], float]
 class Barrier:
     """Scores (higher is better) of two networks and of their average.
 
+    Attributes:
+        first: the score of the first network.
+        second: the score of the second network.
+        merged: the score of their average.
+        interval: the 95 % interval of the relative barrier, from resampling the images; None without images.
+
     >>> b = Barrier(0.761, 0.746, 0.725)
     >>> round(b.absolute, 4), round(b.relative, 3)
     (0.0285, 0.038)
@@ -35,6 +43,7 @@ class Barrier:
     first: float
     second: float
     merged: float
+    interval: tuple[float, float] | None = None
 
     @property
     def absolute(self) -> float:
@@ -47,6 +56,30 @@ class Barrier:
         mean = (self.first + self.second) / 2
         return self.absolute / mean if mean else float("nan")
 
+    @staticmethod
+    def of_hits(first: Tensor, second: Tensor, merged: Tensor) -> Barrier:
+        """The barrier and its interval, from whether each network is right on each image (1 or 0).
+
+        >>> Barrier.of_hits(torch.ones(50), torch.ones(50), torch.arange(50) % 2.0)
+        Barrier(first=1.0, second=1.0, merged=0.5, interval=(0.36..., 0.62...))
+        """
+        hits = torch.stack([first, second, merged]).double()
+        n = hits.shape[1]
+        generator = torch.Generator().manual_seed(0)
+        size = max(1, (1 << 20) // n)  # a few megabytes at a time
+        chunks = []
+        for start in range(0, RESAMPLES, size):
+            rows = torch.randint(n, (min(size, RESAMPLES - start), n), generator=generator)
+            # The same images for all three networks, so that what is hard for all of them cancels.
+            chunks.append(hits[:, rows].mean(2))
+        a, b, m = torch.cat(chunks, 1)
+        relative = 1 - m / ((a + b) / 2)
+        tails = torch.tensor([(1 - LEVEL) / 2, (1 + LEVEL) / 2], dtype=torch.float64)
+        ends = relative[relative.isfinite()]
+        low, high = ends.quantile(tails).tolist() if len(ends) else (math.nan, math.nan)
+        means = [float(each.mean()) for each in hits]
+        return Barrier(means[0], means[1], means[2], (low, high) if n > 1 and len(ends) else None)
+
 
 @checked
 def accuracy(model: nn.Module, data: Images, *, batch_size: Positive = 500) -> float:
@@ -56,10 +89,15 @@ def accuracy(model: nn.Module, data: Images, *, batch_size: Positive = 500) -> f
     >>> accuracy(nn.Flatten(), (images, labels))
     1.0
     """
-    right = count = 0
+    return float(hits(model, data, batch_size=batch_size).double().mean())
+
+
+def hits(model: nn.Module, data: Images, *, batch_size: Positive = 500) -> Tensor:
+    """For each image whether its label has the highest score."""
+    right: list[Tensor] = []
     with measuring(model) as device:
 
-        def hits(x: Tensor, labels: Tensor) -> int:
+        def found(x: Tensor, labels: Tensor) -> Tensor:
             out = as_tensor(model(x), caller="accuracy")
             if out.ndim != 2:
                 raise InputError(
@@ -68,7 +106,7 @@ def accuracy(model: nn.Module, data: Images, *, batch_size: Positive = 500) -> f
                     got=f"shape {tuple(out.shape)}",
                     fix="For outputs that are images, use equivariance_error.",
                 )
-            return int((out.argmax(1) == labels).sum())
+            return (out.argmax(1) == labels).cpu()
 
         fit = Fitting("accuracy", device)
         for batch in batches(data, caller="accuracy", batch_size=batch_size):
@@ -76,9 +114,8 @@ def accuracy(model: nn.Module, data: Images, *, batch_size: Positive = 500) -> f
                 raise InputError(
                     "accuracy", expected="images and labels", got="images only", fix="Give (images, labels)."
                 )
-            right += sum(fit(hits, *batch))
-            count += len(batch[0])
-    return right / count
+            right += fit(found, *batch)
+    return torch.cat(right)
 
 
 @checked
@@ -130,16 +167,23 @@ class GcnnBarrier:
         plain: the barrier without REPAIR, but with recomputed batch norms.
         repaired: the barrier after REPAIR.
         untouched: the barrier of the plain average, with its batch norms averaged too.
-        reset: the scores of both networks with recomputed batch norms, to see what that alone does; None without batch
-            norms.
+        after_reset: as ``plain``, against both networks with recomputed batch norms too. It leaves out what recomputing
+            does to any network. None without batch norms.
+        unmatched: the control: as ``repaired``, with every channel as its own partner; None if it was not asked for.
         matching: the matching that was used.
     """
 
     plain: Barrier
     repaired: Barrier
     untouched: Barrier
-    reset: tuple[float, float] | None
+    after_reset: Barrier | None
+    unmatched: Barrier | None
     matching: Matching
+
+    @property
+    def reset(self) -> tuple[float, float] | None:
+        """The scores of both networks with recomputed batch norms; None without batch norms."""
+        return None if self.after_reset is None else (self.after_reset.first, self.after_reset.second)
 
 
 @checked
@@ -163,6 +207,7 @@ def gcnn_barrier(
     batch_size: Positive = 200,
     max_images: Positive | None = None,
     score: Score | None = None,
+    control: bool = True,
 ) -> GcnnBarrier:
     """The barrier between Φ and Φ̂, the network with moved filters and matched channels: 0 for a GCNN.
 
@@ -170,40 +215,76 @@ def gcnn_barrier(
         model: the network Φ.
         data: training images, for matching and statistics.
         symmetry: a name, a space with its group, or a :class:`Symmetry`.
-        test: images and labels for the accuracy.
+        test: other images, with labels, for the accuracy. On the images that the matching has seen, the barrier comes
+            out too small.
         element: the element of the group.
         matching: a matching, if it is already computed.
         constrained: whether the matching must be a representation; the paper's is not.
         batch_size: images per batch, for data given as one tensor.
         max_images: the maximum number of images to use.
-        score: another score than the accuracy; higher is better.
+        score: another score than the accuracy; higher is better. The barriers then have no intervals.
+        control: whether to compute the barrier with every channel as its own partner too.
 
     >>> _ = torch.manual_seed(0)
     >>> net = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(64, 2))
-    >>> x, labels = torch.randn(20, 1, 6, 6), torch.arange(20) % 2
-    >>> result = gcnn_barrier(net, x, "hflip", (x, labels))
-    >>> result.repaired.first == accuracy(net, (x, labels))
+    >>> images, test, labels = torch.randn(20, 1, 6, 6), torch.randn(20, 1, 6, 6), torch.arange(20) % 2
+    >>> result = gcnn_barrier(net, images, "hflip", (test, labels))
+    >>> result.repaired.first == accuracy(net, (test, labels))
     True
     """
     options: dict[str, Any] = {"batch_size": batch_size, "max_images": max_images}
     matching = matching or match(model, data, symmetry, constrained=constrained, **options)
     other = moved_and_matched(model, matching, element)
-    rate: Score = score or (lambda m: accuracy(m, test))
     middle = merge([model, other])
-    ends = rate(model), rate(other)
     reset = reset_batch_norms(middle, data, **options)
-    fixed = repair(middle, [model, other], data, blocks=matching.graph.blocks, **options)
-    has_norms = any(isinstance(m, nn.modules.batchnorm._BatchNorm) for m in model.modules())
-    again = None
-    if has_norms:
-        again = tuple(rate(reset_batch_norms(m, data, **options)) for m in (model, other))
+    judge = _Judge(test, score)
+    ends = judge(model), judge(other)
+    merged = judge(reset)
+    plain = judge.barrier(*ends, merged)
+    after_reset = None
+    if batch_norms(model):
+        fresh = judge(reset_batch_norms(model, data, **options)), judge(reset_batch_norms(other, data, **options))
+        after_reset = judge.barrier(*fresh, merged)
+
+    def repaired(average: nn.Module, copy: nn.Module) -> Barrier:
+        fixed = repair(average, [model, copy], data, blocks=matching.graph.blocks, **options)
+        return judge.barrier(*ends, judge(fixed))
+
+    unmatched = None
+    if control:
+        # Permuting channels preserves the function of the moved network, so the score of this end is the same.
+        copy = moved_and_matched(model, _unmatched(matching), element)
+        unmatched = repaired(merge([model, copy]), copy)
     return GcnnBarrier(
-        plain=Barrier(*ends, rate(reset)),
-        repaired=Barrier(*ends, rate(fixed)),
-        untouched=Barrier(*ends, rate(middle)),
-        reset=again,  # type: ignore[arg-type]
+        plain=plain,
+        repaired=repaired(middle, other),
+        untouched=judge.barrier(*ends, judge(middle)),
+        after_reset=after_reset,
+        unmatched=unmatched,
         matching=matching,
     )
+
+
+def _unmatched(matching: Matching) -> Matching:
+    """The same with every channel as its own partner."""
+    still = {group.name: torch.arange(group.size) for group in matching.graph.groups}
+    return replace(matching, permutations=dict.fromkeys(matching.permutations, still), method="identity")
+
+
+@dataclass(frozen=True)
+class _Judge:
+    """Scores networks: by a function of the user, or by which test images they classify correctly."""
+
+    test: Images
+    score: Score | None
+
+    def __call__(self, model: nn.Module) -> Tensor:
+        return hits(model, self.test) if self.score is None else torch.tensor(self.score(model), dtype=torch.float64)
+
+    def barrier(self, first: Tensor, second: Tensor, merged: Tensor) -> Barrier:
+        if self.score is None:
+            return Barrier.of_hits(first, second, merged)
+        return Barrier(float(first), float(second), float(merged))
 
 
 @checked

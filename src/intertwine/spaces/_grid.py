@@ -182,6 +182,7 @@ class Grid(Space):
             point = point * torch.tensor([1.0, -1.0], dtype=point.dtype) + 0.0  # + 0.0 turns -0.0 into 0.0
         return point
 
+    @checked
     def point_to_index(self, point: Tensor) -> Tensor:
         """Array positions relative to the center, for points in lattice coordinates ``(..., d)``."""
         if self.dimension == 2:

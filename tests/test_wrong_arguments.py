@@ -118,6 +118,8 @@ def instances() -> list[Any]:
         tw.spaces.Point("D4"), PLANE.axis_move(1), tw.measure.Symmetry("D4"),
         tw.spaces.FieldAction.of(FIELD), tw.data.RandomMotion("D4"),
         tw.kernels.solve(FIELD, FIELD, kernel_size=3), tw.kernels.solve(types[2], types[2]),
+        tw.kernels.solve(FIELD, FIELD, kernel_size=3, method="free"), tw.kernels.HermiteKernelBasis(order=1, sigma=1.0),
+        tw.spaces.ScalePlane(), tw.spaces.ScaleSpace(base=1.5, count=3),
     ]  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import ceil, pi, sqrt
+from math import ceil, isfinite, pi, sqrt
 
 import torch
 from torch import Tensor
@@ -30,7 +30,7 @@ class HermiteKernelBasis(OnCPU):
 
     @checked
     def __init__(self, *, order: int, sigma: float) -> None:
-        if order < 0 or not sigma > 0:
+        if order < 0 or not (isfinite(sigma) and sigma > 0):
             raise InputError(
                 "HermiteKernelBasis",
                 expected="an order of 0 or more and a sigma above 0",
@@ -51,6 +51,8 @@ class HermiteKernelBasis(OnCPU):
         >>> HermiteKernelBasis(order=2, sigma=1.0).radius(1.0)
         5
         """
+        if not (isfinite(scale) and scale > 0):
+            raise InputError("HermiteKernelBasis", expected="a scale above 0", got=str(scale))
         return ceil(self.sigma * scale * (sqrt(2 * self.order + 1) + 2))
 
     @checked

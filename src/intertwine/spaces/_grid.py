@@ -182,8 +182,20 @@ class Grid(Space):
             point = point * torch.tensor([1.0, -1.0], dtype=point.dtype) + 0.0  # + 0.0 turns -0.0 into 0.0
         return point
 
+    @checked
     def point_to_index(self, point: Tensor) -> Tensor:
-        """Array positions relative to the center, for points in lattice coordinates ``(..., d)``."""
+        """Array positions relative to the center, for points in lattice coordinates ``(..., d)``.
+
+        >>> from intertwine.spaces import Grid2d
+        >>> Grid2d("C4").point_to_index(torch.tensor([1.0, 2.0]))  # right and up: rows grow downward
+        tensor([-2.,  1.])
+        """
+        if point.shape[-1:] != (self.dimension,) or not point.is_floating_point():
+            raise InputError(
+                f"{self.name}.point_to_index",
+                expected=f"floating point numbers (..., {self.dimension})",
+                got=describe(point),
+            )
         if self.dimension == 2:
             point = point * torch.tensor([1.0, -1.0], dtype=point.dtype)
         return point.flip(-1)

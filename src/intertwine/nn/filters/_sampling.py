@@ -45,9 +45,10 @@ def sampling_for(
     sampling = Sampling(None if rings is None else tuple(map(float, rings)), sigma, band_limit, method)
     given = ["free filters" if name == "method" else name for name in sampling.options]
     if given and (not isinstance(space, Grid) or space.exact):
+        options = "free filters" if method else "rings, sigma and band_limit"
         raise InputError(
             caller,
-            expected="rings, sigma, band_limit and free filters only for groups that do not map the lattice to itself",
+            expected=f"{options} only for groups that do not map the lattice to itself",
             got=f"{', '.join(given)} on {space.name}, where filters are free up to the symmetry",
         )
     if method is not None and len(given) > 1:

@@ -62,7 +62,12 @@ class CloudPool(TracedLayer):
 
     def compute(self, x: Tensor, sizes: Tensor) -> Tensor:
         """The map without checks."""
-        number = (torch.ones_like(sizes).cumsum(0) - 1).repeat_interleave(sizes, output_size=x.shape[0])
+        # The number of the cloud of a point is how many clouds have begun, minus one. An empty cloud begins where the
+        # next one does. ONNX has no repeat_interleave of a known size.
+        begins = x.new_zeros(x.shape[0] + 1, dtype=torch.int64).index_add(
+            0, sizes.cumsum(0) - sizes, torch.ones_like(sizes)
+        )
+        number = begins.cumsum(0)[:-1] - 1
         total = x.new_zeros(sizes.shape[0], self.in_type.dim).index_add(0, number, x)
         return total if self.reduce == "sum" else total / sizes.clamp(min=1).to(x.dtype)[:, None]
 

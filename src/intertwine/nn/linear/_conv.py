@@ -101,7 +101,7 @@ class Conv(FilterLayer):
             **sampling,
         )
         self.window, self._centers = window, None if allow_asymmetric else Centers.of(space)
-        self._hexagonal = is_hexagonal(space) and padding_mode == "zeros" and not allow_asymmetric
+        self.on_hexagon = is_hexagonal(space) and padding_mode == "zeros" and not allow_asymmetric
         one_tap = {*window.kernel_size, *window.stride, groups} == {1} and not any(window.before)
         self.point = point_map(in_type, out_type) if one_tap and not sampling else None
 
@@ -111,7 +111,7 @@ class Conv(FilterLayer):
         if self.point is not None and self.point.pays(x):
             return self.point(x, *self.point.kept(list(self.weights), self.bias, self.invariants))
         filters, bias = self.filter_and_bias()
-        if self._hexagonal:
+        if self.on_hexagon:
             return inside_hexagon(self.window.convolve(inside_hexagon(x), filters, bias, groups=self.groups))
         return self.window.convolve(x, filters, bias, groups=self.groups)
 
@@ -126,7 +126,7 @@ class Conv(FilterLayer):
     def interior(self, sizes: Sequence[int]) -> tuple[int, int] | None:
         """Where no window sees padding; None for circular padding, which :meth:`shift_step` describes."""
         # The border of a hexagon is not at the border of its array.
-        return None if self._hexagonal or self.window.padding_mode == "circular" else self.window.interior(sizes)
+        return None if self.on_hexagon or self.window.padding_mode == "circular" else self.window.interior(sizes)
 
     def to_plain(self) -> torch_nn.Module:
         """A torch convolution with this filter."""
@@ -146,7 +146,7 @@ class Conv(FilterLayer):
             groups=self.groups,
             padding_mode=w.padding_mode,
         )
-        return torch_nn.Sequential(traced(Hexagon()), plain, traced(Hexagon())) if self._hexagonal else plain
+        return torch_nn.Sequential(traced(Hexagon()), plain, traced(Hexagon())) if self.on_hexagon else plain
 
     def extra_repr(self) -> str:
         """Types and options, as shown by ``print(layer)``."""

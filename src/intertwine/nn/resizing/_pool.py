@@ -29,8 +29,7 @@ class GroupPool(TracedLayer):
 
     Shapes: ``(batch, d, ...)`` to ``(batch, fields, ...)``. Equivariance: the maximum does not depend on the order.
 
-    >>> C4 = Cyclic(4)
-    >>> GroupPool(Grid2d(C4).field(5 * C4.regular)).out_type
+    >>> GroupPool(Grid2d("C4").field("5*regular")).out_type
     Field(5 trivial on Grid2d(C4))
     """
 
@@ -68,8 +67,7 @@ class NormPool(TracedLayer):
         eps: the smallest value returned.
         per: ``"field"`` for one norm per summand, ``"coset"`` for one per block (``rho.blocks``) of a summand.
 
-    >>> C4 = Cyclic(4)
-    >>> NormPool(Grid2d(C4).field(C4.irrep(1))).out_type
+    >>> NormPool(Grid2d("C4").field("irrep1")).out_type
     Field(trivial on Grid2d(C4))
     """
 

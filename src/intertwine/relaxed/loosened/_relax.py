@@ -211,6 +211,8 @@ def _require_relaxable(net: nn.Module, module: nn.Module, paths: list[str], owne
             raise _StaysStrictError("only convolutions are relaxed")
         if type(module) not in _PLAIN:  # a subclass may have its own forward, which may change the weights
             raise _StaysStrictError("it is a subclass of a convolution")
+    if isinstance(module, Conv2d) and module.on_hexagon:
+        raise _StaysStrictError("it works on a hexagon: only circular padding is relaxed on the hexagonal lattice")
     for path in paths:
         for above in _ancestors(net, path):
             if isinstance(above, RelaxedLayer) or (isinstance(above, Layer) and not isinstance(above, _CONTAINERS)):

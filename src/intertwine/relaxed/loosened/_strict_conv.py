@@ -122,6 +122,12 @@ def full_filters(filters: Tensor, groups: int) -> Tensor:
 
 def require_strict_conv(caller: str, conv: object) -> StrictConv:
     """The convolution, or an error that says what can be relaxed."""
+    if isinstance(conv, Conv2d) and conv.on_hexagon:
+        raise InputError(
+            caller,
+            expected="circular padding on the hexagonal lattice",
+            got="zero padding, with which the layer works on a hexagon",
+        )
     if isinstance(conv, TYPED + PLAIN) and not getattr(conv, "transposed", False):
         return conv
     raise InputError(

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -127,11 +129,26 @@ def read_tensors(path: Path) -> dict[str, Any]:
 
     The format holds only numbers, and its reader checks that every tensor lies within the file.
     """
-    from safetensors import SafetensorError
     from safetensors.torch import load_file
 
-    try:
+    with _damaged(path):
         return dict(load_file(path))
+
+
+def read_metadata(path: Path) -> dict[str, str]:
+    """The texts in a safetensors file, by name. A damaged file raises an InputError."""
+    from safetensors import safe_open
+
+    with _damaged(path), safe_open(path, framework="pt") as file:
+        return dict(file.metadata() or {})
+
+
+@contextmanager
+def _damaged(path: Path) -> Iterator[None]:
+    from safetensors import SafetensorError
+
+    try:
+        yield
     except SafetensorError as error:
         raise InputError(
             str(path), expected="a safetensors file", got=str(error), fix="Save or copy it again."

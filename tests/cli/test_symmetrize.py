@@ -34,8 +34,10 @@ def net(tmp_path, monkeypatch) -> str:
 def test_the_twin_is_invariant_and_loads_into_the_same_architecture(net):
     done = run(net, "--weights", "net.safetensors", "--data", "digits", "--images", "100", "--out", "twin.safetensors")
     assert done.exit_code == 0, done.output
-    assert re.search(r"^before +invariance error 0\.\d+ +accuracy 0\.\d{4}$", done.output, re.M)
-    assert re.search(r"^symmetrized +invariance error \S+e-\d\d +accuracy 0\.\d{4}$", done.output, re.M)
+    assert re.search(r"^ +accuracy +invariance error +parameters +multiply-adds$", done.output, re.M)
+    assert re.search(r"^original +0\.\d{4} +0\.\d+ +3,910 +7,296$", done.output, re.M)
+    assert re.search(r"^averaged at run time +0\.\d{4} +\S+ +3,910 +14,592$", done.output, re.M)
+    assert re.search(r"^refitted +0\.\d{4} +\S+e-\d\d +3,910 +7,296$", done.output, re.M)
     assert "tuned" not in done.output
     twin = load_network(net)
     twin.model.load_state_dict(load_file("twin.safetensors"))
@@ -52,8 +54,8 @@ def test_tuning_keeps_the_symmetry_and_repeats_by_seed(net):
     for name, more in (("a", ()), ("b", ()), ("c", ("--seed", "1"))):
         done = run(*words, *more, "--out", f"{name}.safetensors")
         assert done.exit_code == 0, done.output
-        scores = [float(s) for s in re.findall(r"accuracy (\d\.\d+)", done.output)]
-        assert scores[2] > scores[1] + 0.1, "before, symmetrized, tuned"
+        scores = dict(re.findall(r"^(refitted|tuned) +(\d\.\d+)", done.output, re.M))
+        assert float(scores["tuned"]) > float(scores["refitted"]) + 0.1
         twins.append(load_file(f"{name}.safetensors"))
     twin = load_network(net).model
     twin.load_state_dict(twins[0])
@@ -84,7 +86,7 @@ def test_networks_from_images_to_images(net, tmp_path):
     words = ("dense_net:build", "--data", "digits", "--images", "50", "--out", "twin.safetensors")
     done = run(*words)
     assert done.exit_code == 0, done.output
-    assert re.search(r"^symmetrized +equivariance error \S+e-\d\d$", done.output, re.M)
+    assert re.search(r"^refitted +\S+e-\d\d +\d+ +[\d,]+$", done.output, re.M)
     failed = run(*words, "--tune", "1")
     assert failed.exit_code == 2
     assert "images as outputs" in failed.output
@@ -102,6 +104,33 @@ def test_layers_without_biases_get_none(net, tmp_path):
     done = run("lean_net:build", "--data", "digits", "--images", "100", "--out", "twin.safetensors")
     assert done.exit_code == 0, done.output
     load_network("lean_net:build").model.load_state_dict(load_file("twin.safetensors"))
+    done = run("lean_net:build", "--data", "digits", "--no-refit", "--out", "twin.safetensors")
+    assert "statistics of hidden layers are not restored" in done.stderr
+    load_network("lean_net:build").model.load_state_dict(load_file("twin.safetensors"))
+
+
+def test_wider_networks_and_larger_windows_load_into_the_same_architecture(tmp_path, monkeypatch):
+    (tmp_path / "wide_net.py").write_text(
+        "from torch import nn\n"
+        "def build():\n"
+        "    first, second = nn.Conv2d(1, 6, 3, 2, 1), nn.Conv2d(6, 8, 3, padding=1)\n"
+        "    last = nn.BatchNorm2d(8), nn.MaxPool2d(3, 2, 1), nn.Flatten(), nn.Linear(32, 10)\n"
+        "    return nn.Sequential(first, nn.ReLU(), second, *last)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    options = ("--data", "digits", "--images", "100", "--symmetry", "c4", "--width", "2", "--tune", "1")
+    done = run("wide_net:build", *options, "--out", "twin.safetensors")
+    assert done.exit_code == 0, done.output
+    twin = load_network("wide_net:build", weights=tmp_path / "twin.safetensors").model
+    assert invariance_error(twin, torch.rand(20, 1, 8, 8), "c4").mean < 1e-5
+    assert twin[0].weight.shape[2:] == (4, 4)
+    assert twin[2].in_channels == len(twin[0].weight) > 6
+    assert twin[4].kernel_size == (4, 4)
+    size = f"{sum(p.numel() for p in twin.parameters()):,}"
+    assert re.search(rf"^tuned .* {size} ", done.output, re.M)
+    failed = run("wide_net:build", *options, "--width", "5", "--out", "twin.safetensors")
+    assert failed.exit_code == 2
+    assert "a width from 1 to 4" in failed.output
 
 
 def test_the_example_of_the_help_works_in_an_empty_folder(tmp_path, monkeypatch):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ..measure import Symmetrized
 
 _CALLER = "intertwine symmetrize"
+_CALIBRATION = 1000  # images for the refit, which keeps their feature maps in memory
 
 
 def register(app: typer.Typer) -> None:
@@ -42,6 +43,13 @@ def symmetrize(
         str,
         typer.Option(metavar="NAME", help="hflip, vflip, flips, or a group of flips and quarter turns: C2, C4, D4."),
     ] = "hflip",
+    width: Annotated[
+        float,
+        typer.Option(min=1.0, help="Channels relative to MODEL, from 1 to the order of the group: wider loses less."),
+    ] = 1.0,
+    refit: Annotated[
+        bool, typer.Option("--refit/--no-refit", help="Refit layer by layer, or only average matched weights.")
+    ] = True,
     tune: Annotated[
         int, typer.Option(min=0, metavar="EPOCHS", help="Epochs of fine-tuning with tied weights; needs labels.")
     ] = 0,
@@ -54,7 +62,7 @@ def symmetrize(
         bool, typer.Option("--trust", help="Load a file that the checks refuse; it may then run code on this machine.")
     ] = False,
     folder: Annotated[Path | None, typer.Option(help="Folder with the files of a named data set.")] = None,
-    images: Annotated[int, typer.Option(min=1, help="Maximum number of images for matching and tuning.")] = 2000,
+    images: Annotated[int, typer.Option(min=1, help="Maximum number of images; the refit uses up to 1000.")] = 2000,
     size: Annotated[int | None, typer.Option(min=1, help="Resize images.")] = None,
     mean: Annotated[str | None, typer.Option(metavar="A,B,C", help="Normalize with these means ...")] = None,
     std: Annotated[str | None, typer.Option(metavar="A,B,C", help="... and these standard deviations.")] = None,
@@ -62,12 +70,14 @@ def symmetrize(
 ) -> None:
     """Impose a symmetry on a trained network: same architecture, exactly invariant outputs.
 
-    Writes weights that load into the same MODEL. Prints the invariance error and, with labels, the accuracy before,
-    after, and after --tune.
+    Writes weights that load into the same MODEL with --weights, here and in 'intertwine audit', at any width. Prints
+    what each network costs, its invariance error and, with labels, its accuracy: the original, its average over the
+    group at run time, the symmetric network, and the same after --tune.
     """
     import torch
 
     from ..measure import load_network
+    from ..measure.surgery import GroupAverage
 
     if model.endswith(".onnx"):
         raise InputError(
@@ -83,8 +93,15 @@ def symmetrize(
     with warnings_as_lines():
         pictures, labels, _ = load_images(data, folder, "train", images, size, network, mean, std)
         test_images, test_labels, origin = load_images(data, folder, "test", images, size, network, mean, std)
-        twin, stages = _symmetrized_and_tuned(network.model, pictures, labels, symmetry, tune, lr, batch_size, seed)
-        _write(out, twin.model, prefix="program." if model.endswith(".pt2") else "")
+        first = _symmetrized(network.model, pictures, labels, symmetry, width, refit, tune, batch_size, seed)
+        twin = _tuned(first, pictures, labels, tune, lr, batch_size, seed) if tune else first
+        twin.save(out)
+        stages = [
+            ("original", network.model),
+            ("averaged at run time", GroupAverage(network.model, symmetry)),
+            ("refitted" if refit else "merged", first.model),
+            *([("tuned", twin.model)] if tune else []),
+        ]
         _report(stages, test_images, test_labels, symmetry, batch_size, origin)
     typer.echo(f"{twin.free_parameters} free parameters in {sum(p.numel() for p in twin.model.parameters())}")
     typer.echo(f"written: {out}")
@@ -121,18 +138,19 @@ def _require_writable(out: Path) -> None:
         ) from None
 
 
-def _symmetrized_and_tuned(
+def _symmetrized(
     model: nn.Module,
     pictures: Tensor,
     labels: Tensor,
     symmetry: str,
+    width: float,
+    refit: bool,
     epochs: int,
-    lr: float,
     batch_size: int,
     seed: int,
-) -> tuple[Symmetrized, list[tuple[str, nn.Module]]]:
-    """The final network, and all stages up to it with their names."""
-    from ..measure import tune
+) -> Symmetrized:
+    """The symmetric network before tuning; checks first whether it can be tuned."""
+    from ..measure import symmetrize as symmetrized
 
     if epochs and (labels.dim() != 1 or _gives_images(model, pictures)):
         raise InputError(
@@ -141,13 +159,44 @@ def _symmetrized_and_tuned(
             got="images as outputs" if labels.dim() == 1 else "other targets",
             fix="Leave out --tune.",
         )
-    twin = _symmetrized(model, pictures, symmetry, batch_size)
-    stages = [("before", model), ("symmetrized", twin.model)]
-    if epochs:
-        with _progress(epochs * len(pictures)) as show:
-            twin = tune(twin, (pictures, labels), epochs=epochs, lr=lr, batch_size=batch_size, seed=seed, progress=show)
-        stages.append(("tuned", twin.model))
-    return twin, stages
+    with _progress("refit", "{task.fields[note]}") as show:
+        twin = symmetrized(
+            model,
+            pictures,
+            symmetry,
+            width=width,
+            refit=refit,
+            batch_size=batch_size,
+            max_images=_CALIBRATION,
+            seed=seed,
+            progress=lambda done, total, layer: show(done, total, layer),
+        )
+    added = set(twin.model.state_dict()) - set(model.state_dict())
+    if refit or all(name.rpartition(".")[0] in twin.windows for name in added):
+        return twin
+    typer.echo(
+        "statistics of hidden layers are not restored: that needs biases, which the network does not have", err=True
+    )
+    options: dict[str, Any] = {"width": width, "refit": False, "repair": False, "batch_size": batch_size}
+    return symmetrized(model, pictures, symmetry, max_images=_CALIBRATION, **options)
+
+
+def _tuned(
+    twin: Symmetrized, pictures: Tensor, labels: Tensor, epochs: int, lr: float, batch_size: int, seed: int
+) -> Symmetrized:
+    from ..measure import tune
+
+    total = epochs * len(pictures)
+    with _progress("tune", "loss {task.fields[note]}") as show:
+        return tune(
+            twin,
+            (pictures, labels),
+            epochs=epochs,
+            lr=lr,
+            batch_size=batch_size,
+            seed=seed,
+            progress=lambda seen, loss: show(seen, total, f"{loss:.3f}"),
+        )
 
 
 def _gives_images(model: nn.Module, images: Tensor) -> bool:
@@ -158,40 +207,18 @@ def _gives_images(model: nn.Module, images: Tensor) -> bool:
     return isinstance(out, torch.Tensor) and out.dim() == 4
 
 
-def _symmetrized(model: nn.Module, pictures: Tensor, symmetry: str, batch_size: int) -> Symmetrized:
-    from ..measure import symmetrize as symmetrized
-
-    twin = symmetrized(model, pictures, symmetry, batch_size=batch_size)
-    if set(twin.model.state_dict()) == set(model.state_dict()):
-        return twin
-    typer.echo(
-        "statistics of hidden layers are not restored: that needs biases, which the network does not have", err=True
-    )
-    return symmetrized(model, pictures, symmetry, matching=twin.matching, repair=False, batch_size=batch_size)
-
-
 @contextmanager
-def _progress(total: int) -> Iterator[Any]:
+def _progress(title: str, note: str) -> Iterator[Callable[[int, int, str], None]]:
+    """A bar on a terminal, and nothing elsewhere."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("loss {task.fields[loss]:.3f}"))
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn(note))
     shown = console.is_terminal
     with Progress(*columns, TimeRemainingColumn(), console=console, transient=True, disable=not shown) as bar:
-        task = bar.add_task("tune", total=total, loss=float("nan"))
-        yield lambda seen, loss: bar.update(task, completed=seen, loss=loss)
-
-
-def _write(out: Path, model: nn.Module, *, prefix: str) -> None:
-    from safetensors.torch import save
-
-    from .._files import replace_file
-
-    # Clone, because the format refuses tensors that share memory. Weights of an exported program get back the names
-    # that they have in the original network.
-    state = {name.removeprefix(prefix): value.detach().cpu().clone() for name, value in model.state_dict().items()}
-    replace_file(out, save(state))
+        task = bar.add_task(title, total=None, note="")
+        yield lambda done, total, text: bar.update(task, completed=done, total=total, note=text)
 
 
 def _report(
@@ -200,10 +227,23 @@ def _report(
     from ..measure import accuracy, equivariance_error, invariance_error
 
     dense = _gives_images(stages[0][1], images)
+    scored = labels.dim() == 1 and not dense
+    kind = "equivariance error" if dense else "invariance error"
+    typer.echo(f"{'':<20} {'accuracy  ' if scored else ''}{kind}  parameters  multiply-adds")
     for title, net in stages:
         error = (equivariance_error if dense else invariance_error)(net, images, symmetry, batch_size=batch_size)
-        line = f"{title:<12} {'equivariance' if dense else 'invariance'} error {error.mean:<9.3g}"
-        if labels.dim() == 1 and not dense:
-            line += f" accuracy {accuracy(net, (images, labels), batch_size=batch_size):.4f}"
+        score = f"{accuracy(net, (images, labels), batch_size=batch_size):<10.4f}" if scored else ""
+        size = sum(p.numel() for p in net.parameters())
+        line = f"{title:<20} {score}{error.mean:<{len(kind)}.3g}  {size:<10,}  {_multiply_adds(net, images[:1]):,}"
         typer.echo(line.rstrip())
     typer.echo(f"on {len(images)} images of {origin}")
+
+
+def _multiply_adds(net: nn.Module, image: Tensor) -> int:
+    """How many multiplications one image takes."""
+    import torch
+    from torch.utils.flop_counter import FlopCounterMode
+
+    with torch.no_grad(), FlopCounterMode(display=False) as counter:
+        net.eval()(image)
+    return int(counter.get_total_flops()) // 2

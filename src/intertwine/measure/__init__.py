@@ -25,6 +25,7 @@ from .graph import channel_graph as channel_graph
 from .graph import permute as permute
 from .load._loader import Network as Network
 from .load._network import load_network as load_network
+from .load._weights import load_weights_into as load_weights_into
 from .matching._match import Matching as Matching
 from .matching._match import match as match
 from .matching._match import match_networks as match_networks

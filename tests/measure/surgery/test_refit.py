@@ -90,12 +90,12 @@ def test_refitting_wins_back_what_merging_costs(trained):
     assert scores[2.0] > scores["original"] - 0.02
 
 
-@pytest.mark.parametrize("symmetry", ["hflip", "c4", "d4"])
+@pytest.mark.parametrize("symmetry", ["hflip", pytest.param("c4", marks=pytest.mark.slow), "d4"])
 def test_every_width_is_exact_and_keeps_the_budget(trained, symmetry):
     model, x, _ = trained
     order = parse_symmetry(symmetry).order
     channels, parameters = [], []
-    for width in (1.0, 1.3, (1 + order) / 2):
+    for width in (1.0, (1 + order) / 2):
         twin = symmetrize(model, x[:100], symmetry, width=width)
         assert twin.error < 1e-12
         assert invariance_error(twin.model, x[:50], symmetry).mean < 1e-5
@@ -105,11 +105,11 @@ def test_every_width_is_exact_and_keeps_the_budget(trained, symmetry):
         assert channels[-1] <= width * channels[0]
         parameters.append(sum(p.numel() for p in twin.model.parameters()))
     assert channels[0] == 8 * 2 + 16 * 3
-    assert channels[0] < channels[1] < channels[2]
-    assert parameters[0] < parameters[1] < parameters[2]
+    assert channels[0] < channels[1]
+    assert parameters[0] < parameters[1]
 
 
-@pytest.mark.parametrize("symmetry", ["hflip", "c4", "d4"])
+@pytest.mark.parametrize("symmetry", ["hflip", pytest.param("c4", marks=pytest.mark.slow), "d4"])
 @pytest.mark.parametrize("name", ["strided", "flat", "projection", "images"])
 def test_the_full_width_is_the_average_over_the_group(name, symmetry):
     torch.manual_seed(0)

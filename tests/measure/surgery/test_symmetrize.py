@@ -104,7 +104,7 @@ def test_a_symmetric_network_is_its_own_nearest():
     assert graph.groups[0].name == "0"
 
 
-@pytest.mark.parametrize("name", ["hflip", "c4", "d4"])
+@pytest.mark.parametrize("name", ["hflip", pytest.param("c4", marks=pytest.mark.slow), "d4"])
 @pytest.mark.parametrize("option_a", [True, False])
 def test_strides_on_even_sizes_become_larger_windows(name, option_a):
     model, symmetry, x = nets.Residual(option_a=False).eval(), parse_symmetry(name), torch.randn(40, 3, 8, 8)

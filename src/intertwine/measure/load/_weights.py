@@ -9,8 +9,9 @@ from typing import Any
 from torch import Tensor, nn
 
 from ..._checked import checked
-from ..._untrusted import read_tensors
+from ..._untrusted import read_metadata, read_tensors
 from ...errors import InputError, shortened
+from ..surgery._saved import KEY, restore_
 from ._torch_file import read_torch_file
 
 WRAPPERS = ("state_dict", "model_state_dict", "model", "net", "network", "weights", "params", "ema", "model_ema")
@@ -23,9 +24,25 @@ def load_weights_into(model: nn.Module, path: Path) -> list[str]:
 
     A torch file is read by :func:`read_torch_file`, which runs nothing; a file with other objects is refused. Wrappers
     such as ``state_dict`` are opened, and prefixes such as ``module.`` are removed if the names then fit the network
-    better.
+    better. The file of a symmetrized network also says which layers and sizes differ, and the model gets these.
+
+    Args:
+        model: the network; it is changed.
+        path: the file.
+
+    >>> import tempfile
+    >>> from safetensors.torch import save_file
+    >>> source, target = nn.Linear(2, 3), nn.Linear(2, 3)
+    >>> state = {f"module.{name}": value for name, value in source.state_dict().items()}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_file(state, folder + "/net.safetensors")
+    ...     load_weights_into(target, Path(folder, "net.safetensors"))
+    ['removed module.']
     """
     state, notes = _state(path)
+    windows = read_metadata(path).get(KEY) if path.suffix == ".safetensors" else None
+    if windows is not None:
+        restore_(model, windows, state, caller=str(path))
     expected = model.state_dict()
     state, removed = _without_prefixes(state, expected)
     missing = sorted(set(expected) - set(state))

@@ -7,6 +7,7 @@ from ._barrier import barrier as barrier
 from ._barrier import filter_pairs as filter_pairs
 from ._barrier import gcnn_barrier as gcnn_barrier
 from ._barrier import variance_collapse as variance_collapse
+from ._group_average import GroupAverage as GroupAverage
 from ._merge import merge as merge
 from ._repair import repair as repair
 from ._stride import StrideReport as StrideReport

@@ -19,7 +19,13 @@ def resized(model: nn.Module, state: Mapping[str, Tensor]) -> nn.Module:
     so it must not contain numbers of channels itself.
     """
     twin = copy.deepcopy(model)
-    for path, module in twin.named_modules():
+    resize_(twin, state)
+    return twin
+
+
+def resize_(model: nn.Module, state: Mapping[str, Tensor]) -> None:
+    """The same in place."""
+    for path, module in model.named_modules():
         changed = False
         for table in (module._parameters, module._buffers):
             for name, old in table.items():
@@ -34,7 +40,6 @@ def resized(model: nn.Module, state: Mapping[str, Tensor]) -> nn.Module:
                 table[name] = nn.Parameter(value, old.requires_grad) if isinstance(old, nn.Parameter) else value
         if changed:
             _tell(module)
-    return twin
 
 
 def _tell(module: Any) -> None:

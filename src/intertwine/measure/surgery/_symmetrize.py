@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+import os
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from ..._checked import Positive, checked
+from ..._files import replace_file
 from ...errors import InputError
 from .._batches import Images, batches
 from .._symmetry import Symmetry, SymmetryLike, parse_symmetry
@@ -25,6 +28,7 @@ from ._merge import batch_norms, reset_batch_norms
 from ._refit import Progress, refitted
 from ._repair import repair as repaired
 from ._resize import resized
+from ._saved import KEY, windows_as_json
 from ._tied import parameter_orbits, projected
 from ._windows import symmetric_windows
 
@@ -53,6 +57,31 @@ class Symmetrized:
     free_parameters: int
     matching: Matching = field(repr=False)
     error: float
+
+    @checked
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the weights as safetensors, with the sizes and layers that differ from the original architecture.
+
+        ``load_network(spec, weights=path)`` and :func:`load_weights_into` give the original architecture these sizes.
+
+        >>> import tempfile
+        >>> from intertwine.measure import load_weights_into
+        >>> net = nn.Sequential(nn.Conv2d(1, 4, 3, 2, 1), nn.ReLU(), nn.Flatten(), nn.Linear(36, 2))
+        >>> x = torch.randn(20, 1, 6, 6)
+        >>> twin = symmetrize(net, x, "hflip", width=1.5)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     twin.save(folder + "/twin.safetensors")
+        ...     _ = load_weights_into(net, Path(folder, "twin.safetensors"))
+        >>> torch.equal(net(x), twin.model(x))
+        True
+        """
+        from safetensors.torch import save
+
+        # Clone, because the format refuses tensors that share memory. An exported program keeps its weights under
+        # "program."; they get back the names that they have in the network it came from.
+        prefix = "program." if all(name.startswith("program.") for name in self.model.state_dict()) else ""
+        state = {n.removeprefix(prefix): v.detach().cpu().clone() for n, v in self.model.state_dict().items()}
+        replace_file(Path(path), save(state, {KEY: windows_as_json(self.model, self.windows)}))
 
 
 @checked

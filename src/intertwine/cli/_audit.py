@@ -93,6 +93,9 @@ def audit(
     no_labels: Annotated[bool, typer.Option("--no-labels", help="Ignore the labels of the data.")] = False,
     batch_size: Annotated[int, typer.Option(min=1, help="Images per batch; halved if memory runs out.")] = 64,
     budget: Annotated[str | None, typer.Option(metavar="TIME", help="Approximate time limit: 60s, 10m, 1h.")] = None,
+    all_layers: Annotated[
+        bool, typer.Option("--all-layers", help="Print a row for every layer instead of one per block.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print audit.json.")] = False,
 ) -> None:
     """Measure how symmetric a trained network is, as a whole and at each layer, and what breaks the symmetry.
@@ -139,7 +142,7 @@ def audit(
         judged = result.judge(gates)
     if out is not None:
         result.save(out, gates=gates if judged else ())
-    _print(result, judged, as_json=as_json, out=out, notes=network.notes)
+    _print(result, judged, as_json=as_json, out=out, notes=network.notes, all_layers=all_layers)
     result.judge(gates)
     if not all(kept for _, _, kept in judged):
         raise typer.Exit(CHECK_FAILED)
@@ -275,7 +278,13 @@ def _progress(*, quiet: bool) -> Iterator[Any]:
 
 
 def _print(
-    result: Audit, judged: list[tuple[Gate, Any, bool]], *, as_json: bool, out: Path | None, notes: list[str]
+    result: Audit,
+    judged: list[tuple[Gate, Any, bool]],
+    *,
+    as_json: bool,
+    out: Path | None,
+    notes: list[str],
+    all_layers: bool,
 ) -> None:
     if as_json:
         gates = [
@@ -287,7 +296,7 @@ def _print(
     from .._console import wide_console
     from ..report import audit_table
 
-    wide_console().print(audit_table(result, judged))
+    wide_console().print(audit_table(result, judged, all_layers=all_layers))
     for note in notes:
         typer.echo(f"weights: {note}", err=True)
     if out is not None:

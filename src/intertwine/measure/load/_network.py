@@ -6,6 +6,7 @@ import pkgutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -83,14 +84,26 @@ def _from_factory(spec: str, options: dict[str, Any]) -> Network:
         notes = _other_module(module, place)
         factory = getattr(module, name, None)
         if factory is None:
-            known = [key for key in vars(module) if not key.startswith("_")]
+            known = _factories(module, name)
             raise InputError(
                 "MODEL",
-                expected=f"a function or class in {place}, such as {', '.join(known[:6])}",
+                expected=f"a function or class in {place}" + (f", such as {', '.join(known[:6])}" if known else ""),
                 got=repr(name),
                 fix=" ".join(["Check the name after the colon.", *notes]),
             )
         return Network(spec, _built(spec, factory, options), notes=notes)
+
+
+def _factories(module: ModuleType, name: str) -> list[str]:
+    """What in a module may build a network, the names most like the given one first; imports do not count."""
+
+    def builds(value: object) -> bool:
+        home = f"{getattr(value, '__module__', '')}."
+        return isinstance(value, nn.Module) or (callable(value) and home.startswith(f"{module.__name__}."))
+
+    known = [key for key, value in vars(module).items() if not key.startswith("_") and builds(value)]
+    alike = get_close_matches(name, known, n=6)
+    return [*alike, *(key for key in known if key not in alike)]
 
 
 @contextmanager

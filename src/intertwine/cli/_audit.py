@@ -78,6 +78,10 @@ def audit(
     argument: Annotated[
         list[str] | None, typer.Option("--arg", metavar="NAME=VALUE", help="An argument of the factory.")
     ] = None,
+    output: Annotated[
+        str | None,
+        typer.Option(metavar="NAME|NUMBER", help="The output to look at, if there are several; numbers begin at 0."),
+    ] = None,
     trust: Annotated[
         bool, typer.Option("--trust", help="Load a file that the checks refuse; it may then run code on this machine.")
     ] = False,
@@ -114,14 +118,15 @@ def audit(
         )
     import torch
 
+    from ..measure import Note, load_network
     from ..measure import audit as measure_audit
-    from ..measure import load_network
 
     symmetries = _symmetries(symmetry or ["hflip"])
     gates = _gates(fail_above, fail_below)
     seconds = None if budget is None else _seconds(budget)
     torch.manual_seed(0)  # without --weights, the network is the same every time, and its audit can resume
-    network = load_network(model, weights=weights, options=parse_settings(argument, option="--arg"), trust=trust)
+    settings = parse_settings(argument, option="--arg")
+    network = load_network(model, weights=weights, options=settings, output=output, trust=trust)
     with _progress(quiet=as_json) as show, warnings_as_lines():
         pictures, labels, origin = load_images(data, folder, part.value, images, size, network, mean, std)
         result = measure_audit(
@@ -137,12 +142,13 @@ def audit(
             folder=out,
             progress=show,
         )
+    result.notes += [Note("network", text) for text in network.notes]
     judged = []
     with suppress(InputError):  # a gate on something not measured: raised below, after printing the results
         judged = result.judge(gates)
     if out is not None:
         result.save(out, gates=gates if judged else ())
-    _print(result, judged, as_json=as_json, out=out, notes=network.notes, all_layers=all_layers)
+    _print(result, judged, as_json=as_json, out=out, all_layers=all_layers)
     result.judge(gates)
     if not all(kept for _, _, kept in judged):
         raise typer.Exit(CHECK_FAILED)
@@ -283,7 +289,6 @@ def _print(
     *,
     as_json: bool,
     out: Path | None,
-    notes: list[str],
     all_layers: bool,
 ) -> None:
     if as_json:
@@ -297,8 +302,6 @@ def _print(
     from ..report import audit_table
 
     wide_console().print(audit_table(result, judged, all_layers=all_layers))
-    for note in notes:
-        typer.echo(f"weights: {note}", err=True)
     if out is not None:
         typer.echo(f"Written to {out}: audit.html, audit.json, audit.csv, audit.xml")
 

@@ -78,6 +78,10 @@ def audit(
     argument: Annotated[
         list[str] | None, typer.Option("--arg", metavar="NAME=VALUE", help="An argument of the factory.")
     ] = None,
+    output: Annotated[
+        str | None,
+        typer.Option(metavar="NAME|NUMBER", help="The output to look at, if there are several; numbers begin at 0."),
+    ] = None,
     trust: Annotated[
         bool, typer.Option("--trust", help="Load a file that the checks refuse; it may then run code on this machine.")
     ] = False,
@@ -93,6 +97,9 @@ def audit(
     no_labels: Annotated[bool, typer.Option("--no-labels", help="Ignore the labels of the data.")] = False,
     batch_size: Annotated[int, typer.Option(min=1, help="Images per batch; halved if memory runs out.")] = 64,
     budget: Annotated[str | None, typer.Option(metavar="TIME", help="Approximate time limit: 60s, 10m, 1h.")] = None,
+    all_layers: Annotated[
+        bool, typer.Option("--all-layers", help="Print a row for every layer instead of one per block.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print audit.json.")] = False,
 ) -> None:
     """Measure how symmetric a trained network is, as a whole and at each layer, and what breaks the symmetry.
@@ -111,14 +118,15 @@ def audit(
         )
     import torch
 
+    from ..measure import Note, load_network
     from ..measure import audit as measure_audit
-    from ..measure import load_network
 
     symmetries = _symmetries(symmetry or ["hflip"])
     gates = _gates(fail_above, fail_below)
     seconds = None if budget is None else _seconds(budget)
     torch.manual_seed(0)  # without --weights, the network is the same every time, and its audit can resume
-    network = load_network(model, weights=weights, options=parse_settings(argument, option="--arg"), trust=trust)
+    settings = parse_settings(argument, option="--arg")
+    network = load_network(model, weights=weights, options=settings, output=output, trust=trust)
     with _progress(quiet=as_json) as show, warnings_as_lines():
         pictures, labels, origin = load_images(data, folder, part.value, images, size, network, mean, std)
         result = measure_audit(
@@ -134,12 +142,13 @@ def audit(
             folder=out,
             progress=show,
         )
+    result.notes += [Note("network", text) for text in network.notes]
     judged = []
     with suppress(InputError):  # a gate on something not measured: raised below, after printing the results
         judged = result.judge(gates)
     if out is not None:
         result.save(out, gates=gates if judged else ())
-    _print(result, judged, as_json=as_json, out=out, notes=network.notes)
+    _print(result, judged, as_json=as_json, out=out, all_layers=all_layers)
     result.judge(gates)
     if not all(kept for _, _, kept in judged):
         raise typer.Exit(CHECK_FAILED)
@@ -275,7 +284,12 @@ def _progress(*, quiet: bool) -> Iterator[Any]:
 
 
 def _print(
-    result: Audit, judged: list[tuple[Gate, Any, bool]], *, as_json: bool, out: Path | None, notes: list[str]
+    result: Audit,
+    judged: list[tuple[Gate, Any, bool]],
+    *,
+    as_json: bool,
+    out: Path | None,
+    all_layers: bool,
 ) -> None:
     if as_json:
         gates = [
@@ -287,9 +301,7 @@ def _print(
     from .._console import wide_console
     from ..report import audit_table
 
-    wide_console().print(audit_table(result, judged))
-    for note in notes:
-        typer.echo(f"weights: {note}", err=True)
+    wide_console().print(audit_table(result, judged, all_layers=all_layers))
     if out is not None:
         typer.echo(f"Written to {out}: audit.html, audit.json, audit.csv, audit.xml")
 

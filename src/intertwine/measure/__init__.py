@@ -19,7 +19,9 @@ from .audits._audit import Audit as Audit
 from .audits._audit import audit as audit
 from .audits._files import read_audit as read_audit
 from .audits._reading import Gate as Gate
+from .audits._reading import Note as Note
 from .audits._reading import Reading as Reading
+from .audits._verdict import Verdict as Verdict
 from .graph import ChannelGraph as ChannelGraph
 from .graph import channel_graph as channel_graph
 from .graph import permute as permute

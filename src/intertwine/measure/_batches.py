@@ -176,5 +176,5 @@ def as_tensor(out: object, *, caller: str) -> Tensor:
         caller,
         expected="a network that returns one tensor",
         got=type(out).__name__,
-        fix="Wrap it in a module that picks the tensor to look at.",
+        fix="Choose one with --output, or wrap it in a module that picks the tensor to look at.",
     )

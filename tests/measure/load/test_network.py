@@ -93,7 +93,7 @@ class TestNames:
         monkeypatch.chdir(tmp_path)
         assert load_network("somebodys_net:build", options={"width": 7}).model.out_features == 7
         assert isinstance(load_network("somebodys_net:ready").model, nn.ReLU)
-        with pytest.raises(InputError, match=r"such as nn, build, ready; got 'bild'"):
+        with pytest.raises(InputError, match=r"such as build, ready; got 'bild'"):
             load_network("somebodys_net:bild")
         with pytest.raises(InputError, match="--arg"):
             load_network("somebodys_net:build", options={"depth": 7})
@@ -161,3 +161,23 @@ def test_a_loader_is_found_by_its_suffix_or_prefix(tmp_path: Path) -> None:
             load_network("nothing")
     finally:
         del LOADERS._entries[".fold"], LOADERS._entries["fold:"]
+
+
+class TestOutputs:
+    """Networks in Python that return several tensors."""
+
+    @pytest.mark.parametrize(
+        ("returned", "output", "index"),
+        [("(x, 2 * x)", 1, 2), ("[x, 2 * x]", "0", 1), ("{'a': x, 'b': 2 * x}", "b", 2), ("x", 0, 1)],
+    )
+    def test_one_is_chosen(self, tmp_path, monkeypatch, returned, output, index):
+        name = f"several_{abs(hash(returned))}"
+        (tmp_path / f"{name}.py").write_text(
+            f"from torch import nn\nclass Net(nn.Module):\n    def forward(self, x):\n        return {returned}\n"
+        )
+        monkeypatch.chdir(tmp_path)
+        network = load_network(f"{name}:Net", output=output)
+        assert torch.equal(network.model(torch.ones(2, 3)), index * torch.ones(2, 3))
+        assert network.notes[-1] == f"looks at the output {output}"
+        with pytest.raises(InputError, match="--output: expected one of"):
+            load_network(f"{name}:Net", output="7").model(torch.ones(2, 3))

@@ -24,6 +24,7 @@ from ._files import read_part, require_writable, save_audit, write_part
 from ._reading import Gate, Note, Reading
 from ._steps import STEPS, Findings, Step
 from ._subject import DETAIL_IMAGES, Subject
+from ._verdict import Verdict, verdict
 
 SCHEMA = 1
 
@@ -31,7 +32,7 @@ SCHEMA = 1
 @checked
 @dataclass(repr=False)
 class Audit:
-    """The results of an audit. ``print`` shows them as a table; :meth:`save` writes them to files.
+    """The results of an audit. ``print`` shows verdicts and tables; :meth:`save` writes files.
 
     Attributes:
         network: the name of the network.
@@ -63,6 +64,12 @@ class Audit:
 
     def __str__(self) -> str:
         return str(view("audit_text")(self))
+
+    @property
+    def verdicts(self) -> list[Verdict]:
+        """For each symmetry whether the network has it, why not, and what to do."""
+        found = (verdict(symmetry, self.readings, self.notes) for symmetry in self.symmetries)
+        return [each for each in found if each is not None]
 
     @checked
     def reading(self, metric: str, symmetry: str | None = None, *, layer: str = "") -> Reading:
@@ -120,6 +127,7 @@ class Audit:
             "symmetries": list(self.symmetries),
             "seconds": round(self.seconds, 3),
             "left_out": self.left_out,
+            "verdicts": [each.to_dict() for each in self.verdicts],
             "readings": [reading.to_dict() for reading in self.readings],
             "notes": [asdict(note) for note in self.notes],
         }

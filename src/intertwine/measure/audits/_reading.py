@@ -57,15 +57,19 @@ class Reading:
         return {key: value for key, value in asdict(self).items() if value not in (None, "")}
 
 
+CAUSE = "cause"
+
+
 @checked
 @dataclass(frozen=True)
 class Note:
     """A remark about the network or about the measurement.
 
     Attributes:
-        about: the layer or step.
+        about: the layer or step; for a cause, the symmetry.
         text: a sentence.
-        level: ``warning`` if the reader should act on it, else ``info``.
+        level: ``warning`` if the reader should act on it, ``cause`` if it says why the network is not symmetric, else
+            ``info``.
     """
 
     about: str

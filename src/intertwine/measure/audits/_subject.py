@@ -73,10 +73,19 @@ class Subject:
         labels = None if self.labels is None else self.labels[:number]
         return replace(self, images=self.images[:number], labels=labels)
 
-    @cached_property
+    @property
     def graph(self) -> ChannelGraph:
         """The channel graph. Tracing a network takes seconds, so all steps and symmetries share one."""
-        return channel_graph(self.model, tuple(self.images.shape[1:]))
+        if isinstance(self._traced, IntertwineError):
+            raise self._traced
+        return self._traced
+
+    @cached_property
+    def _traced(self) -> ChannelGraph | IntertwineError:
+        try:
+            return channel_graph(self.model, tuple(self.images.shape[1:]))
+        except IntertwineError as error:  # kept, so that the next step does not try again
+            return error
 
     @cached_property
     def outputs(self) -> Outputs:

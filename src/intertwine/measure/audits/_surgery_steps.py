@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ...errors import IntertwineError
 from .._estimate import Estimate
@@ -15,9 +17,9 @@ from ..load._onnx import OnnxNetwork
 from ..matching._match import Matching, match
 from ..metrics._metric import define
 from ..surgery._barrier import filter_pairs, gcnn_barrier, kernel_residuals
-from ..surgery._stride import stride_artifacts
+from ..surgery._stride import Artifact, stride_artifacts
 from ..surgery._symmetrize import symmetrize
-from ._reading import Note, Reading
+from ._reading import CAUSE, Note, Reading
 from ._steps import Findings, step
 from ._subject import Subject
 from ._whole import outputs_only
@@ -98,23 +100,61 @@ def _strides(subject: Subject, symmetry: Symmetry | None) -> Findings:
     group = _plane(symmetry)
     if group is None:
         return Findings()
+    shape = tuple(subject.images.shape[1:])
     try:
-        report = stride_artifacts(subject.model, tuple(subject.images.shape[1:]), group)  # type: ignore[arg-type]
+        report = stride_artifacts(subject.model, shape, group)  # type: ignore[arg-type]
     except Exception as error:  # a user's network may fail in any way, and the rest of the audit must not be lost
-        return Findings(notes=[Note(f"strides, {group.name}", f"could not be checked: {_message(error)}")])
+        reason = _without_data(subject.model, shape) or _message(error)
+        return Findings(notes=[Note(f"strides, {group.name}", f"could not be checked: {reason}")])
+    if not report:
+        return Findings(
+            notes=[Note(group.name, "the filters; at this image size every layer could commute with it", CAUSE)]
+        )
     size = " x ".join(map(str, report.input_shape[1:]))
-    advice = f" At {report.better[0]} x {report.better[1]} nothing breaks." if report.better else ""
+    by_layer: dict[str, list[Artifact]] = {}
+    by_reason: dict[str, set[str]] = {}
+    for broken in report.artifacts:
+        by_layer.setdefault(broken.layer, []).append(broken)
+        by_reason.setdefault(_of_pixels(broken.reason), set()).add(broken.layer)
+    texts = [f"{reason} in {_count(len(layers))}" for reason, layers in by_reason.items()]
+    if report.better:
+        texts[-1] += f" (at {report.better[0]} x {report.better[1]} pixels no layer is in the way)"
+    causes = [Note(group.name, text, CAUSE) for text in texts]
     return Findings(
         notes=[
-            Note(
-                broken.layer,
-                f"{broken.operation} cannot commute with {group.name} on images of {size}, whatever its filters: "
-                f"{broken.reason} of its input of {broken.input_size[0]} x {broken.input_size[1]}.{advice}",
-                "warning",
-            )
-            for broken in report.artifacts
+            *causes,
+            *(
+                Note(
+                    name or "the network",
+                    f"{', '.join(dict.fromkeys(b.operation for b in broken))} cannot commute with {group.name} on "
+                    f"images of {size}, whatever its filters: "
+                    + "; ".join(f"{b.reason} of its input of {b.input_size[0]} x {b.input_size[1]}" for b in broken)
+                    + ".",
+                    "warning",
+                )
+                for name, broken in by_layer.items()
+            ),
         ]
     )
+
+
+def _of_pixels(reason: str) -> str:
+    """A reason that counts rows or columns, in pixels: it is then the same for both."""
+    return re.sub(r"(?<=\d )(row|column)", "pixel", reason)
+
+
+def _count(layers: int) -> str:
+    return f"{layers} layers" if layers > 1 else "one layer"
+
+
+def _without_data(model: nn.Module, shape: tuple[int, ...]) -> str | None:
+    """Why the network does not run without data, which is how strides are found; None if it does."""
+    try:
+        with torch.no_grad():
+            copy.deepcopy(model).eval().to("meta")(torch.empty(2, *shape, device="meta"))
+    except Exception as error:
+        return f"the network does not run without data, as with data-dependent control flow ({_message(error)})"
+    return None
 
 
 @step("channels", passes=lambda order: 0.5 * order + 10.0, applies=_can_be_cut)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import io
+import logging
 import operator
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -144,7 +148,7 @@ def _exported(
     training = [m for m in model.modules() if m.training]
     model.eval()
     try:
-        with torch.no_grad():
+        with torch.no_grad(), _quietly():
             program = export(model, (x,), dynamic_shapes=({0: Dim.AUTO},), strict=False)
     except Exception as error:
         message = str(error).strip().splitlines()
@@ -162,6 +166,19 @@ def _exported(
     inputs.update(getattr(signature, "inputs_to_lifted_tensor_constants", {}))
     module = program.graph_module
     return module, inputs, dict(program.constants), x
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Keep torch from printing graphs when it cannot trace a network; the error says why."""
+    logger = logging.getLogger("torch.fx.experimental.symbolic_shapes")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with redirect_stderr(io.StringIO()):
+            yield
+    finally:
+        logger.setLevel(level)
 
 
 class _Tracer:

@@ -6,6 +6,8 @@ import pkgutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import replace
+from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -17,12 +19,19 @@ from torch import nn
 from ..._checked import checked
 from ...errors import InputError
 from ._loader import LOADERS, Network
+from ._onnx import OnnxNetwork
+from ._output import OneOutput
 from ._weights import load_weights_into
 
 
 @checked
 def load_network(
-    spec: str, *, weights: Path | None = None, options: Mapping[str, Any] | None = None, trust: bool = False
+    spec: str,
+    *,
+    weights: Path | None = None,
+    options: Mapping[str, Any] | None = None,
+    output: str | int | None = None,
+    trust: bool = False,
 ) -> Network:
     """The network that ``spec`` names, with weights from a file if one is given.
 
@@ -31,6 +40,8 @@ def load_network(
             or the path of an exported program, ``file.pt2``, or of an ONNX file.
         weights: a safetensors or torch file; prefixes such as ``module.`` are removed from its names.
         options: keyword arguments for the factory, such as ``{"num_classes": 10}``.
+        output: which output to look at, by name or by number from 0, if there are several; the first output of an ONNX
+            file by default.
         trust: load a ``.pt2`` or ``.onnx`` file without the checks of :doc:`/security`; it may then run code.
 
     >>> load_network("torch.nn:Linear", options={"in_features": 2, "out_features": 3}).model
@@ -55,7 +66,22 @@ def load_network(
         )
     if weights is not None:
         network.notes.extend(load_weights_into(network.model, weights))
-    return network
+    return _with_output(network, output)
+
+
+def _with_output(network: Network, output: str | int | None) -> Network:
+    """Choose an output, and say which one is looked at if there are several."""
+    model = network.model
+    if isinstance(model, OnnxNetwork):
+        if output is not None:
+            model.choose_output(output)
+        if len(model.outputs) > 1:
+            others = ", ".join(name for name in model.outputs if name != model.output)
+            network.notes.append(f"looks at the output {model.output}; --output chooses another ({others})")
+        return network
+    if output is None:
+        return network
+    return replace(network, model=OneOutput(model, output), notes=[*network.notes, f"looks at the output {output}"])
 
 
 @cache
@@ -83,14 +109,26 @@ def _from_factory(spec: str, options: dict[str, Any]) -> Network:
         notes = _other_module(module, place)
         factory = getattr(module, name, None)
         if factory is None:
-            known = [key for key in vars(module) if not key.startswith("_")]
+            known = _factories(module, name)
             raise InputError(
                 "MODEL",
-                expected=f"a function or class in {place}, such as {', '.join(known[:6])}",
+                expected=f"a function or class in {place}" + (f", such as {', '.join(known[:6])}" if known else ""),
                 got=repr(name),
                 fix=" ".join(["Check the name after the colon.", *notes]),
             )
         return Network(spec, _built(spec, factory, options), notes=notes)
+
+
+def _factories(module: ModuleType, name: str) -> list[str]:
+    """What in a module may build a network, the names most like the given one first; imports do not count."""
+
+    def builds(value: object) -> bool:
+        home = f"{getattr(value, '__module__', '')}."
+        return isinstance(value, nn.Module) or (callable(value) and home.startswith(f"{module.__name__}."))
+
+    known = [key for key, value in vars(module).items() if not key.startswith("_") and builds(value)]
+    alike = get_close_matches(name, known, n=6)
+    return [*alike, *(key for key in known if key not in alike)]
 
 
 @contextmanager

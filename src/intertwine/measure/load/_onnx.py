@@ -13,6 +13,7 @@ from ..._numerics import is_memory
 from ...errors import InputError, MissingExtraError
 from ._loader import Network, register_loader
 from ._onnx_file import read_onnx
+from ._output import chosen
 
 LAYERS = frozenset(
     {
@@ -36,9 +37,10 @@ LAYERS = frozenset(
 
 
 class OnnxNetwork(nn.Module):
-    """A network in an ONNX file, with one input for images and one output.
+    """A network in an ONNX file, with one input for images. One of its outputs is looked at.
 
-    It has no torch weights and no derivatives, so its outputs and layers can be measured but not its filters.
+    It has no torch weights and no derivatives, so its outputs and layers can be measured but not its filters. If the
+    file has a fixed batch, images go through it in batches of that size, the last one filled up.
 
     Args:
         path: the file.
@@ -57,41 +59,72 @@ class OnnxNetwork(nn.Module):
                 got=f"{len(self._inputs)} inputs and {len(model.graph.output)} outputs",
                 fix="Export the network with one input.",
             )
-        self._name, self._output = self._inputs[0].name, model.graph.output[0].name
+        self.outputs = tuple(out.name for out in model.graph.output)
+        self._name, self.output = self._inputs[0].name, self.outputs[0]
+        self._shape = [d.dim_value or d.dim_param for d in self._inputs[0].type.tensor_type.shape.dim]
         self._plain = _session(runtime, model, path)
         self._taps: dict[str, str] = {}
-        known = {out.name for out in model.graph.output}
         for node in model.graph.node:
             if node.op_type in LAYERS:
                 name = _module_name(node.name or node.output[0], set(self._taps))
                 self._taps[name] = node.output[0]
                 self.add_module(name, type(node.op_type, (_Seen,), {})())
-                if node.output[0] not in known:
+                if node.output[0] not in self.outputs:
                     model.graph.output.append(onnx.ValueInfoProto(name=node.output[0]))
         self._tapped = _session(runtime, model, path)
+
+    @property
+    def batch(self) -> int | None:
+        """The fixed number of images per batch, if there is one."""
+        first = self._shape[0] if self._shape else None
+        return first if isinstance(first, int) and first > 0 else None
+
+    def choose_output(self, output: str | int) -> None:
+        """Look at the output with this name or number, counted from 0."""
+        self.output = chosen(self.outputs, output)
 
     def forward(self, x: Tensor) -> Tensor:
         if torch._C._are_functorch_transforms_active():
             raise NotImplementedError("an ONNX file has no forward-mode derivatives")
-        feed = {self._name: x.detach().cpu().float().numpy()}
+        watched = any(child._forward_hooks for child in self.children())
+        names = list(dict.fromkeys([*(self._taps.values() if watched else ()), self.output]))
+        parts = [self._run(piece, names) for piece in x.detach().cpu().float().split(self.batch or max(len(x), 1))]
+        values = {name: self._joined(name, [part[name] for part in parts], len(x)) for name in names}
+        for name, value in self._taps.items() if watched else ():
+            self.get_submodule(name)(values[value])
+        return values[self.output]
+
+    def _run(self, x: Tensor, names: list[str]) -> dict[str, Tensor]:
+        """The values with these names for one batch, filled up to the fixed size by repeating its last image."""
+        missing = (self.batch or len(x)) - len(x)
+        full = torch.cat([x, x[-1:].expand(missing, *x.shape[1:])]) if missing else x
+        session = self._plain if names == [self.output] else self._tapped
         try:
-            if not any(child._forward_hooks for child in self.children()):
-                return torch.from_numpy(self._plain.run([self._output], feed)[0])
-            names = list(dict.fromkeys([*self._taps.values(), self._output]))
-            values = dict(zip(names, self._tapped.run(names, feed), strict=True))
+            values = session.run(names, {self._name: full.numpy()})
         except Exception as error:  # onnxruntime has exceptions of its own for wrong shapes
             if is_memory(error):
                 raise MemoryError(str(error)) from None
-            shape = [d.dim_value or d.dim_param for d in self._inputs[0].type.tensor_type.shape.dim]
             raise InputError(
                 "ONNX network",
-                expected=f"images of shape {shape}",
-                got=f"{tuple(x.shape)}: {str(error).splitlines()[0][:200]}",
-                fix="A file with a fixed batch needs --batch-size of that size; or export it with a dynamic batch.",
+                expected=f"images of shape {self._shape}",
+                got=f"{tuple(full.shape)}: {str(error).splitlines()[0][:200]}",
             ) from None
-        for name, value in self._taps.items():
-            self.get_submodule(name)(torch.from_numpy(values[value]))
-        return torch.from_numpy(values[self._output])
+        return {name: torch.from_numpy(value) for name, value in zip(names, values, strict=True)}
+
+    def _joined(self, name: str, parts: list[Tensor], count: int) -> Tensor:
+        """The values of all batches, one row per image, without those of images that only fill up."""
+        if self.batch is None:
+            return parts[0]
+        if all(part.ndim and len(part) == self.batch for part in parts):
+            return torch.cat(parts)[:count]
+        if name != self.output:
+            return parts[0]  # a layer without a batch axis, which the caller skips
+        raise InputError(
+            "ONNX network",
+            expected=f"an output with {self.batch} rows, one per image of the fixed batch",
+            got=f"{name!r} of shape {tuple(parts[0].shape)}",
+            fix=f"Choose another output with --output: {', '.join(self.outputs)}." if len(self.outputs) > 1 else "",
+        )
 
 
 class _Seen(nn.Module):
@@ -137,4 +170,6 @@ def _module_name(name: str, taken: set[str]) -> str:
 @register_loader(".onnx")
 def load_onnx(spec: str, options: Mapping[str, Any], trust: bool) -> Network:
     """The network in an ONNX file."""
-    return Network(spec, OnnxNetwork(Path(spec), trust=trust))
+    model = OnnxNetwork(Path(spec), trust=trust)
+    notes = [] if model.batch is None else [f"images pass in batches of {model.batch}, the fixed batch of the file"]
+    return Network(spec, model, notes=notes)

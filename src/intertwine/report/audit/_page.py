@@ -13,11 +13,25 @@ from ... import __version__
 from ..._checked import checked
 from ..._figures import Figure, Panel, Panels, Plot, Series, Table
 from ...measure import METRICS, Audit, Gate, Reading
-from .._html import Block, Column, DataTable, Facts, LayerPicker, Note, Prose, Section, TableCell, page, write_page
+from .._html import (
+    Block,
+    Column,
+    DataTable,
+    Facts,
+    Heading,
+    LayerPicker,
+    Note,
+    Prose,
+    Section,
+    TableCell,
+    page,
+    write_page,
+)
 from .._numbers import duration, significant
 from ..draw._blocks import figure_blocks
+from ._blocks import block_lines
 from ._layers import audit_layers, first_filters
-from ._text import LAYER_METRICS, interval, layer_lines, layer_metrics, metric_title
+from ._text import LAYER_METRICS, LayerLine, interval, layer_lines, layer_metrics, metric_title
 
 Judged = Sequence[tuple[Gate, Reading, bool]]
 
@@ -26,13 +40,19 @@ Judged = Sequence[tuple[Gate, Reading, bool]]
 def audit_page(audit: Audit, judged: Judged = ()) -> str:
     """The page as one self-contained HTML document; plots need matplotlib (extra ``plot``)."""
     plots = find_spec("matplotlib") is not None
+    lines = layer_lines(audit.readings)
+    blocks = block_lines(lines)
     sections = [
+        Section("Layers that break the symmetry", _causes(audit)),
         Section("The whole network", _whole(audit)),
         Section("Gates", _gates(judged)),
-        Section("Where the symmetry is lost", figure_blocks(_figures(audit), plots=plots)),
+        Section(
+            "Where the symmetry is lost", [*figure_blocks(_figures(audit), plots=plots), *_layers(blocks, "block")]
+        ),
         Section("One layer", _picker(audit)),
-        Section("Every layer", [*_layers(audit), *figure_blocks(_order_tables(audit), plots=plots)]),
-        Section("Notes", _notes(audit)),
+        Section("Every layer", _layers(lines, "layer") if len(lines) > len(blocks) else [], folded=True),
+        Section("Orders of matched channels", figure_blocks(_order_tables(audit), plots=plots), folded=True),
+        Section("Notes", _notes(audit), folded=True),
         Section("How it is measured", _meanings(audit), folded=True),
     ]
     return page(
@@ -53,12 +73,17 @@ def write_audit_page(path: str | Path, audit: Audit, judged: Judged = ()) -> Pat
 
 
 def _summary(audit: Audit, judged: Judged) -> list[Block]:
+    blocks: list[Block] = [
+        Note(verdict.reasons, heading=verdict.finding, warning=verdict.state == "not symmetric")
+        for verdict in audit.verdicts
+    ]
     facts = []
     for symmetry in audit.symmetries:
-        for metric in ("invariance_error", "equivariance_error"):
+        for metric in ("invariance_error", "equivariance_error", "agreement", "averaged_accuracy"):
             readings = [r for r in audit.readings if (r.metric, r.symmetry, r.layer) == (metric, symmetry, "")]
             facts += [(f"{metric_title(metric)}, {symmetry}", significant(r.value)) for r in readings]
-    blocks: list[Block] = [Facts(facts, large=True)] if facts else []
+    facts += [("accuracy", significant(r.value)) for r in audit.readings if r.metric == "accuracy"]
+    blocks += [Facts(facts, large=True)] if facts else []
     missed = [gate for gate, _, kept in judged if not kept]
     if judged:
         text = f"{len(missed)} of {len(judged)} gates failed." if missed else "All gates passed."
@@ -78,28 +103,39 @@ def _summary(audit: Audit, judged: Judged) -> list[Block]:
     return blocks
 
 
+def _causes(audit: Audit) -> list[Block]:
+    """The layers that cannot commute with a symmetry."""
+    rows = [[TableCell(note.about), TableCell(note.text)] for note in audit.notes if note.level == "warning"]
+    columns = [Column("layer"), Column("reason", wrap=True)]
+    return [DataTable("Layers that break the symmetry", columns, rows)] if rows else []
+
+
 def _whole(audit: Audit) -> list[Block]:
-    rows = [
-        [
-            TableCell(metric_title(r.metric), title=METRICS[r.metric].meaning),
-            TableCell(r.symmetry),
-            TableCell(significant(r.value), value=r.value),
-            TableCell(interval(r), value=math.nan if r.low is None else r.low),
-            TableCell(significant(r.floor), value=math.nan if r.floor is None else r.floor),
-            TableCell("" if r.n is None else str(r.n), value=math.nan if r.n is None else r.n),
-            TableCell(METRICS[r.metric].better, tone="quiet"),
-        ]
-        for r in audit.readings
-        if not r.layer
-    ]
+    floors = any(r.floor is not None for r in audit.readings if not r.layer)
+    rows = []
+    for r in audit.readings:
+        if not r.layer:
+            floor = TableCell(significant(r.floor), value=math.nan if r.floor is None else r.floor)
+            rows.append(
+                [
+                    TableCell(metric_title(r.metric), title=METRICS[r.metric].meaning),
+                    TableCell(r.symmetry),
+                    TableCell(
+                        significant(r.value),
+                        value=r.value,
+                        note=interval(r),
+                        title=f"{METRICS[r.metric].better} is better",
+                    ),
+                    *([floor] if floors else []),
+                    TableCell("" if r.n is None else str(r.n), value=math.nan if r.n is None else r.n),
+                ]
+            )
     columns = [
         Column("measure"),
         Column("of"),
-        Column("value", align="right"),
-        Column("95 % interval", align="right", title="of the mean over images, from resampling them"),
-        Column("floor", align="right", title="what interpolation alone contributes"),
-        Column("n", align="right"),
-        Column("better"),
+        Column("value", align="right", unit="95 % interval", title="mean over images; interval from resampling them"),
+        *([Column("floor", align="right", title="what interpolation alone contributes")] if floors else []),
+        Column("images", align="right"),
     ]
     return [DataTable("Measures of the whole network", columns, rows)] if rows else []
 
@@ -123,7 +159,7 @@ def _gates(judged: Judged) -> list[Block]:
 
 def _figures(audit: Audit) -> list[Figure]:
     """Per symmetry: the error by depth, and pairs of filters."""
-    lines = layer_lines(audit.readings)
+    lines = block_lines(layer_lines(audit.readings))
     figures: list[Figure] = []
     for symmetry in audit.symmetries:
         measured = [
@@ -141,7 +177,7 @@ def _figures(audit: Audit) -> list[Figure]:
             figures.append(
                 Plot(
                     f"error by depth, {symmetry}",
-                    "layer, in execution order",
+                    "block, in execution order",
                     "relative error",
                     series,
                     "Equivariance: does the layer's output move with the image? Invariance: does it stay the same?",
@@ -194,18 +230,21 @@ def _orders(audit: Audit, symmetry: str) -> list[Figure]:
     return [Table(f"orders of matched channels, {symmetry}", columns, rows, caption)]
 
 
-def _layers(audit: Audit) -> list[Block]:
-    lines = layer_lines(audit.readings)
-    if not lines:
-        return []
+def _layers(lines: Sequence[LayerLine], what: str) -> list[Block]:
+    """A table for each symmetry."""
+    symmetries = list(dict.fromkeys(line.symmetry for line in lines))
+    blocks: list[Block] = []
+    for symmetry in symmetries:
+        blocks += [Heading(f"Every {what}, {symmetry}")] if len(symmetries) > 1 else []
+        blocks.append(_layer_table([line for line in lines if line.symmetry == symmetry], what))
+    return blocks
+
+
+def _layer_table(lines: Sequence[LayerLine], what: str) -> DataTable:
     metrics = layer_metrics(lines)
-    order = {line.layer: k for k, line in reversed(list(enumerate(lines, 1)))}
     rows = [
         [
-            TableCell(line.layer, value=float(order[line.layer])),
-            TableCell(line.kind),
-            TableCell(line.shape),
-            TableCell(line.symmetry),
+            TableCell(line.layer, value=float(k), note=", ".join(t for t in (line.kind, line.shape) if t)),
             *(
                 TableCell(significant(line.values[m].value), value=line.values[m].value, title=interval(line.values[m]))
                 if m in line.values
@@ -213,11 +252,10 @@ def _layers(audit: Audit) -> list[Block]:
                 for m in metrics
             ),
         ]
-        for line in lines
+        for k, line in enumerate(lines, 1)
     ]
-    columns = [Column("layer"), Column("kind"), Column("output"), Column("symmetry")]
     titles = [Column(metric_title(m), align="right", title=METRICS[m].formula) for m in metrics]
-    return [DataTable("Every layer", [*columns, *titles], rows)]
+    return DataTable(f"Every {what}", [Column(what), *titles], rows)
 
 
 def _picker(audit: Audit) -> list[Block]:
@@ -226,7 +264,7 @@ def _picker(audit: Audit) -> list[Block]:
 
 
 def _notes(audit: Audit) -> list[Block]:
-    return [Note(note.text, heading=note.about, warning=note.level == "warning") for note in audit.notes]
+    return [Note(note.text, heading=note.about) for note in audit.notes if note.level == "info"]
 
 
 def _meanings(audit: Audit) -> list[Block]:

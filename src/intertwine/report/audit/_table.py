@@ -11,6 +11,7 @@ from ..._console import wide_console
 from ...measure import METRICS, Audit, Gate, Reading
 from .._numbers import significant
 from .._terminal import heading, plain_table
+from ._blocks import block_lines
 from ._text import differences, interval, layer_lines, layer_metrics, metric_title
 
 if TYPE_CHECKING:
@@ -20,18 +21,28 @@ Judged = Sequence[tuple[Gate, Reading, bool]]
 
 
 @checked
-def audit_table(audit: Audit, judged: Judged = ()) -> Group:
-    """The whole network, then its layers, then the notes, then the gates."""
+def audit_table(audit: Audit, judged: Judged = (), *, all_layers: bool = False) -> Group:
+    """The verdicts, then the whole network, its blocks, the notes and the gates.
+
+    Args:
+        audit: the audit.
+        judged: its gates.
+        all_layers: a row for every layer instead of one per block.
+    """
     from rich.console import Group
     from rich.text import Text
 
     about = f"{audit.network} on {audit.data or 'the given images'}: {audit.images} images"
-    parts: list[RenderableType] = [heading(about), _whole(audit), ""]
-    lines = layer_lines(audit.readings)
+    parts: list[RenderableType] = [heading(about)]
+    style = {"symmetric": "green", "nearly symmetric": "yellow", "not symmetric": "red"}
+    parts += [Text(str(verdict), style=style.get(verdict.state, "")) for verdict in audit.verdicts]
+    parts += ["", _whole(audit), ""]
+    every = layer_lines(audit.readings)
+    lines = every if all_layers else block_lines(every)
     if lines:
         metrics = layer_metrics(lines)
         table = plain_table(
-            ("layer", False),
+            ("layer" if all_layers else "block", False),
             ("kind", False),
             ("output", False),
             ("symmetry", False),
@@ -40,11 +51,12 @@ def audit_table(audit: Audit, judged: Judged = ()) -> Group:
         for line in lines:
             values = [significant(line.values[m].value) if m in line.values else "" for m in metrics]
             table.add_row(*(Text(text) for text in (line.layer, line.kind, line.shape, line.symmetry, *values)))
-        parts += [heading("layers, in execution order"), table, ""]
-    if audit.notes:
-        style = {"warning": "yellow", "info": ""}
+        more = "" if all_layers or len(lines) == len(every) else " (--all-layers shows every layer)"
+        parts += [heading(f"{'layers' if all_layers else 'blocks'}, in execution order{more}"), table, ""]
+    notes = [note for note in audit.notes if note.level != "cause"]
+    if notes:
         parts.append(heading("notes"))
-        parts += [Text(f"{note.about}: {note.text}", style=style.get(note.level, "")) for note in audit.notes]
+        parts += [Text(f"{n.about}: {n.text}", style="yellow" if n.level == "warning" else "") for n in notes]
         parts.append("")
     if audit.left_out:
         parts += [Text(f"skipped for lack of time: {', '.join(audit.left_out)}", style="yellow"), ""]
@@ -56,13 +68,13 @@ def audit_table(audit: Audit, judged: Judged = ()) -> Group:
 
 
 @checked
-def audit_text(audit: Audit) -> str:
-    """The table of an audit as plain text; ``print(audit)`` shows it."""
+def audit_text(audit: Audit, *, all_layers: bool = False) -> str:
+    """The table of an audit as plain text; ``print(audit)`` shows it. Arguments as for :func:`audit_table`."""
     from rich.console import Console
 
     console = Console(file=io.StringIO(), width=wide_console().width)
     with console.capture() as capture:
-        console.print(audit_table(audit))
+        console.print(audit_table(audit, all_layers=all_layers))
     # rich pads every line to the width of the table
     return "\n".join(line.rstrip() for line in capture.get().splitlines()).strip()
 

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from ..measure import Symmetrized
 
 _CALLER = "intertwine symmetrize"
-_CALIBRATION = 1000  # images for the refit, which keeps their feature maps in memory
 
 
 def register(app: typer.Typer) -> None:
@@ -167,7 +166,6 @@ def _symmetrized(
             width=width,
             refit=refit,
             batch_size=batch_size,
-            max_images=_CALIBRATION,
             seed=seed,
             progress=lambda done, total, layer: show(done, total, layer),
         )
@@ -178,7 +176,7 @@ def _symmetrized(
         "statistics of hidden layers are not restored: that needs biases, which the network does not have", err=True
     )
     options: dict[str, Any] = {"width": width, "refit": False, "repair": False, "batch_size": batch_size}
-    return symmetrized(model, pictures, symmetry, max_images=_CALIBRATION, **options)
+    return symmetrized(model, pictures, symmetry, **options)
 
 
 def _tuned(

@@ -13,6 +13,7 @@ from intertwine.errors import InputError
 from intertwine.measure import accuracy, channel_graph, invariance_error, match, parse_symmetry, symmetrize, tune
 from intertwine.measure.graph._permute import full_state
 from intertwine.measure.matching._moments import lockstep
+from intertwine.measure.surgery import _refit
 from intertwine.measure.surgery._layout import chosen_layouts
 from intertwine.measure.surgery._least_squares import LinearMoments, Relabeling
 from intertwine.measure.surgery._refit import Run
@@ -242,3 +243,22 @@ def test_the_program_that_is_refitted_changes_no_value():
     assert [f.layer for f in fits][:3] == ["0", "3.conv1", "3.conv2"]
     assert next(f for f in fits if f.layer == "3.conv2").other is not None, "corrects the sum"
     assert len(fits) == 8
+
+
+def test_feature_maps_stay_within_memory(monkeypatch):
+    """Fewer images are used if their feature maps do not fit; the peak is what a run keeps."""
+    model, x = resnet().eval(), torch.randn(30, 1, 8, 8)
+    program = Program(channel_graph(model, (1, 8, 8)))
+    run, highest = Run(program, full_state(model), [x]), 0
+    for k in program.order:
+        run.advance(k)
+        highest = max(highest, sum(v.numel() for v in run.values[0].values() if isinstance(v, torch.Tensor)))
+    assert highest <= 30 * program.peak() <= 2 * highest
+    seen = []
+    monkeypatch.setattr(Run, "__init__", lambda self, p, s, images, init=Run.__init__: (
+        seen.append(sum(map(len, images))), init(self, p, s, images))[1])  # fmt: skip
+    monkeypatch.setattr(_refit, "MEMORY", 4 * 10 * 3 * program.peak())
+    twin = symmetrize(model, x, "hflip", batch_size=8)
+    assert twin.error < 1e-12
+    assert len(seen) == 3
+    assert all(8 <= n <= 11 for n in seen)

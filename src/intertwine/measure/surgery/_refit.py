@@ -23,6 +23,9 @@ from ._tied import orbits_of, tied
 Progress = Callable[[int, int, str], None]
 LARGEST = 8192
 """Layers with more features per output keep their merged weights: their moments would not fit into memory."""
+IMAGES = 1000
+MEMORY = 4 * 2**30
+"""At most this many images are used, and as many as keep their feature maps within this many bytes."""
 
 
 def refitted(
@@ -50,12 +53,13 @@ def refitted(
         copies: the state of each copy of the original network.
         before: the channel graph of the original network.
         layouts: how the channels of the reduced network are made of those of the copies.
-        images: calibration images, in batches.
+        images: calibration images, in batches; those that fit into memory are used.
         ridge: the pull towards the present weights.
         seed: the seed of the places at which feature maps are sampled.
         progress: called with the number of layers done, their total number, and the name of the next.
     """
     teacher, student = Program(before), Program(after.graph)
+    images = _fitting(images, teacher.peak() * len(copies) + student.peak())
     if [str(n.target) for n in teacher.nodes if n.op != "placeholder"] != [
         str(n.target) for n in student.nodes if n.op != "placeholder"
     ]:
@@ -83,6 +87,18 @@ def refitted(
     if progress is not None:
         progress(len(fits), len(fits), "")
     return with_state(reduced, state)
+
+
+def _fitting(images: Sequence[Tensor], numbers: int) -> list[Tensor]:
+    """The images whose feature maps, of so many numbers each, fit into memory; at most a thousand."""
+    room = min(IMAGES, max(1, MEMORY // max(1, numbers * images[0].element_size())))
+    kept = []
+    for x in images:
+        kept.append(x[:room])
+        room -= len(kept[-1])
+        if room <= 0:
+            break
+    return kept
 
 
 class Run:

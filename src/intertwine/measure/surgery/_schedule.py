@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -118,6 +119,18 @@ class Program:
             uses.setdefault(user, []).append(value)
         return uses
 
+    def peak(self) -> int:
+        """How many numbers per image are kept at most while the program runs."""
+        live = highest = 0
+        for k in self.order:
+            if self.nodes[k].op == "call_function":
+                live += _numbers(self.nodes[k])
+            highest = max(highest, live)
+            live -= sum(
+                _numbers(self.nodes[old]) for old in self.last.get(k, ()) if self.nodes[old].op != "placeholder"
+            )
+        return highest
+
     def name(self, node: Any) -> str | None:
         """The name of the parameter or buffer that a node stands for."""
         return self.graph.inputs.get(node.name) if isinstance(node, fx.Node) and node.op == "placeholder" else None
@@ -185,6 +198,11 @@ def _only_user(node: fx.Node) -> fx.Node | None:
 def _shape(node: fx.Node) -> Any:
     value = node.meta.get("val")
     return tuple(value.shape[1:]) if isinstance(value, torch.Tensor) else None
+
+
+def _numbers(node: fx.Node) -> int:
+    shape = _shape(node)
+    return math.prod(shape) if shape is not None and all(isinstance(n, int) for n in shape) else 0
 
 
 def functional(program: fx.GraphModule) -> fx.GraphModule:

@@ -25,7 +25,7 @@ from ._barrier import moved_and_matched
 from ._exact import require_exact
 from ._layout import Layout, chosen_layouts, reduced_state
 from ._merge import batch_norms, reset_batch_norms
-from ._refit import Progress, refitted
+from ._refit import IMAGES, Progress, refitted
 from ._repair import repair as repaired
 from ._resize import resized
 from ._saved import KEY, windows_as_json
@@ -117,7 +117,8 @@ def symmetrize(
 
     Args:
         model: any network that can be traced.
-        data: images distributed as in training, a few hundred or more.
+        data: images distributed as in training, a few hundred or more. The refit uses up to 1000 of them, fewer if
+            their feature maps take more than 4 GiB.
         symmetry: a name, a space with its group, or a :class:`Symmetry`; at most 64 elements, which must move pixels by
             flips and quarter turns.
         width: the number of channels relative to the given network, from 1 to |G|; one budget for all layers.
@@ -149,9 +150,9 @@ def symmetrize(
     copies = _copies(base, matching)
     out, after = _reduced(base, matching, layouts, copies)
     if refit and width < symmetry.order:
-        images = [
-            b[0].to(copies[0][next(iter(copies[0]))].device) for b in batches(data, caller="symmetrize", **options)
-        ]
+        device = next(iter(copies[0].values())).device
+        calibration = {**options, "max_images": min(IMAGES, max_images or IMAGES)}
+        images = [b[0].to(device) for b in batches(data, caller="symmetrize", **calibration)]
         out = refitted(out, after, copies, matching.graph, layouts, images, ridge=ridge, seed=seed, progress=progress)
     elif repair and width == 1:
         out = projected(_repaired(out, base, matching, data, options), after)

@@ -36,6 +36,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
         "_importing",
         "_lazy",
         "_console",
+        "_ray",
     ),
     ("groups",),
     ("spaces",),

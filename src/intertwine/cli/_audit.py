@@ -14,6 +14,7 @@ import typer
 
 from ..errors import InputError
 from ._app import CHECK_FAILED
+from ._experiment import Engine
 from ._values import parse_settings
 
 if TYPE_CHECKING:
@@ -97,6 +98,11 @@ def audit(
     no_labels: Annotated[bool, typer.Option("--no-labels", help="Ignore the labels of the data.")] = False,
     batch_size: Annotated[int, typer.Option(min=1, help="Images per batch; halved if memory runs out.")] = 64,
     budget: Annotated[str | None, typer.Option(metavar="TIME", help="Approximate time limit: 60s, 10m, 1h.")] = None,
+    engine: Annotated[Engine, typer.Option(help="ray splits the images across processes or machines.")] = Engine.local,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Number of parts, with --engine ray; default: one per core.")
+    ] = None,
+    address: Annotated[str | None, typer.Option(help="Address of a Ray cluster, with --engine ray.")] = None,
     all_layers: Annotated[
         bool, typer.Option("--all-layers", help="Print a row for every layer instead of one per block.")
     ] = False,
@@ -141,6 +147,9 @@ def audit(
             data_name=origin,
             folder=out,
             progress=show,
+            engine=engine.value,
+            workers=workers,
+            address=address,
         )
     result.notes += [Note("network", text) for text in network.notes]
     judged = []

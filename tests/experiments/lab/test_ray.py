@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from intertwine._ray import require_reachable
 from intertwine.errors import InputError
 from intertwine.experiments import JobSpec, Sweep, default_storage, parse_parameter, run_jobs, run_sweep
-from intertwine.experiments.lab._engines import _require_reachable
 from tests.waiting import wait_until
 
 ray = pytest.importorskip("ray")
@@ -97,4 +97,4 @@ def test_a_sweep(tmp_path):
 
 def test_no_cluster_there(tmp_path):
     with pytest.raises(InputError, match=r"a Ray cluster at 127\.0\.0\.1:1; got Connection refused"):
-        _require_reachable("127.0.0.1:1")
+        require_reachable("127.0.0.1:1")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import warnings
 
 import pytest
@@ -104,6 +106,12 @@ class TestFixedBatch:
         with pytest.raises(InputError, match=r"1 rows, one per image .* 'boxes' of shape \(20, 2\)"):
             load_network(str(path)).model(X)
         torch.testing.assert_close(load_network(str(path), output=1).model(X), X.mean((2, 3)))
+
+
+def test_copies(fixed):
+    network = load_network(str(fixed[1]), output="scores").model
+    for twin in (copy.deepcopy(network), pickle.loads(pickle.dumps(network))):
+        assert torch.equal(twin(X), network(X))
 
 
 def test_several_outputs(fixed):

@@ -290,7 +290,7 @@ def _work_in_processes(sweep: Sweep, workers: int) -> None:
 
 
 def _work_on_ray(sweep: Sweep, workers: int, address: str | None) -> None:
-    from ._engines import ray_session
+    from ..._ray import ray_session
 
     with ray_session(workers, address) as ray:
         task = ray.remote(num_cpus=1, max_retries=RETRIES)(work)

@@ -7,9 +7,10 @@ import json
 import math
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -22,6 +23,7 @@ from .._batches import Fitting, Images, batches, measuring
 from .._symmetry import Output, Symmetry, SymmetryLike, parse_symmetry
 from ._files import read_part, require_writable, save_audit, write_part
 from ._reading import Gate, Note, Reading
+from ._shards import spread
 from ._steps import STEPS, Findings, Step
 from ._subject import DETAIL_IMAGES, Subject
 from ._verdict import Verdict, verdict
@@ -148,6 +150,9 @@ def audit(
     data_name: str = "",
     folder: Path | None = None,
     progress: Callable[[str, int, int], None] | None = None,
+    engine: Literal["local", "ray"] = "local",
+    workers: Positive | None = None,
+    address: str | None = None,
 ) -> Audit:
     """Measure a network from every side: as a whole, by class, at each layer, under shifts and small motions.
 
@@ -166,6 +171,10 @@ def audit(
         data_name: the name of the data.
         folder: where finished steps are stored. The same audit with the same folder continues where it was interrupted.
         progress: called with the name of the step, the number of finished steps and the number of all steps.
+        engine: ``ray`` splits the images across processes or machines (extra ``ray``), with the same results up to
+            rounding. What uses the images for details only, besides the layers, still runs here.
+        workers: into how many parts Ray splits the images; by default one per core.
+        address: the address of a Ray cluster; None starts Ray on this machine.
 
     >>> net = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten())
     >>> result = audit(net, torch.rand(8, 1, 9, 9), "hflip")
@@ -191,15 +200,17 @@ def audit(
     if budget is not None:
         subject, plan, result.left_out = _within(budget, subject, plan)
         result.images = len(subject.images)
-    for number, (step, group) in enumerate(plan):
-        title = step.name if group is None else f"{step.name}, {group.name}"
-        if progress is not None:
-            progress(title, number, len(plan))
-        late = budget is not None and number > 0 and time.monotonic() - begun > budget
-        if late:
-            result.left_out.append(title)
-            continue
-        _add(result, _done(step, group, subject, folder, result.weights))
+    where = spread(subject, workers=workers, address=address) if engine == "ray" else nullcontext(subject)
+    with where as subject:
+        for number, (step, group) in enumerate(plan):
+            title = step.name if group is None else f"{step.name}, {group.name}"
+            if progress is not None:
+                progress(title, number, len(plan))
+            late = budget is not None and number > 0 and time.monotonic() - begun > budget
+            if late:
+                result.left_out.append(title)
+                continue
+            _add(result, _done(step, group, subject, folder, result.weights))
     if progress is not None:
         progress("done", len(plan), len(plan))
     result.seconds = time.monotonic() - begun

@@ -82,7 +82,7 @@ def step(
 @step("whole network", details=False)
 def _whole(subject: Subject, symmetry: Symmetry | None) -> Findings:
     group = _required(symmetry)
-    columns = measure_whole(subject, group)
+    columns = measure_whole(subject, group) if subject.shards is None else subject.shards.measure(group)
     readings = [Reading.of(estimate) for estimate in columns.estimates(group)]
     errors = columns.layer_errors()
     for layer in errors.layers:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +14,9 @@ from ...errors import InputError, IntertwineError
 from .._batches import Fitting, as_tensor, measuring
 from ..graph._channel_graph import ChannelGraph, channel_graph
 from ._outputs import Outputs
+
+if TYPE_CHECKING:
+    from ._shards import Shards
 
 DETAIL_IMAGES = 512
 """How many images the layers, shifts and channels are measured on by default."""
@@ -30,6 +34,8 @@ class Subject:
         classes: the number of class scores; None if the output is not a list of scores.
         batch_size: images per batch.
         detail_images: the maximum number of images for everything but the output of the whole network.
+        shards: where the images are, if they are split across machines.
+        details: the rows of the images for details, if this is a shard of other images.
     """
 
     model: nn.Module
@@ -39,6 +45,8 @@ class Subject:
     classes: int | None = None
     batch_size: Positive = 64
     detail_images: Positive = DETAIL_IMAGES
+    shards: Shards | None = None
+    details: Tensor | None = None
 
     @staticmethod
     def of(
@@ -87,6 +95,17 @@ class Subject:
         except IntertwineError as error:  # kept, so that the next step does not try again
             return error
 
+    def part(self, start: int, stop: int) -> Subject:
+        """Some of the images, with those of the details that are among them."""
+        rows = self.detail_rows
+        return replace(
+            self,
+            images=self.images[start:stop].clone(),  # a view would be sent with all images
+            labels=None if self.labels is None else self.labels[start:stop].clone(),
+            details=rows[(start <= rows) & (rows < stop)] - start,
+            shards=None,
+        )
+
     @cached_property
     def outputs(self) -> Outputs:
         """The class scores so far, shared by all symmetries."""
@@ -105,6 +124,8 @@ class Subject:
     @cached_property
     def detail_rows(self) -> Tensor:
         """The rows of the images for details: all of them if there are few, else a random choice."""
+        if self.details is not None:
+            return self.details
         n = len(self.images)
         return torch.arange(n) if n <= self.detail_images else self._shuffled[: self.detail_images].sort().values
 

@@ -49,8 +49,12 @@ class OnnxNetwork(nn.Module):
 
     def __init__(self, path: Path, *, trust: bool = False) -> None:
         super().__init__()
+        onnx, _ = _libraries()
+        self._build(read_onnx(onnx, path, trust=trust), path)
+
+    def _build(self, model: Any, path: Path) -> None:
         onnx, runtime = _libraries()
-        model = read_onnx(onnx, path, trust=trust)
+        self._path, self._content = path, model.SerializeToString()
         self._inputs = [i for i in model.graph.input if i.name not in {w.name for w in model.graph.initializer}]
         if len(self._inputs) != 1 or not model.graph.output:
             raise InputError(
@@ -72,6 +76,10 @@ class OnnxNetwork(nn.Module):
                 if node.output[0] not in self.outputs:
                     model.graph.output.append(onnx.ValueInfoProto(name=node.output[0]))
         self._tapped = _session(runtime, model, path)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A session of onnxruntime cannot be copied or sent to another process, but the model can.
+        return _rebuilt, (self._content, self._path, self.output)
 
     @property
     def batch(self) -> int | None:
@@ -125,6 +133,16 @@ class OnnxNetwork(nn.Module):
             got=f"{name!r} of shape {tuple(parts[0].shape)}",
             fix=f"Choose another output with --output: {', '.join(self.outputs)}." if len(self.outputs) > 1 else "",
         )
+
+
+def _rebuilt(content: bytes, path: Path, output: str) -> OnnxNetwork:
+    """A network from a model that was read, and checked, before."""
+    onnx, _ = _libraries()
+    network = OnnxNetwork.__new__(OnnxNetwork)
+    nn.Module.__init__(network)
+    network._build(onnx.load_from_string(content), path)
+    network.choose_output(output)
+    return network
 
 
 class _Seen(nn.Module):

@@ -135,7 +135,7 @@ def made(name: str, symmetry: str | Symmetry) -> tuple[Symmetrized, torch.Tensor
             module.running_mean.normal_()
             module.running_var.uniform_(0.5, 2)
     x = torch.randn(40, 3, size, size).cumsum(2).cumsum(3) / size
-    return symmetrize(net, x, symmetry), x
+    return symmetrize(net, x, symmetry, refit=False), x
 
 
 CASES = [("hflip", name) for name in NETWORKS] + [("d4", name) for name in ("vgg", "resnet", "gate", "vectors", "maps")]
@@ -234,7 +234,7 @@ def test_weights_that_are_shared_stay_shared():
 def test_other_precisions():
     torch.manual_seed(0)
     x = torch.randn(20, 3, 8, 8, dtype=torch.float64)
-    twin = symmetrize(vgg().double(), x, "c4")
+    twin = symmetrize(vgg().double(), x, "c4", refit=False)
     net = tnn.typed(twin)
     assert next(net.parameters()).dtype == torch.float64
     assert (net(x) - twin.model(x)).abs().max() < 1e-12
@@ -244,7 +244,7 @@ def test_other_precisions():
 def test_strides(size):
     torch.manual_seed(0)
     net, x = nn.Sequential(conv(3, 8, stride=2), nn.ReLU(), *head(8)), torch.randn(20, 3, size, size)
-    twin = symmetrize(net, x, "hflip")
+    twin = symmetrize(net, x, "hflip", refit=False)
     assert twin.windows == (("0",) if size == 8 else ())
     fits = tnn.typed(twin)
     assert assert_equivariant(fits, size=size) < 1e-10
@@ -271,7 +271,7 @@ def test_what_does_not_commute_is_refused():
     torch.manual_seed(0)
     net, x = nn.Sequential(conv(3, 8), Position(), conv(8, 2)), torch.randn(20, 3, 8, 8)
     with pytest.raises(InputError):
-        tnn.typed(symmetrize(net, x, "hflip", repair=False))
+        tnn.typed(symmetrize(net, x, "hflip", refit=False, repair=False))
 
 
 @pytest.mark.parametrize("order", [2, 4, 8])
@@ -293,7 +293,7 @@ def test_resnet18_of_torchvision(symmetry):
     models = pytest.importorskip("torchvision.models")
     torch.manual_seed(0)
     net, x = models.resnet18(num_classes=10), torch.randn(8, 3, 33, 33)
-    twin = symmetrize(net, x, symmetry)
+    twin = symmetrize(net, x, symmetry, refit=False)
     network = tnn.typed(twin)
     weights = sum(p.numel() for p in network.parameters())
     assert weights == twin.free_parameters

@@ -70,6 +70,9 @@ class Note:
         text: a sentence.
         level: ``warning`` if the reader should act on it, ``cause`` if it says why the network is not symmetric, else
             ``info``.
+
+    >>> Note("network", "looks at the output scores")
+    Note(about='network', text='looks at the output scores', level='info')
     """
 
     about: str

@@ -31,6 +31,9 @@ class Verdict:
         finding: a sentence with the number that decides.
         causes: what breaks the symmetry; empty if nothing does, or if the network cannot be looked into.
         advice: what to do, and what it gives.
+
+    >>> print(Verdict("hflip", "not symmetric", "7 % of the answers change.", ("a stride",), ("Average.",)))
+    7 % of the answers change. Cause: a stride. Average.
     """
 
     symmetry: str

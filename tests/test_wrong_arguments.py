@@ -136,7 +136,7 @@ def public_methods() -> Iterator[tuple[str, Callable[..., Any]]]:
                     yield f"{owner}.{name}", getattr(owner, name)
 
 
-FUNCTIONS = ("Callable", "Score", "Likelihood", "BandLimit")
+FUNCTIONS = ("Callable", "Score", "Likelihood", "BandLimit", "Progress")
 """Words in the annotations of functions."""
 
 LONG = {

@@ -63,7 +63,7 @@ QUOTED = {
     "relax_resnet": ("relax", r"(\S+?)%", [(46.9, 48.9), (46.9, 48.9), (47.9, 49.2), (96.1, 98.1)]),
     "low_rank_layer": ("relax", r"accuracy (\S+)%", [(57, 58), (99.8, 100), (99.7, 100)]),
     "own_sequences": ("learn", r"rolling the first: (\S+);", [(0.0015, 0.0035)]),
-    "audit_and_symmetrize": ("measure", r"accuracy (\S+)%", [(47, 62), (37, 66), (62, 83)]),
+    "audit_and_symmetrize": ("measure", r"accuracy (\S+)%", [(47, 62), (59, 69), (78, 84)]),
 }
 """What the tutorials say that the scripts print, over three seeds."""
 

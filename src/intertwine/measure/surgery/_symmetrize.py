@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import os
 from collections import Counter
@@ -141,7 +142,7 @@ def symmetrize(
     (True, False)
     """
     symmetry = parse_symmetry(symmetry)
-    _require_options(symmetry, width, ridge)
+    _require_options(symmetry, width, ridge, progress)
     options: dict[str, Any] = {"batch_size": batch_size, "max_images": max_images}
     first = next(iter(batches(data, caller="symmetrize", **options)))[0]
     base, windows = symmetric_windows(model, tuple(first.shape[1:]), symmetry)  # type: ignore[arg-type]
@@ -162,7 +163,14 @@ def symmetrize(
     return Symmetrized(out, field_types(after), windows, _distance(full_state(model), out), free, after, error)
 
 
-def _require_options(symmetry: Symmetry, width: float, ridge: float) -> None:
+def _require_options(symmetry: Symmetry, width: float, ridge: float, progress: Progress | None) -> None:
+    try:
+        if progress is not None:
+            inspect.signature(progress).bind(0, 1, "layer")
+    except TypeError as error:
+        raise InputError(
+            "symmetrize", expected="progress as a function of three arguments: done, total, layer", got=str(error)
+        ) from None
     if not (1 <= width <= symmetry.order and 0 <= ridge < math.inf):
         raise InputError(
             "symmetrize",

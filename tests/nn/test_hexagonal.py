@@ -174,7 +174,8 @@ class TestResampling:
     def test_sizes_can_be_pooled(self) -> None:
         for side in (8, 28, 32, 96):
             n = to_hexagonal(torch.rand(1, side, side)).shape[-1]
-            AvgPool2d(PLANE.field("trivial"), 3, stride=2, padding=1).output_sizes((n, n))
+            pool = AvgPool2d(PLANE.field("trivial"), 3, stride=2, padding=1)
+            assert pool.output_sizes((n, n)) == ((n + 1) // 2,) * 2
 
     def test_errors(self) -> None:
         with pytest.raises(InputError, match="square images"):

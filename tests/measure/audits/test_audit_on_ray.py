@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from copy import deepcopy
 
 import pytest
 import torch
@@ -87,5 +88,10 @@ class TestOnRay:
     def test_an_error_on_a_worker_is_the_error(self, net):
         bad = X.clone()
         bad[20] = 1e308
-        with pytest.raises(InputError, match="finite outputs"):
-            audit(net, bad, "hflip", engine="ray", workers=2)
+        loud = deepcopy(net)
+        with torch.no_grad():
+            for weight in loud.parameters():
+                weight.mul_(100)  # one image overflows, whatever the first weights are
+        for engine in ({}, {"engine": "ray", "workers": 2}):
+            with pytest.raises(InputError, match="finite outputs"):
+                audit(loud, bad, "hflip", **engine)

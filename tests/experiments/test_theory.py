@@ -33,7 +33,7 @@ def test_row(row):
     check = row.check()
     assert check.dim == check.mackey > 0
     assert check.wider_dim == check.wider_mackey > check.dim
-    assert check.residual < 1e-10
+    assert check.residual is None or check.residual < 1e-10
     assert check.error is None or check.error < 1e-10
     sampled = (row.group, row.base) in SAMPLED
     bound = 0.02 if row.builder.startswith("Rotated") else 0.005

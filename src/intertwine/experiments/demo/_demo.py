@@ -162,7 +162,7 @@ def run_demo(
     for name, matched_on in (("plain", images), ("augmented", turned)):
         say(f"measure: the {name} network, made symmetric")
         twin = symmetrize(trained[name], matched_on, "c4")
-        about = f"the {name} network, averaged over quarter turns after matching its channels"
+        about = f"the {name} network, made invariant to quarter turns: channels matched, merged and refitted"
         demo.networks.append(_measured(f"{name}, symmetrized", "measure", about, twin.model, test))
     say("measure: the augmented network, made symmetric and fine-tuned with tied weights")
     final = tune(twin, train.as_tensors(), epochs=1 if quick else 4, lr=1e-2).model

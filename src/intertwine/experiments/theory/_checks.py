@@ -42,7 +42,7 @@ class Check:
         mackey: the number predicted from characters.
         wider_dim: the number of kernels for a larger filter or another band limit.
         wider_mackey: the prediction for ``wider_dim``.
-        residual: the largest violation of the kernel constraint.
+        residual: the largest violation of the kernel constraint; None if only the layer is checked.
         error: the equivariance error under a motion of the lattice on a random field, relative to the output; None if
             there is no lattice.
         random_error: the largest such error under random elements of the row's group, on a smooth field.
@@ -54,7 +54,7 @@ class Check:
     mackey: int
     wider_dim: int
     wider_mackey: int
-    residual: float
+    residual: float | None
     error: float | None
     random_error: float
     bound: float = 1e-10
@@ -63,7 +63,7 @@ class Check:
     def passed(self) -> bool:
         """Whether the numbers of kernels agree and the errors are within their bounds."""
         counted = self.dim == self.mackey > 0 and self.wider_dim == self.wider_mackey
-        exact = max(self.residual, self.error or 0.0) < 1e-10
+        exact = max(self.residual or 0.0, self.error or 0.0) < 1e-10
         return counted and exact and self.random_error < self.bound
 
 
@@ -339,14 +339,8 @@ def on_points(rho1: Representation, rho2: Representation) -> Callable[[], Check]
     def check() -> Check:
         space = Cloud3d(rho1.group)
         layers = [PointConv(space.field(rho1), space.field(out), radius=2.0) for out in (rho2, rho2 + rho2)]
-        return Check(
-            _instance(layers[0].in_type, layers[0].out_type),
-            *(layers[0].kernels, _count_about_an_edge(rho1, rho2)),
-            *(layers[1].kernels, _count_about_an_edge(rho1, rho2 + rho2)),
-            0.0,
-            None,
-            _layer_error(layers[0]),
-        )
+        expected = [_count_about_an_edge(rho1, out) for out in (rho2, rho2 + rho2)]
+        return _of_a_layer(layers[0], [layer.kernels for layer in layers], expected)
 
     return check
 
@@ -367,13 +361,7 @@ def on_tuples(order: int) -> Callable[[], Check]:
         group = Symmetric(2 * order + 1)
         fixed = group.quotient(group.fixing(0)).character(group.elements)
         count = round(float((fixed ** (2 * order)).mean()))
-        return Check(
-            _instance(field, field),
-            *(layer.weight.numel(), count, wider.weight.numel(), 2 * count),
-            0.0,
-            None,
-            _layer_error(layer),
-        )
+        return _of_a_layer(layer, [layer.weight.numel(), wider.weight.numel()], [count, 2 * count])
 
     return check
 
@@ -386,13 +374,7 @@ def at_a_point(rho1: Representation, rho2: Representation) -> Callable[[], Check
         layers = [Linear(space.field(rho1), space.field(out), bias=False) for out in (rho2, rho2 + rho2)]
         counts = [sum(weight.numel() for weight in layer.weights) for layer in layers]
         expected = _count_intertwiners(rho1, rho2)
-        return Check(
-            _instance(layers[0].in_type, layers[0].out_type),
-            *(counts[0], expected, counts[1], 2 * expected),
-            0.0,
-            None,
-            _layer_error(layers[0]),
-        )
+        return _of_a_layer(layers[0], counts, [expected, 2 * expected])
 
     return check
 
@@ -402,9 +384,11 @@ def _count_intertwiners(rho1: Representation, rho2: Representation) -> int:
     return round(float((weights * rho1.character(g) * rho2.character(g)).sum()))
 
 
-def _layer_error(layer: Layer) -> float:
-    """The largest error under random elements of the layer's group."""
-    return max(equivariance_errors(layer).values())
+def _of_a_layer(layer: Layer, counts: list[int], expected: list[int]) -> Check:
+    """The check of a layer without a lattice: its kernels and those of a wider one, and its error."""
+    numbers = counts[0], expected[0], counts[1], expected[1]
+    error = max(equivariance_errors(layer).values())  # under random elements of its group
+    return Check(_instance(layer.in_type, layer.out_type), *numbers, residual=None, error=None, random_error=error)
 
 
 def _instance(in_type: FieldType, out_type: FieldType) -> str:

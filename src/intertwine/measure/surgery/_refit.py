@@ -90,7 +90,7 @@ def refitted(
 
 
 def _fitting(images: Sequence[Tensor], numbers: int) -> list[Tensor]:
-    """The images whose feature maps, of so many numbers each, fit into memory; at most a thousand."""
+    """The images whose feature maps fit into memory, at most a thousand."""
     room = min(IMAGES, max(1, MEMORY // max(1, numbers * images[0].element_size())))
     kept = []
     for x in images:

@@ -143,7 +143,7 @@ class ScaleFilterLayer(TracedLayer):
 class ScaleLift2d(ScaleFilterLayer):
     """(Φf)(σ, x) = σ⁻² Σ_y ψ(y/σ) f(x + y) + b: from images to fields of position and scale.
 
-    ψ is a learned sum of Gauss-Hermite functions, sampled anew at each scale, so all scales share the weights
+    ψ is a learned sum of Gauss-Hermite functions, sampled at each scale, so all scales share the weights
     (Sosnovik et al. 2020). An image s times as large gives the same responses at scales s times as large.
 
     Shapes: ``(batch, c1, height, width)`` to ``(batch, c2, scales, height', width')``. The border is padded with zeros,

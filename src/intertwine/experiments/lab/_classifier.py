@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from ...data import Split, load
 from ...errors import NonFiniteError
-from ...train import TrainConfig, deterministic_loader, fit, seed_all
+from ...train import DeterministicLoader, TrainConfig, deterministic_loader, fit, seed_all
 from ._experiment import Job, Metric
 
 TEST_ERROR = Metric("test_error", "%", "lower", "share of test images that are classified wrongly")
@@ -34,6 +34,23 @@ def train_classifier(job: Job, build: Callable[[tuple[int, int, int], int], nn.M
     model = build(data.shape, len(data.classes))
     error = fit_classifier(job, model, train, data.test, metric=("error", error_rate), origin=data.origin)
     return {"test_error": 100 * error, "parameters": sum(p.numel() for p in model.parameters())}
+
+
+def held_out(train: Split, count: int) -> tuple[Split, Split | None]:
+    """Training images without ``count`` random ones, and those: images to choose settings on; None if count is 0.
+
+    They are the same for all rows and seeds.
+    """
+    if not count:
+        return train, None
+    # Some copies of data sets are sorted by class, so permute first.
+    order = torch.randperm(len(train), generator=torch.Generator().manual_seed(0))
+    return train.select(order[count:]), train.select(order[:count])
+
+
+def validation_loader(split: Split | None, *, seed: int) -> DeterministicLoader | None:
+    """Batches of the images to validate on, if there are any."""
+    return deterministic_loader(split, _EVALUATION_BATCH, seed=seed, shuffle=False) if split is not None else None
 
 
 def fit_classifier(
@@ -78,7 +95,7 @@ def fit_classifier(
         batches,
         config,
         folder=job.folder / "fit",
-        val_loader=deterministic_loader(watched, _EVALUATION_BATCH, seed=job.seed, shuffle=False),
+        val_loader=validation_loader(watched, seed=job.seed),
         metrics={name: function},
         loggers=job.loggers(),
         about={"row": job.row, "data": origin, **settings},

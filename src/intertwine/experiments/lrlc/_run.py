@@ -15,7 +15,7 @@ from ...errors import InputError
 from ...models import SimpleNet
 from ...train import seed_all
 from ..lab._arrays import save_arrays
-from ..lab._classifier import PARAMETERS, accuracy, fit_classifier, hit_rate
+from ..lab._classifier import PARAMETERS, accuracy, fit_classifier, held_out, hit_rate
 from ..lab._experiment import Job
 from ._maps import combining_arrays
 from ._table import MOVED, TEST, TRAIN, VALIDATION
@@ -111,10 +111,7 @@ def _prepared(job: Job) -> tuple[ImageData, Split | None]:
     if settings["validation"] == "official":
         validation = load(settings["data"], folder=job.data, download=job.download, evaluate="val").test
     elif settings["validation"]:
-        # Some copies of data sets are sorted by class, so permute first, the same way for all rows and seeds.
-        order = torch.randperm(len(train), generator=torch.Generator().manual_seed(0))
-        held = int(settings["validation"])
-        validation, train = train.select(order[:held]), train.select(order[held:])
+        train, validation = held_out(train, int(settings["validation"]))
     if settings["images"] is not None and settings["images"] < len(train):
         train = train.subset(settings["images"], seed=0)
     train, test = _processed(train, settings, 1), _processed(data.test, settings, _TEST_SEED)

@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ...data import ImageData
+from ...data import ImageData, Split
 from ...errors import BusyError
 from ...measure import accuracy, barrier, match_networks, permute, repair
 from ...models import VGG11
@@ -38,9 +38,9 @@ _TABLE = {
 
 def run(job: Job) -> Mapping[str, float]:
     """Train two networks from different seeds, match their channels and average them."""
-    data = prepared(job)
-    first = _network(job, data, job.settings["first"], job.seed)
-    second = _network(job, data, job.settings["second"], job.seed + 1)
+    data, validation = prepared(job)
+    first = _network(job, data, validation, job.settings["first"], job.seed)
+    second = _network(job, data, validation, job.settings["second"], job.seed + 1)
     images, _ = sample(data.train, job.settings["matched_images"], job.seed)
     test = data.test.as_tensors()
     graph, permutations = match_networks(first, second, images)
@@ -59,7 +59,7 @@ def run(job: Job) -> Mapping[str, float]:
     }
 
 
-def _network(job: Job, data: ImageData, kind: str, seed: int) -> VGG11:
+def _network(job: Job, data: ImageData, validation: Split | None, kind: str, seed: int) -> VGG11:
     """The network of a run of ``relu-symmetry``: load it, train it, or wait for another process that trains it."""
     results = job.folder.parents[3]
     settings = {name: job.settings[name] for name in SMALL}
@@ -69,7 +69,7 @@ def _network(job: Job, data: ImageData, kind: str, seed: int) -> VGG11:
             symmetry_job = replace(
                 job, experiment=spec.experiment, row=kind, folder=spec.folder, settings=spec.settings
             )
-            return trained(symmetry_job, data, kind, seed=seed)
+            return trained(symmetry_job, data, validation, kind, seed=seed)
         except BusyError:
             time.sleep(2)
 

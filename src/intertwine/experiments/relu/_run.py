@@ -16,6 +16,7 @@ from ...data import ImageData, Normalization, Split, compose, load, random_crop,
 from ...measure import invariance_loss
 from ...models import GVGG11, VGG11
 from ...train import TrainConfig, deterministic_loader, fit, seed_all
+from ..lab._classifier import held_out, hit_rate, validation_loader
 from ..lab._experiment import Job
 
 CIFAR = Normalization(
@@ -38,7 +39,9 @@ SMOKE: dict[str, Any] = {
     "data": "digits",
     "size": 32,
     "images": 200,
+    "validation": 50,
     "width": 0.0625,
+    "init": "torch",
     "epochs": 1,
     "warmup_share": 0.05,
     "batch_size": 50,
@@ -50,17 +53,20 @@ SMOKE: dict[str, Any] = {
 SMALL: dict[str, Any] = {
     **SMOKE,
     "data": "cifar10",
-    "images": 20_000,
-    "width": 0.25,
-    "epochs": 10,
-    "batch_size": 50,
-    "lr": 1e-3,
+    "images": None,
+    "validation": 5000,
+    "width": 0.5,
+    "init": "he",
+    "epochs": 12,
+    "warmup_share": 0.2,
+    "batch_size": 128,
     "matched_images": 2000,
 }
 PAPER: dict[str, Any] = {
     **SMOKE,
     "data": "cifar10",
     "images": None,
+    "validation": 0,
     "width": 1.0,
     "epochs": 100,
     "batch_size": 500,
@@ -99,35 +105,38 @@ def loss_of(weight: float, after: int) -> Callable[[nn.Module, tuple[Tensor, Ten
         value = nn.functional.cross_entropy(logits, labels)
         if weight and int(counted.steps) >= after:
             value = value + weight * invariance_loss(model, images, "hflip", base=logits)
-        counted.steps += 1
+        if counted.training:
+            counted.steps += 1
         return value
 
     return loss
 
 
-def prepared(job: Job) -> ImageData:
-    """Images of the right size, normalized with the constants of the paper's code."""
+def prepared(job: Job) -> tuple[ImageData, Split | None]:
+    """Images of the right size, normalized with the constants of the paper's code, and validation images if set."""
     settings = job.settings
     data = load(settings["data"], folder=job.data, download=job.download)
     if data.shape[1] != settings["size"]:
         data = data.resized(settings["size"])
-    train = data.train.in_memory()
+    train, validation = held_out(data.train.in_memory(), settings["validation"])
     if settings["images"] is not None and settings["images"] < len(train):
         train = train.subset(settings["images"], seed=0)
     scale = CIFAR if data.shape[0] == 3 else Normalization((0.5,) * data.shape[0], (0.5,) * data.shape[0])
-    return ImageData(data.name, train.normalized(scale), data.test.in_memory().normalized(scale), origin=data.origin)
+    normalized = ImageData(
+        data.name, train.normalized(scale), data.test.in_memory().normalized(scale), origin=data.origin
+    )
+    return normalized, validation.normalized(scale) if validation is not None else None
 
 
-def trained(job: Job, data: ImageData, kind: str, *, seed: int) -> VGG11:
-    """Train a network of this kind, and return it as a plain VGG11."""
+def trained(job: Job, data: ImageData, validation: Split | None, kind: str, *, seed: int) -> VGG11:
+    """Train a network of this kind, watch its validation accuracy, and return it as a plain VGG11."""
     _, mirrored, flipped, weight, share = KINDS[kind]
     settings = job.settings
     seed_all(seed)
     shape, classes = data.shape, len(data.classes)
+    options = {key: settings[key] for key in ("width", "init")}
     network: VGG11 | GVGG11 = (
-        GVGG11(shape[0], classes, width=settings["width"], mirrored=mirrored)
-        if mirrored
-        else VGG11(shape[0], classes, width=settings["width"])
+        GVGG11(shape[0], classes, mirrored=mirrored, **options) if mirrored else VGG11(shape[0], classes, **options)
     )
     model = Counted(network)
     crop = partial(random_crop, padding=4)
@@ -152,6 +161,8 @@ def trained(job: Job, data: ImageData, kind: str, *, seed: int) -> VGG11:
         batches,
         config,
         folder=job.folder / "fit",
+        val_loader=validation_loader(validation, seed=seed),
+        metrics={"accuracy": hit_rate} if validation is not None else None,
         loggers=job.loggers(),
         about={"row": job.row, "kind": kind, "data": data.origin, **settings},
         progress=job.progress,

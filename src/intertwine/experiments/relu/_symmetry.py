@@ -59,8 +59,8 @@ _TABLE: dict[str, tuple[tuple[float, float], ...]] = {
 
 def run(job: Job) -> Mapping[str, float]:
     """Train one network, match it with its mirror image and merge the two."""
-    data = prepared(job)
-    model = trained(job, data, job.settings["kind"], seed=job.seed)
+    data, validation = prepared(job)
+    model = trained(job, data, validation, job.settings["kind"], seed=job.seed)
     images, _ = sample(data.train, job.settings["matched_images"], job.seed)
     test = data.test.as_tensors()
     free = match(model, images, "hflip", constrained=False)

@@ -22,6 +22,7 @@ class Scale(StrEnum):
     """How much of a paper to run."""
 
     smoke = "smoke"
+    quick = "quick"
     small = "small"
     paper = "paper"
 
@@ -35,7 +36,8 @@ class Engine(StrEnum):
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the experiment; 'list' shows them.")]
 ScaleOption = Annotated[
-    Scale, typer.Option(help="smoke: seconds; small: minutes per row on two cores; paper: the published settings.")
+    Scale,
+    typer.Option(help="smoke: seconds; quick: minutes per row; small: up to hours per row; paper: published settings."),
 ]
 ResultsOption = Annotated[Path, typer.Option(help="Folder of all runs.")]
 

@@ -14,11 +14,11 @@ from scipy.stats import ttest_ind
 import intertwine.experiments
 from intertwine.errors import InputError
 from intertwine.experiments import (
-    SCALES,
     Ordering,
     compare,
     experiment_named,
     experiments,
+    jobs_of,
     load_arrays,
     save_arrays,
     welch_confidence,
@@ -35,7 +35,7 @@ def test_every_experiment_is_complete(experiment):
     assert experiment.orderings
     assert any(row.published for row in experiment.rows) or experiment.name in WITHOUT_NUMBERS
     for row in experiment.rows:
-        keys = {tuple(sorted(experiment.settings(row.name, scale))) for scale in SCALES}
+        keys = {tuple(sorted(experiment.settings(row.name, scale))) for scale in experiment.scales}
         assert len(keys) == 1, "a row has the same settings at every scale, with other values"
 
 
@@ -81,6 +81,26 @@ def test_an_experiment_that_contradicts_itself_is_refused():
         replace(LENET, orderings=(Ordering("nobody", "mlp", "test_error"),))
     with pytest.raises(InputError, match="settings and seeds for"):
         replace(LENET, scales={"smoke": {}})
+    with pytest.raises(InputError, match=r"all of them except quick; got .*quick.*seeds for"):
+        replace(LENET, scales={**LENET.scales, "quick": {}})
+
+
+def test_the_quick_scale_is_optional_and_rows_may_differ_at_one_scale():
+    with pytest.raises(InputError, match="expected a scale: smoke, small, paper; got 'quick'"):
+        LENET.settings("mlp", "quick")
+    with pytest.raises(InputError, match="expected a scale: smoke, small, paper; got 'quick'"):
+        jobs_of(LENET, "quick", results=Path("results"))
+    longer = replace(LENET.row("mlp"), scales={"quick": {"epochs": 77}})
+    quick = replace(
+        LENET,
+        scales={**LENET.scales, "quick": LENET.scales["small"]},
+        seeds={**LENET.seeds, "quick": 2},
+        rows=(LENET.row("linear"), longer, LENET.row("lenet5")),
+    )
+    assert [quick.settings(name, "quick")["epochs"] for name in ("linear", "mlp")] == [5, 77]
+    assert quick.settings("mlp", "small")["epochs"] == 5
+    assert quick.settings("mlp", "quick", {"epochs": 3})["epochs"] == 3
+    assert len(jobs_of(quick, "quick", results=Path("results"))) == 2 * 3
 
 
 def test_comparison():

@@ -244,8 +244,10 @@ def test_scripts_find_the_numbers_as_json() -> None:
 
 
 def test_an_unknown_scale_is_an_error() -> None:
-    with pytest.raises(InputError, match="'smoke', 'small' or 'paper'; got 'huge'"):
+    with pytest.raises(InputError, match="'smoke', 'quick', 'small' or 'paper'; got 'huge'"):
         read(scale="huge")
+    with pytest.raises(InputError, match="expected a scale: smoke, small, paper; got 'quick'"):
+        read(scale="quick")
 
 
 def test_the_same_input_gives_the_same_page() -> None:

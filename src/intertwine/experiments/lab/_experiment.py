@@ -1,4 +1,4 @@
-"""What an experiment is: rows with their published numbers, settings at three scales, and the claimed orderings."""
+"""What an experiment is: rows with their published numbers, settings per scale, and the claimed orderings."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from ..._figures import Figure
 from ...errors import InputError
 from ...train import Logger
 
-Scale = Literal["smoke", "small", "paper"]
-SCALES: tuple[Scale, ...] = ("smoke", "small", "paper")
+Scale = Literal["smoke", "quick", "small", "paper"]
+SCALES: tuple[Scale, ...] = ("smoke", "quick", "small", "paper")
+"""From seconds to days. Every experiment has all of them, except that it may leave out ``quick``."""
 
 
 @checked
@@ -56,12 +57,18 @@ class ExperimentRow:
         title: its name in the paper.
         settings: the settings in which it differs from the other rows.
         published: the paper's numbers by metric.
+        scales: settings that it has at one scale only, such as more epochs than other rows at ``small``.
     """
 
     name: str
     title: str
     settings: Mapping[str, Any] = field(default_factory=dict)
     published: Mapping[str, Published] = field(default_factory=dict)
+    scales: Mapping[Scale, Mapping[str, Any]] = field(default_factory=dict)
+
+    def settings_at(self, scale: Scale) -> dict[str, Any]:
+        """The settings in which the row differs from the other rows at this scale."""
+        return {**self.settings, **self.scales.get(scale, {})}
 
 
 @checked
@@ -82,7 +89,7 @@ class Job:
     Attributes:
         experiment: the experiment's name.
         row: the row's name.
-        scale: smoke, small or paper.
+        scale: smoke, quick, small or paper.
         seed: the seed of everything random.
         settings: the merged settings of scale, row and overrides.
         data: the folder with data sets; None allows embedded data only.
@@ -156,8 +163,8 @@ class Experiment:
         reference: the publication.
         metrics: what runs report, the main metric first.
         rows: the lines of its table.
-        scales: settings per scale: smoke runs every row in seconds, small in minutes on two cores, and paper uses the
-            published settings.
+        scales: settings per scale: smoke runs every row in seconds, quick in minutes and small in minutes to hours on
+            two cores, and paper uses the published settings. ``quick`` is optional.
         seeds: the default number of seeds per scale.
         orderings: the claims of the paper.
         run: performs one job and returns its metrics.
@@ -200,10 +207,10 @@ class Experiment:
                     expected=f"orderings of rows {names} in metrics {sorted(known)}",
                     got=f"{claim.first} against {claim.second} in {claim.metric}",
                 )
-        if set(self.scales) != set(SCALES) or set(self.seeds) != set(SCALES):
+        if {*self.scales, "quick"} != set(SCALES) or set(self.seeds) != set(self.scales):
             raise InputError(
                 self.name,
-                expected=f"settings and seeds for {SCALES}",
+                expected=f"settings and seeds for {SCALES}, or for all of them except quick",
                 got=f"settings for {list(self.scales)}, seeds for {list(self.seeds)}",
             )
 
@@ -230,9 +237,16 @@ class Experiment:
             got=repr(name),
         )
 
+    def require_scale(self, scale: Scale) -> None:
+        """Raise an error if the experiment does not have this scale."""
+        if scale not in self.scales:
+            offered = ", ".join(name for name in SCALES if name in self.scales)
+            raise InputError(f"experiment {self.name}", expected=f"a scale: {offered}", got=repr(scale))
+
     def settings(self, row: str, scale: Scale, overrides: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """The settings of a job: those of the scale, replaced by those of the row, replaced by overrides."""
-        merged = {**self.scales[scale], **self.row(row).settings}
+        self.require_scale(scale)
+        merged = {**self.scales[scale], **self.row(row).settings_at(scale)}
         unknown = sorted(set(overrides or {}) - set(merged))
         if unknown:
             raise InputError(

@@ -34,7 +34,7 @@ class JobSpec:
     Attributes:
         experiment: the experiment's name.
         row: the row's name.
-        scale: smoke, small or paper.
+        scale: smoke, quick, small or paper.
         seed: the seed.
         results: the folder that holds all runs.
         data: the folder with data sets, or None.
@@ -105,6 +105,7 @@ def jobs_of(
     download: bool = False,
 ) -> list[JobSpec]:
     """The jobs of an experiment, seed by seed: an interrupted batch still compares all rows at some seeds."""
+    experiment.require_scale(scale)
     rows = [experiment.row(name).name for name in only] or [row.name for row in experiment.rows]
     count = experiment.seeds[scale] if seeds is None else seeds
     folders: dict[str, Any] = {

@@ -51,7 +51,7 @@ class Sweep:
         study: the study's name in the database.
         experiment: the experiment's name.
         row: the row whose settings vary.
-        scale: smoke, small or paper.
+        scale: smoke, quick, small or paper.
         parameters: the settings that vary.
         metric: the metric to optimize.
         storage: the URL of the database.

@@ -31,7 +31,7 @@ def page_data(
                 "mean": cell.mean,
                 "std": spread_of(cell),
             }
-        rows.append({"name": row.name, "title": row.title, "settings": row.settings, "results": results})
+        rows.append({"name": row.name, "title": row.title, "settings": row.settings_at(scale), "results": results})
     environments: list[dict[str, str]] = []  # runs share few of them
     for run in runs:
         if dict(run.environment) not in environments:

@@ -11,8 +11,7 @@ from pathlib import Path
 from ... import __version__
 from ..._checked import checked
 from ..._figures import Figure
-from ...errors import InputError
-from ...experiments import SCALES, Comparison, Experiment, Metric, Scale
+from ...experiments import Comparison, Experiment, Metric, Scale
 from .._html import (
     Block,
     Column,
@@ -49,8 +48,10 @@ from ._text import (
 _MAX_POINTS, _MIN_POINTS, _ALL_POINTS = 80, 30, 480  # per curve, and of all rows: small enough to mail the page
 _MEANING: dict[Scale, str] = {
     "smoke": "Every row in seconds, to check that everything runs. The numbers say nothing about the paper.",
-    "small": "Minutes per row on two cores, with less data or training than published. Orderings may carry over, "
-    "values may not.",
+    "quick": "Minutes per row on two cores, with much less data and training than published. Orderings may carry over, "
+    "values do not.",
+    "small": "Minutes to hours per row on two cores, with less data or training than published. Orderings may carry "
+    "over, values may not.",
     "paper": "The published settings.",
 }
 _NO_PLOTS = "There are no plots, because matplotlib is not installed: pip install 'intertwine[plot]'."
@@ -67,10 +68,9 @@ def experiment_page(experiment: Experiment, comparison: Comparison, runs: Sequen
         experiment: its rows, metrics, published numbers and claims.
         comparison: published numbers and ours, from :func:`intertwine.experiments.compare` at this scale.
         runs: the finished runs at this scale.
-        scale: smoke, small or paper.
+        scale: smoke, quick, small or paper.
     """
-    if scale not in SCALES:
-        raise InputError("experiment_page", expected=f"a scale: {', '.join(SCALES)}", got=repr(scale))
+    experiment.require_scale(scale)
     plots = find_spec("matplotlib") is not None
     figures, failed = _figures(experiment, runs)
     sections = [
@@ -288,7 +288,8 @@ def _settings(experiment: Experiment, scale: Scale) -> list[Block]:
     facts.append(("default number of seeds", str(experiment.seeds[scale])))
     if scale in experiment.data and experiment.data[scale] != experiment.scales[scale].get("data"):
         facts.append(("data sets", experiment.data[scale]))
-    names = list(dict.fromkeys(name for row in experiment.rows for name in row.settings))
+    settings = {row.name: row.settings_at(scale) for row in experiment.rows}
+    names = list(dict.fromkeys(name for own in settings.values() for name in own))
     blocks: list[Block] = [Prose(f"Scale {scale}: {_MEANING[scale]}"), Facts(facts)]
     if names:
         blocks.append(
@@ -298,7 +299,7 @@ def _settings(experiment: Experiment, scale: Scale) -> list[Block]:
                 [
                     [
                         TableCell(row.title, title=row.name),
-                        *(TableCell(str(row.settings[name]) if name in row.settings else "") for name in names),
+                        *(TableCell(str(settings[row.name].get(name, ""))) for name in names),
                     ]
                     for row in experiment.rows
                 ],

@@ -70,6 +70,7 @@ def plane_network(kind: str, channels: int, classes: int, *, widths: Sequence[in
     Args:
         kind: one of
             ``c4-types``, vectors and sign fields of C4 beside regular ones (Cohen & Welling 2017);
+            ``c8``, regular fields;
             ``c6-hexagonal``, regular fields on the hexagonal lattice (Hoogeboom et al. 2018);
             ``c8-free``, regular fields with free filters, rotated by interpolation (Zhou 2017; Bekkers 2018);
             ``c8-vectors``, vectors that point where a regular field of C8 is largest (Marcos et al. 2017);
@@ -80,6 +81,7 @@ def plane_network(kind: str, channels: int, classes: int, *, widths: Sequence[in
     """
     planes = {
         "c4-types": Grid2d("C4"),
+        "c8": Grid2d("C8"),
         "c6-hexagonal": Grid2d("C6", lattice="hexagonal"),
         "c8-free": Grid2d("C8"),
         "c8-vectors": Grid2d("C8"),
@@ -88,6 +90,7 @@ def plane_network(kind: str, channels: int, classes: int, *, widths: Sequence[in
     }
     blocks: dict[str, Block] = {
         "c4-types": partial(_gated_block, text="regular + irrep1 + irrep2"),
+        "c8": _regular_block,
         "c6-hexagonal": _regular_block,
         "c8-free": partial(_regular_block, filters="free"),
         "c8-vectors": _vector_block,

@@ -3,49 +3,83 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
 
-from ...data import Split, load
+from ...data import AugmentedSplit, ImageData, Split, Transform, load
 from ...errors import NonFiniteError
 from ...train import DeterministicLoader, TrainConfig, deterministic_loader, fit, seed_all
 from ._experiment import Job, Metric
 
 TEST_ERROR = Metric("test_error", "%", "lower", "share of test images that are classified wrongly")
+VALIDATION_ERROR = Metric(
+    "validation_error",
+    "%",
+    "lower",
+    "share of wrong answers on images set aside to choose settings on",
+    beside=TEST_ERROR.name,
+)
 PARAMETERS = Metric("parameters", "", "lower", "number of trained weights")
 _EVALUATION_BATCH = 500
 
 
-def train_classifier(job: Job, build: Callable[[tuple[int, int, int], int], nn.Module]) -> Mapping[str, float]:
-    """Train with Adam and a cosine schedule, and return ``test_error`` and ``parameters``.
+def train_classifier(
+    job: Job, build: Callable[[tuple[int, int, int], int], nn.Module], *, transform: Transform | None = None
+) -> Mapping[str, float]:
+    """Train with Adam and a cosine schedule, and return ``test_error``, ``validation_error`` and ``parameters``.
 
-    The settings contain ``data``, ``images`` (the number of training images, None for all), and the settings of
-    :func:`fit_classifier`.
+    The settings contain those of :func:`load_parts` and :func:`fit_classifier`, and optionally ``size``, to which
+    images are resized.
 
     Args:
         job: the run.
         build: builds the network from the shape of the images and the number of classes; called after seeding.
+        transform: draws a new version of each training image in every epoch.
     """
-    settings = job.settings
-    data = load(settings["data"], folder=job.data, download=job.download).normalized()
-    train = data.train if settings["images"] is None else data.train.subset(settings["images"], seed=0)
+    data, validation = load_parts(job)
+    normalization = data.normalization
+    data = data.normalized(normalization)
+    validation = validation.normalized(normalization) if validation is not None else None
+    size = job.settings.get("size", data.shape[1])
+    if size != data.shape[1]:
+        data, validation = data.resized(size), validation.resized(size) if validation is not None else None
     seed_all(job.seed)
     model = build(data.shape, len(data.classes))
-    error = fit_classifier(job, model, train, data.test, metric=("error", error_rate), origin=data.origin)
-    return {"test_error": 100 * error, "parameters": sum(p.numel() for p in model.parameters())}
+    train = data.train if transform is None else data.train.in_memory().with_transform(transform)
+    watched = fit_classifier(
+        job,
+        model,
+        train,
+        validation if validation is not None else data.test,
+        metric=("error", error_rate),
+        origin=data.origin,
+    )
+    metrics = {PARAMETERS.name: sum(p.numel() for p in model.parameters())}
+    if validation is None:
+        return {TEST_ERROR.name: 100 * watched, **metrics}
+    test_error = 100 * (1 - accuracy(model, data.test))
+    return {TEST_ERROR.name: test_error, VALIDATION_ERROR.name: 100 * watched, **metrics}
 
 
-def held_out(train: Split, count: int) -> tuple[Split, Split | None]:
-    """Training images without ``count`` random ones, and those: images to choose settings on; None if count is 0.
+def load_parts(job: Job) -> tuple[ImageData, Split | None]:
+    """Training and test images of a job, and images to choose settings on, if the job sets any aside.
 
-    They are the same for all rows and seeds.
+    The settings contain ``data``; ``images``, the number of training images, None for all; and optionally
+    ``validation``: how many training images to set aside, or "official" for the data set's own. Rows and seeds share
+    them.
     """
-    if not count:
-        return train, None
-    # Some copies of data sets are sorted by class, so permute first.
-    order = torch.randperm(len(train), generator=torch.Generator().manual_seed(0))
-    return train.select(order[count:]), train.select(order[:count])
+    settings = job.settings
+    data = load(settings["data"], folder=job.data, download=job.download)
+    train, validation, aside = data.train, None, settings.get("validation", 0)
+    if aside == "official":
+        validation = load(settings["data"], folder=job.data, download=job.download, evaluate="val").test
+    elif aside:
+        # Some copies of data sets are sorted by class, so permute first.
+        order = torch.randperm(len(train), generator=torch.Generator().manual_seed(0))
+        train, validation = train.select(order[int(aside) :]), train.select(order[: int(aside)])
+    return replace(data, train=train).subset(settings["images"]), validation
 
 
 def validation_loader(split: Split | None, *, seed: int) -> DeterministicLoader | None:
@@ -56,7 +90,7 @@ def validation_loader(split: Split | None, *, seed: int) -> DeterministicLoader 
 def fit_classifier(
     job: Job,
     model: nn.Module,
-    train: Split,
+    train: Split | AugmentedSplit,
     watched: Split,
     *,
     metric: tuple[str, Callable[[nn.Module, tuple[Tensor, Tensor]], Tensor]],

@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from ...data import ImageData, Normalization, Split, load, random_crop
+from ...data import ImageData, Normalization, Split, random_crop
 from ...errors import InputError
 from ...models import SimpleNet
 from ...train import seed_all
 from ..lab._arrays import save_arrays
-from ..lab._classifier import PARAMETERS, accuracy, fit_classifier, held_out, hit_rate
+from ..lab._classifier import PARAMETERS, accuracy, fit_classifier, hit_rate, load_parts
 from ..lab._experiment import Job
 from ._maps import combining_arrays
 from ._table import MOVED, TEST, TRAIN, VALIDATION
@@ -104,17 +104,10 @@ def run(job: Job, *, moved: bool = False) -> Mapping[str, float]:
 def _prepared(job: Job) -> tuple[ImageData, Split | None]:
     """Training and test images as set, and validation images if the settings ask for any."""
     settings = job.settings
-    data = load(settings["data"], folder=job.data, download=job.download)
+    data, validation = load_parts(job)
     if data.shape[1] != data.shape[2]:
         raise InputError(f"experiment {job.experiment}", expected="square images", got=str(data.shape))
-    train, validation = data.train, None
-    if settings["validation"] == "official":
-        validation = load(settings["data"], folder=job.data, download=job.download, evaluate="val").test
-    elif settings["validation"]:
-        train, validation = held_out(train, int(settings["validation"]))
-    if settings["images"] is not None and settings["images"] < len(train):
-        train = train.subset(settings["images"], seed=0)
-    train, test = _processed(train, settings, 1), _processed(data.test, settings, _TEST_SEED)
+    train, test = _processed(data.train, settings, 1), _processed(data.test, settings, _TEST_SEED)
     validation = _processed(validation, settings, 3) if validation is not None else None
     return ImageData(data.name, train, test, origin=data.origin), validation
 

@@ -16,7 +16,7 @@ from ...measure import accuracy, barrier, match_networks, permute, repair
 from ...models import VGG11
 from ..lab._experiment import Experiment, ExperimentRow, Job, Metric, Ordering, Published
 from ..lab._runner import JobSpec
-from ._run import PAPER, SMALL, SMOKE, prepared, sample, trained
+from ._run import PAPER, QUICK, SMALL, SMOKE, prepared, sample, trained
 
 BARRIER = Metric(
     "barrier", "", "lower", "relative loss of accuracy of the average of two matched networks, after REPAIR"
@@ -88,13 +88,13 @@ EXPERIMENT = Experiment(
         )
         for (a, b), published in _TABLE.items()
     ),
-    scales={"smoke": SMOKE, "small": SMALL, "paper": PAPER},
-    seeds={"smoke": 1, "small": 2, "paper": 23},
+    scales={"smoke": SMOKE, "quick": QUICK, "small": SMALL, "paper": PAPER},
+    seeds={"smoke": 1, "quick": 2, "small": 1, "paper": 23},
     orderings=(
         Ordering("cnn-inv+cnn-inv", "cnn+cnn", BARRIER.name),
         Ordering("cnn+cnn", "gcnn+gcnn", BARRIER.name),
         Ordering("cnn+cnn", "cnn+gcnn", BARRIER.name),
     ),
     run=run,
-    data={"smoke": "digits", "small": "cifar10", "paper": "cifar10"},
+    data={"smoke": "digits", "quick": "cifar10", "small": "cifar10", "paper": "cifar10"},
 )

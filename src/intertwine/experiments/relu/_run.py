@@ -12,11 +12,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ...data import ImageData, Normalization, Split, compose, load, random_crop, random_flip
+from ...data import ImageData, Normalization, Split, compose, random_crop, random_flip
 from ...measure import invariance_loss
 from ...models import GVGG11, VGG11
 from ...train import TrainConfig, deterministic_loader, fit, seed_all
-from ..lab._classifier import held_out, hit_rate, validation_loader
+from ..lab._classifier import hit_rate, load_parts, validation_loader
 from ..lab._experiment import Job
 
 CIFAR = Normalization(
@@ -49,6 +49,16 @@ SMOKE: dict[str, Any] = {
     "lr": 2e-3,
     "weight_decay": 0.0,
     "matched_images": 100,
+}
+QUICK: dict[str, Any] = {
+    **SMOKE,
+    "data": "cifar10",
+    "images": 20_000,
+    "validation": 0,
+    "width": 0.25,
+    "epochs": 10,
+    "lr": 1e-3,
+    "matched_images": 2000,
 }
 SMALL: dict[str, Any] = {
     **SMOKE,
@@ -114,18 +124,12 @@ def loss_of(weight: float, after: int) -> Callable[[nn.Module, tuple[Tensor, Ten
 
 def prepared(job: Job) -> tuple[ImageData, Split | None]:
     """Images of the right size, normalized with the constants of the paper's code, and validation images if set."""
-    settings = job.settings
-    data = load(settings["data"], folder=job.data, download=job.download)
-    if data.shape[1] != settings["size"]:
-        data = data.resized(settings["size"])
-    train, validation = held_out(data.train.in_memory(), settings["validation"])
-    if settings["images"] is not None and settings["images"] < len(train):
-        train = train.subset(settings["images"], seed=0)
+    data, validation = load_parts(job)
+    if data.shape[1] != (size := job.settings["size"]):
+        data, validation = data.resized(size), validation.resized(size) if validation is not None else None
     scale = CIFAR if data.shape[0] == 3 else Normalization((0.5,) * data.shape[0], (0.5,) * data.shape[0])
-    normalized = ImageData(
-        data.name, train.normalized(scale), data.test.in_memory().normalized(scale), origin=data.origin
-    )
-    return normalized, validation.normalized(scale) if validation is not None else None
+    watched = validation.in_memory().normalized(scale) if validation is not None else None
+    return data.in_memory().normalized(scale), watched
 
 
 def trained(job: Job, data: ImageData, validation: Split | None, kind: str, *, seed: int) -> VGG11:

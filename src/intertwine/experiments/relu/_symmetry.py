@@ -13,7 +13,7 @@ from ...measure.surgery import filter_pairs
 from ...models import GVGG11, VGG11
 from ..lab._arrays import load_arrays, save_arrays
 from ..lab._experiment import Experiment, ExperimentRow, FinishedRun, Job, Metric, Ordering, Published
-from ._run import KINDS, PAPER, SMALL, SMOKE, prepared, sample, trained
+from ._run import KINDS, PAPER, QUICK, SMALL, SMOKE, prepared, sample, trained
 
 ACCURACY = Metric("accuracy", "", "higher", "share of test images that are classified correctly")
 ERROR = Metric("invariance_error", "", "lower", "‖Φ(x) − Φ(τx)‖ / mean norm, on training images")
@@ -170,8 +170,8 @@ EXPERIMENT = Experiment(
         )
         for kind, (title, *_) in KINDS.items()
     ),
-    scales={"smoke": SMOKE, "small": SMALL, "paper": PAPER},
-    seeds={"smoke": 1, "small": 3, "paper": 24},
+    scales={"smoke": SMOKE, "quick": QUICK, "small": SMALL, "paper": PAPER},
+    seeds={"smoke": 1, "quick": 3, "small": 2, "paper": 24},
     orderings=(
         Ordering("cnn-inv", "cnn", BARRIER.name),
         Ordering("cnn-late", "cnn", BARRIER.name),
@@ -183,6 +183,6 @@ EXPERIMENT = Experiment(
         Ordering("gcnn", "cnn-inv", ERROR.name),
     ),
     run=run,
-    data={"smoke": "digits", "small": "cifar10", "paper": "cifar10"},
+    data={"smoke": "digits", "quick": "cifar10", "small": "cifar10", "paper": "cifar10"},
     figures=figures,
 )

@@ -115,7 +115,7 @@ def test_the_paper_scale_on_small_files(tmp_path):
     write_mnist(tmp_path / "mnist", train=60, test=20)
     network = {"width": 4, "epochs": 2, "warmup_epochs": 1, "batch_size": 16, "validation": 20}
     metrics = ran(tmp_path, "lrlc-mnist", "shifted-input-l3", "paper", **network)
-    assert set(metrics) == {"test_accuracy", "train_accuracy", "validation_accuracy", "parameters"}
+    assert set(metrics) == {"test_accuracy", "train_accuracy", "validation_accuracy", "rank", "parameters"}
     data, validation = _prepared(job("lrlc-mnist", "conv", "paper", tmp_path, validation=20))
     assert (len(data.train), len(validation), len(data.test)) == (40, 20, 20)
     images, _ = data.train.as_tensors()
@@ -164,8 +164,8 @@ def test_shifted_images():
 
 def test_rows_that_are_shifted(tmp_path):
     write_mnist(tmp_path / "mnist", train=30, test=20)
-    plain, _ = _prepared(job("lrlc-mnist", "conv", "small", tmp_path))
-    moved, _ = _prepared(job("lrlc-mnist", "shifted-conv", "small", tmp_path))
+    plain, _ = _prepared(job("lrlc-mnist", "conv", "small", tmp_path, validation=10))
+    moved, _ = _prepared(job("lrlc-mnist", "shifted-conv", "small", tmp_path, validation=10))
     for one, other in ((plain.train, moved.train), (plain.test, moved.test)):
         assert torch.equal(one.labels, other.labels)
         assert not torch.equal(one.as_tensors()[0], other.as_tensors()[0])
@@ -174,8 +174,8 @@ def test_rows_that_are_shifted(tmp_path):
 def test_the_moved_test_images_are_those_of_the_shifted_rows(tmp_path):
     """A network trained in place, asked for the images of a row ``shifted-...``: twice the same number."""
     write_mnist(tmp_path / "mnist", train=30, test=20)
-    moved, _ = _prepared(job("lrlc-mnist", "shifted-conv", "small", tmp_path))
-    plain, _ = _prepared(job("lrlc-mnist", "conv", "small", tmp_path))
+    moved, _ = _prepared(job("lrlc-mnist", "shifted-conv", "small", tmp_path, validation=10))
+    plain, _ = _prepared(job("lrlc-mnist", "conv", "small", tmp_path, validation=10))
     again = _moved(plain.test, MNIST.settings("conv", "small"), 2)
     assert torch.equal(again.as_tensors()[0], moved.test.as_tensors()[0])
 
@@ -186,7 +186,7 @@ class TestRank:
         assert len(RANK.rows) == 17
         assert RANK.row("wide-1").published["test_accuracy"].mean == 78.80
         assert RANK.row("rank-1").published["test_accuracy"].mean == 79.94
-        assert RANK.settings("rank-4", "small") == CIFAR.settings("lrlc-l3", "small")
+        assert RANK.settings("rank-4", "small") == CIFAR.settings("lrlc-l3", "small", {"rank": 4})
 
     @pytest.mark.parametrize("row", ["rank-1", "rank-8", "wide-1", "wide-8", "lc"])
     def test_rows_run(self, tmp_path, row):

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from ...data import AugmentedSplit, ImageData, Split, Transform, load
-from ...errors import NonFiniteError
+from ...errors import InputError, NonFiniteError
 from ...train import DeterministicLoader, TrainConfig, deterministic_loader, fit, seed_all
 from ._experiment import Job, Metric
 
@@ -76,6 +76,12 @@ def load_parts(job: Job) -> tuple[ImageData, Split | None]:
     if aside == "official":
         validation = load(settings["data"], folder=job.data, download=job.download, evaluate="val").test
     elif aside:
+        if aside >= len(train):
+            raise InputError(
+                f"experiment {job.experiment}",
+                expected=f"fewer validation images than the {len(train)} images of {data.name}",
+                got=f"validation={aside}",
+            )
         # Some copies of data sets are sorted by class, so permute first.
         order = torch.randperm(len(train), generator=torch.Generator().manual_seed(0))
         train, validation = train.select(order[int(aside) :]), train.select(order[: int(aside)])
@@ -117,7 +123,7 @@ def fit_classifier(
         optimizer="adam",
         lr=settings["lr"],
         schedule="cosine",
-        warmup_steps=settings.get("warmup_epochs", 0) * len(batches),
+        warmup_steps=round(settings.get("warmup_epochs", 0) * len(batches)),
         seed=job.seed,
         log_every=20,
         checkpoint_every=200,

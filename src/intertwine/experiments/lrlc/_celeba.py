@@ -10,7 +10,7 @@ from functools import partial
 
 from ..lab._experiment import Experiment, Ordering
 from ._figures import figures
-from ._run import PAPER, SMALL, SMOKE, run
+from ._run import PAPER, QUICK, SMALL, SMOKE, run
 from ._table import METRICS, MOVED, TEST, published_rows, shifted_rows
 
 EXPERIMENT = Experiment(
@@ -21,8 +21,8 @@ EXPERIMENT = Experiment(
     rows=(*published_rows("celeba"), *shifted_rows()),
     scales={
         "smoke": SMOKE,
-        "small": {
-            **SMALL,
+        "quick": {
+            **QUICK,
             "data": "celeba",
             "images": 5000,
             "shift": 8,
@@ -30,9 +30,10 @@ EXPERIMENT = Experiment(
             "batch_size": 128,
             "validate_every": 15,
         },
+        "small": {**SMALL, "data": "celeba", "validation": "official", "images": 45_000, "shift": 8},
         "paper": {**PAPER, "data": "celeba", "validation": "official", "shift": 8},
     },
-    seeds={"smoke": 1, "small": 3, "paper": 10},
+    seeds={"smoke": 1, "quick": 3, "small": 1, "paper": 10},
     orderings=(
         Ordering("lrlc-l3", "conv", TEST.name),
         Ordering("lrlc-l3", "lc-l3", TEST.name),
@@ -41,7 +42,7 @@ EXPERIMENT = Experiment(
         Ordering("shifted-input-l3", "shifted-lrlc-l3", TEST.name),
     ),
     run=partial(run, moved=True),
-    data={"smoke": "digits", "small": "celeba", "paper": "celeba"},
+    data={"smoke": "digits", "quick": "celeba", "small": "celeba", "paper": "celeba"},
     figures=figures,
     watch="val_accuracy",
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ..lab._experiment import Experiment, Ordering
 from ._figures import figures
-from ._run import PAPER, SMALL, SMOKE, run
+from ._run import PAPER, QUICK, SMALL, SMOKE, run
 from ._table import METRICS, TEST, published_rows
 
 EXPERIMENT = Experiment(
@@ -19,17 +19,18 @@ EXPERIMENT = Experiment(
     rows=published_rows("cifar10"),
     scales={
         "smoke": SMOKE,
-        "small": {
-            **SMALL,
+        "quick": {
+            **QUICK,
             "data": "cifar10",
             "images": 10_000,
             "epochs": 15,
             "batch_size": 128,
             "validate_every": 15,
         },
+        "small": {**SMALL, "data": "cifar10"},
         "paper": {**PAPER, "data": "cifar10"},
     },
-    seeds={"smoke": 1, "small": 3, "paper": 10},
+    seeds={"smoke": 1, "quick": 3, "small": 2, "paper": 10},
     orderings=(
         Ordering("lrlc-l3", "conv", TEST.name),
         Ordering("conv", "lc-l3", TEST.name),
@@ -40,7 +41,7 @@ EXPERIMENT = Experiment(
         Ordering("lrlc-l3", "lrlc-all", TEST.name),
     ),
     run=run,
-    data={"smoke": "digits", "small": "cifar10", "paper": "cifar10"},
+    data={"smoke": "digits", "quick": "cifar10", "small": "cifar10", "paper": "cifar10"},
     figures=figures,
     watch="val_accuracy",
 )

@@ -11,7 +11,7 @@ from functools import partial
 
 from ..lab._experiment import Experiment, Ordering
 from ._figures import figures
-from ._run import PAPER, SMALL, SMOKE, run
+from ._run import PAPER, QUICK, SMALL, SMOKE, run
 from ._table import METRICS, MOVED, TEST, published_rows, shifted_rows
 
 EXPERIMENT = Experiment(
@@ -22,8 +22,8 @@ EXPERIMENT = Experiment(
     rows=(*published_rows("mnist"), *shifted_rows()),
     scales={
         "smoke": {**SMOKE, "scaling": "symmetric"},
-        "small": {
-            **SMALL,
+        "quick": {
+            **QUICK,
             "data": "mnist",
             "scaling": "symmetric",
             "images": 2000,
@@ -32,9 +32,10 @@ EXPERIMENT = Experiment(
             "batch_size": 64,
             "validate_every": 25,
         },
+        "small": {**SMALL, "data": "mnist", "scaling": "symmetric", "shift": 4},
         "paper": {**PAPER, "data": "mnist", "scaling": "symmetric", "shift": 4},
     },
-    seeds={"smoke": 1, "small": 3, "paper": 10},
+    seeds={"smoke": 1, "quick": 3, "small": 2, "paper": 10},
     orderings=(
         Ordering("shifted-input-l3", "shifted-lrlc-l3", TEST.name),
         Ordering("shifted-lrlc-l3", "shifted-conv", TEST.name),
@@ -45,7 +46,7 @@ EXPERIMENT = Experiment(
         Ordering("lc-l3", "conv", TEST.name),
     ),
     run=partial(run, moved=True),
-    data={"smoke": "digits", "small": "mnist", "paper": "mnist"},
+    data={"smoke": "digits", "quick": "mnist", "small": "mnist", "paper": "mnist"},
     figures=figures,
     watch="val_accuracy",
 )

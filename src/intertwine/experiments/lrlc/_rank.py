@@ -42,10 +42,9 @@ EXPERIMENT = Experiment(
     scales={
         # In layer 3 the embedded digits have only 4 positions, fewer than there are ranks.
         "smoke": {**SMOKE, "where": 1},
-        "small": {**PICTURES.scales["small"], "where": 3},
-        "paper": {**PICTURES.scales["paper"], "where": 3},
+        **{scale: {**PICTURES.scales[scale], "where": 3} for scale in ("quick", "small", "paper")},
     },
-    seeds={"smoke": 1, "small": 3, "paper": 10},
+    seeds={"smoke": 1, "quick": 3, "small": 1, "paper": 10},
     orderings=(
         Ordering("rank-4", "wide-1", TEST.name),
         Ordering("rank-4", "lc", TEST.name),
@@ -54,7 +53,7 @@ EXPERIMENT = Experiment(
         Ordering("rank-4", "wide-4", TEST.name),
     ),
     run=run,
-    data={"smoke": "digits", "small": "cifar10", "paper": "cifar10"},
+    data={"smoke": "digits", "quick": "cifar10", "small": "cifar10", "paper": "cifar10"},
     figures=rank_figures,
     watch="val_accuracy",
 )

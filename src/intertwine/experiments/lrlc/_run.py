@@ -1,4 +1,4 @@
-"""The settings at three scales, and one run: train, then measure on test, training and validation images."""
+"""The settings per scale, and one run: train, then measure on test, training and validation images."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from ...errors import InputError
 from ...models import SimpleNet
 from ...train import seed_all
 from ..lab._arrays import save_arrays
+from ..lab._choose import choose
 from ..lab._classifier import PARAMETERS, accuracy, fit_classifier, hit_rate, load_parts
 from ..lab._experiment import Job
 from ._maps import combining_arrays
-from ._table import MOVED, TEST, TRAIN, VALIDATION
+from ._table import MOVED, RANK, TEST, TRAIN, VALIDATION
 
 _TEST_SEED = 2  # for the shifts of test images
 
@@ -40,6 +41,7 @@ SMOKE: dict[str, Any] = {
     "width": 8,
     "strides": [1, 1, 1],
     "epochs": 6,
+    "trial_epochs": 6,
     "warmup_epochs": 1,
     "batch_size": 50,
     "lr": 1e-2,
@@ -47,8 +49,8 @@ SMOKE: dict[str, Any] = {
 }
 """The embedded digits: seconds for all rows together."""
 
-SMALL: dict[str, Any] = {**SMOKE, "width": 32, "strides": [2, 2, 1]}
-"""For two cores: half the channels, and strides that halve the sides of the maps twice."""
+QUICK: dict[str, Any] = {**SMOKE, "width": 32, "strides": [2, 2, 1]}
+"""Minutes on two cores: half the channels, and strides that halve the sides of the maps twice."""
 
 PAPER: dict[str, Any] = {
     **SMOKE,
@@ -56,15 +58,30 @@ PAPER: dict[str, Any] = {
     "validation": 5000,
     "width": 64,
     "epochs": 150,
+    "trial_epochs": 150,
     "warmup_epochs": 10,
     "batch_size": 512,
     "validate_every": 10,
 }
 """The published setting."""
 
+SMALL: dict[str, Any] = {
+    **PAPER,
+    "strides": [2, 1, 1],
+    "epochs": 25,
+    "trial_epochs": 4,
+    "warmup_epochs": 2,
+    "batch_size": 128,
+    "lr": 5e-3,
+    "validate_every": 5,
+}
+"""About an hour per row on a core: all images, all channels, maps of half the height and width, fewer epochs."""
+
 
 def run(job: Job, *, moved: bool = False) -> Mapping[str, float]:
     """Train one network, and measure it on test, training and, if there are any, validation images.
+
+    A rank that is a list of candidates is first chosen on validation images, with shorter runs.
 
     Combining weights of low-rank layers are saved next to the record, see :func:`combining_arrays`.
 
@@ -73,20 +90,19 @@ def run(job: Job, *, moved: bool = False) -> Mapping[str, float]:
         moved: whether to test a network that was trained on images in place on shifted images too, with the same
             test images as the rows ``shifted-...``.
     """
-    settings = job.settings
     data, validation = _prepared(job)
-    seed_all(job.seed)
     channels, size, _ = data.shape
-    model = SimpleNet(
-        channels,
-        size,
-        len(data.classes),
-        **{key: settings[key] for key in ("layer", "where", "rank", "width", "strides", *NETWORK)},
-    )
     watched = validation if validation is not None else data.test
-    watched_accuracy = fit_classifier(
-        job, model, data.train, watched, metric=("accuracy", hit_rate), origin=data.origin
-    )
+
+    def trained(job: Job) -> tuple[SimpleNet, float]:
+        seed_all(job.seed)
+        options = {key: job.settings[key] for key in ("layer", "where", "rank", "width", "strides", *NETWORK)}
+        model = SimpleNet(channels, size, len(data.classes), **options)
+        fitted = fit_classifier(job, model, data.train, watched, metric=("accuracy", hit_rate), origin=data.origin)
+        return model, fitted
+
+    job, choice, rank = choose(job, ["rank"], lambda trial: trained(trial)[1])
+    model, watched_accuracy = trained(job)
     metrics = {
         TEST.name: 100 * (watched_accuracy if validation is None else accuracy(model, data.test)),
         TRAIN.name: 100 * accuracy(model, data.train),
@@ -94,9 +110,11 @@ def run(job: Job, *, moved: bool = False) -> Mapping[str, float]:
     }
     if validation is not None:
         metrics[VALIDATION.name] = 100 * watched_accuracy
-    if moved and not settings["shifted"]:
-        metrics[MOVED.name] = 100 * accuracy(model, _moved(data.test, settings, _TEST_SEED))
-    if arrays := combining_arrays(model, data.test):
+    if rank is not None:
+        metrics[RANK.name] = rank
+    if moved and not job.settings["shifted"]:
+        metrics[MOVED.name] = 100 * accuracy(model, _moved(data.test, job.settings, _TEST_SEED))
+    if arrays := combining_arrays(model, data.test) | choice:
         save_arrays(job.folder, arrays)
     return metrics
 

@@ -3,8 +3,9 @@
 The numbers are from the tables of the supplement: test, validation and training accuracy of all rows. Published spreads
 are standard errors of the mean over ten seeds.
 
-The paper chose the ranks of low-rank layers on validation images, and does not give them. Here the rank is a setting of
-the row: ``--set rank=7`` changes it and ``intertwine sweep`` searches for the best.
+The paper chose the ranks of low-rank layers on validation images, and gives neither candidates nor choices. At the
+scales small and paper, every run chooses from ``RANKS`` on validation images; at the others the rank is fixed.
+``--set rank=7`` fixes it anywhere.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..lab._classifier import PARAMETERS
-from ..lab._experiment import ExperimentRow, Metric, Published
+from ..lab._experiment import ExperimentRow, Metric, Published, Scale
 
 _SEEDS = 10
 
@@ -29,7 +30,10 @@ VALIDATION = Metric(
     "share of validation images that are classified correctly; they are not trained on",
 )
 TRAIN = Metric("train_accuracy", "%", "higher", "share of training images that are classified correctly, at the end")
-METRICS = (TEST, VALIDATION, TRAIN, PARAMETERS)
+RANK = Metric("rank", "", "lower", "the rank that was chosen on validation images", beside=TEST.name)
+METRICS = (TEST, VALIDATION, TRAIN, RANK, PARAMETERS)
+RANKS = [1, 2, 4, 7]
+"""Ranks to choose from on validation images."""
 MOVED = Metric(
     "moved_accuracy",
     "%",
@@ -91,7 +95,7 @@ _COLUMNS = {"mnist": 0, "cifar10": 1, "celeba": 2}
 def published_rows(data: str) -> tuple[ExperimentRow, ...]:
     """The rows of the tables with the numbers of one data set: mnist, cifar10 or celeba."""
     return tuple(
-        ExperimentRow(name, LAYERS[name][0], _settings(name, shifted=False), published_of(name, data))
+        ExperimentRow(name, LAYERS[name][0], _settings(name, shifted=False), published_of(name, data), choices_of(name))
         for name in LAYERS
     )
 
@@ -107,11 +111,21 @@ def published_of(name: str, data: str) -> dict[str, Published]:
     }
 
 
+def choices_of(name: str) -> dict[Scale, dict[str, Any]]:
+    """What a row chooses on validation images at which scale: its rank, if it has one."""
+    return {scale: {"rank": RANKS} for scale in ("small", "paper")} if LAYERS[name][3] is not None else {}
+
+
 def shifted_rows() -> tuple[ExperimentRow, ...]:
     """Layer 3 on images that are each shifted once, for training and testing; the paper has no table for these."""
     names = ("conv", "lrlc-l3", "wide-l3", "input-l3", "lc-l3")
     return tuple(
-        ExperimentRow(f"shifted-{name}", f"shifted images: {LAYERS[name][0]}", _settings(name, shifted=True))
+        ExperimentRow(
+            f"shifted-{name}",
+            f"shifted images: {LAYERS[name][0]}",
+            _settings(name, shifted=True),
+            scales=choices_of(name),
+        )
         for name in names
     )
 

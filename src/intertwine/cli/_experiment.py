@@ -167,7 +167,7 @@ def _compared(name: str, scale: Scale, results: Path) -> tuple[Experiment, Compa
     by_row: dict[str, list[Mapping[str, float]]] = {row.name: [] for row in experiment.rows}
     for run in runs:
         by_row[run.row].append(run.metrics)
-    return experiment, compare(experiment, by_row), runs
+    return experiment, compare(experiment, by_row, scale=scale.value), runs
 
 
 def _outcome_line(experiment: Experiment, outcome: Outcome) -> str:

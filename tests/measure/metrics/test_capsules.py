@@ -17,16 +17,21 @@ def noise(sequences: int, size: int, seed: int = 0) -> torch.Tensor:
 
 @pytest.mark.parametrize("shape", [(3, 5, 2, 5), (3, 6, 2, 5), (2, 4, 3, 7)])
 @pytest.mark.parametrize("centered", [False, True])
-def test_the_fast_form(shape, centered):
+@pytest.mark.parametrize("unit", ["capsule", "frame"])
+def test_the_fast_form(shape, unit, centered):
     t = torch.randn(shape, dtype=torch.float64)
-    fast = capsule_equivariance_error(t, centered=centered)
-    slow = capsule_equivariance_error_by_pairs(t, centered=centered)
+    fast = capsule_equivariance_error(t, unit=unit, centered=centered)
+    slow = capsule_equivariance_error_by_pairs(t, unit=unit, centered=centered)
     torch.testing.assert_close(fast.values, slow.values, rtol=1e-12, atol=0)
 
 
 @pytest.mark.parametrize(("size", "chance"), [(15, 6936), (18, 13275)])
 def test_chance(size, chance):
     assert capsule_equivariance_error(noise(24, size)).mean == pytest.approx(chance, rel=0.005)
+
+
+def test_chance_with_frames_of_norm_one():
+    assert capsule_equivariance_error(noise(24, 18), unit="frame").mean == pytest.approx(3108, rel=0.01)
 
 
 def test_rolling_capsules_have_no_error():
@@ -48,8 +53,9 @@ class TestCorrelation:
         t = torch.cat(
             [torch.stack([profile[n, 0].roll(int(v), -1) for v in row])[None] for n, row in enumerate(factor)]
         )
-        for variant in ("published", "circular"):
+        for variant in ("published", "circular", "pairs"):
             assert capsule_correlation(t, factor, variant=variant) == pytest.approx(1.0)
+        assert capsule_correlation(t.flip(1), factor, variant="pairs") < -0.5, "capsules that roll backward"
 
     def test_noise_is_at_chance(self):
         factor = factors(600, 15)
@@ -58,6 +64,7 @@ class TestCorrelation:
         assert abs(capsule_correlation(noise(600, 15), factor, variant="circular")) < 0.3
         alone = capsule_correlation(noise(600, 15), factor, variant="disjoint", shared=lambda a, b: a == b)
         assert abs(alone) < 0.12, "without that frame nothing is left"
+        assert abs(capsule_correlation(noise(60, 15), factor[:60], variant="pairs")) < 0.1
 
     def test_the_published_pattern_needs_no_learning(self):
         """Latents from the prior: 1, nearly 1, middling, chance."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ..._checked import checked
-from ._experiment import Experiment, Metric, Ordering, Published
+from ._experiment import Experiment, Metric, Ordering, Published, Scale
 
 
 @checked
@@ -62,11 +62,13 @@ class Comparison:
 
 
 @checked
-def compare(experiment: Experiment, runs: Mapping[str, Sequence[Mapping[str, float]]]) -> Comparison:
-    """Compare the metrics of finished runs, by row, with the published ones."""
+def compare(
+    experiment: Experiment, runs: Mapping[str, Sequence[Mapping[str, float]]], *, scale: Scale = "paper"
+) -> Comparison:
+    """Compare the metrics of finished runs at a scale, by row, with the published ones."""
     cells = {
         (row.name, metric.name): Cell(
-            row.published.get(metric.name),
+            row.published.get(metric.name) if scale in metric.comparable else None,
             tuple(run[metric.name] for run in runs.get(row.name, ()) if metric.name in run),
         )
         for row in experiment.rows
@@ -74,22 +76,26 @@ def compare(experiment: Experiment, runs: Mapping[str, Sequence[Mapping[str, flo
     }
     verdicts = tuple(
         _verdict(
-            claim, experiment.metric(claim.metric), cells[claim.first, claim.metric], cells[claim.second, claim.metric]
+            claim,
+            experiment.metric(claim.metric),
+            *(cells[row, claim.metric] for row in (claim.first, claim.second)),
+            published=[experiment.row(row).published.get(claim.metric) for row in (claim.first, claim.second)],
         )
         for claim in experiment.orderings
     )
     return Comparison(cells, verdicts)
 
 
-def _verdict(claim: Ordering, metric: Metric, first: Cell, second: Cell) -> Verdict:
+def _verdict(
+    claim: Ordering, metric: Metric, first: Cell, second: Cell, *, published: Sequence[Published | None]
+) -> Verdict:
     sign = 1.0 if metric.better == "higher" else -1.0
-    published = None
-    if first.published is not None and second.published is not None:
-        published = sign * (first.published.mean - second.published.mean) > 0
+    means = [number.mean for number in published if number is not None]
+    claimed = sign * (means[0] - means[1]) > 0 if len(means) == 2 else None
     if first.mean is None or second.mean is None:
-        return Verdict(claim, None, None, published)
+        return Verdict(claim, None, None, claimed)
     a, b = ([sign * value for value in cell.values] for cell in (first, second))
-    return Verdict(claim, sign * (first.mean - second.mean) > 0, welch_confidence(a, b), published)
+    return Verdict(claim, sign * (first.mean - second.mean) > 0, welch_confidence(a, b), claimed)
 
 
 @checked

@@ -28,6 +28,8 @@ class Metric:
         better: whether higher or lower values are better.
         meaning: one sentence, with the formula if there is one.
         beside: the metric whose table shows this one as a column, if this one is a null, a control or a variant of it.
+        comparable: the scales at which published numbers mean the same as ours, if not all: a sum over more frames and
+            capsules is larger, for example. At other scales the published ones are left out.
     """
 
     name: str
@@ -35,6 +37,7 @@ class Metric:
     better: Literal["higher", "lower"]
     meaning: str
     beside: str = ""
+    comparable: tuple[Scale, ...] = SCALES
 
 
 @checked

@@ -70,6 +70,9 @@ SMALL: dict[str, Any] = {
     "epochs": 12,
     "warmup_share": 0.2,
     "batch_size": 128,
+    "optimizer": "sgd",
+    "lr": 0.05,
+    "weight_decay": 5e-4,
     "matched_images": 2000,
 }
 PAPER: dict[str, Any] = {

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ...measure.metrics import capsule_equivariance_error, reconstruction_error, traversal_error
 from ...models import NotCyclicWarning, TopographicVAE
-from ._metrics import ELBO, ERROR, ERROR_CENTERED, GAP, HELD, LIKELIHOOD, PUBLISHED_FORM, RECONSTRUCTION
+from ._metrics import ELBO, ERROR, ERROR_CENTERED, ERROR_PRINTED, GAP, HELD, LIKELIHOOD, PUBLISHED_FORM, RECONSTRUCTION
 from ._network import Network, in_parts
 
 
@@ -20,8 +20,7 @@ def measured(model: Network, frames: Tensor, t: Tensor, moving: Tensor | None = 
     motion: dict[str, Any] = {"group": model.group, "moving": moving}
     reconstruction = reconstruction_error(_likelihood(model), frames, t).mean
     errors = {
-        ERROR.name: capsule_equivariance_error(t, **motion).mean,
-        ERROR_CENTERED.name: capsule_equivariance_error(t, centered=True, **motion).mean,
+        **equivariance_errors(t, **motion),
         RECONSTRUCTION.name: reconstruction,
         GAP.name: traversal_gap(model, frames, t, moving),
     }
@@ -29,6 +28,15 @@ def measured(model: Network, frames: Tensor, t: Tensor, moving: Tensor | None = 
     if held:
         errors[HELD.name] = traversal_error(_likelihood(model), frames, t, only=held, **motion).mean - reconstruction
     return errors
+
+
+def equivariance_errors(t: Tensor, **motion: Any) -> dict[str, float]:
+    """The equivariance error of latents: as in the published code, as printed, and of centered capsules."""
+    return {
+        ERROR.name: capsule_equivariance_error(t, **motion).mean,
+        ERROR_PRINTED.name: capsule_equivariance_error(t, unit="frame", **motion).mean,
+        ERROR_CENTERED.name: capsule_equivariance_error(t, centered=True, **motion).mean,
+    }
 
 
 def traversal_gap(model: Network, frames: Tensor, t: Tensor, moving: Tensor | None = None) -> float:

@@ -32,14 +32,15 @@ def group_of(settings: Mapping[str, Any]) -> FiniteGroup:
 def topology_of(settings: Mapping[str, Any]) -> OffsetTopology | None:
     """The topology that the settings describe; None for the plain VAE.
 
-    ``window`` is a share of the frames, and at least one frame. A ``width`` of None is as wide as the window.
+    ``window`` is a share of the frames, and at least one frame; so is a ``width`` that is no whole number.
     """
     if settings["kind"] == "vae":
         return None
-    window = max(1, round(settings["window"] * settings["frames"]))
+    frames, width = settings["frames"], settings["width"]
+    window = max(1, round(settings["window"] * frames))
     if settings["kind"] == "shifting":
         return shifting_topology(window, band=settings["band"])
-    return stationary_topology(window, window if settings["width"] is None else settings["width"])
+    return stationary_topology(window, width if isinstance(width, int) else max(1, round(width * frames)))
 
 
 def build(settings: Mapping[str, Any], image: tuple[int, int, int]) -> Network:

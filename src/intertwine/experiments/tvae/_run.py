@@ -12,13 +12,12 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
-from ...measure.metrics import capsule_equivariance_error
 from ...models import NotCyclicWarning, VAEOutput
 from ...train import TrainConfig, deterministic_loader, fit, seed_all
 from ..lab._arrays import save_arrays
 from ..lab._experiment import Job
-from ._measure import held_out, likelihoods, measured, traversal_gap
-from ._metrics import ERROR, ERROR_CENTERED, gap_of
+from ._measure import equivariance_errors, held_out, likelihoods, measured, traversal_gap
+from ._metrics import gap_of
 from ._network import Moving, Network, build, latents_of, one_generator, prior_sampler
 
 
@@ -31,7 +30,7 @@ def train(job: Job, model: nn.Module, sequences: Dataset[Any], moving: Moving = 
         optimizer=settings["optimizer"],
         lr=settings["lr"],
         momentum=0.9,
-        schedule="constant",
+        schedule=settings["schedule"],
         seed=job.seed,
         log_every=50,
         checkpoint_every=500,
@@ -103,9 +102,8 @@ def run_row(
             values |= correlate(factor, t, labels)
         metrics |= {f"{name}{suffix}": value for name, value in values.items()}
     prior = prior_sampler(job.settings, len(frames), elements)(torch.Generator().manual_seed(job.seed))
-    for metric, centered in ((ERROR, False), (ERROR_CENTERED, True)):
-        error = capsule_equivariance_error(prior, centered=centered, group=model.group, moving=elements)
-        metrics[f"{metric.name}_prior"] = error.mean
+    errors = equivariance_errors(prior, group=model.group, moving=elements)
+    metrics |= {f"{name}_prior": value for name, value in errors.items()}
     for (factor, (_, labels)), t in zip(test.items(), prior.split([len(x) for x, _ in test.values()]), strict=True):
         metrics |= {f"{name}_prior": value for name, value in correlate(factor, t, labels).items()}
     _keep_pictures(job, model, test, moving)

@@ -31,11 +31,13 @@ _CORRELATIONS = tuple(
         ("", ""),
         ("_circular", ", with the correlation of angles"),
         ("_disjoint", ", for frames that share no variable"),
+        ("_pairs", ", over all pairs of frames, as the published equation reads"),
     )
     for metric in with_nulls(Metric(f"capcorr_{factor}{suffix}", "", "higher", f"CapCorr of {name}{note}"), prior=True)
 )
 
-# X, Y, orientation and scale: CapCorr, then the equivariance error; spreads over three initializations.
+# X, Y, orientation and scale: CapCorr, then the equivariance error; spreads over three initializations. The paper says
+# that its BubbleVAE has the window 2S/3; the published code has S/3, so the numbers may belong to that.
 _TABLE: dict[str, tuple[tuple[float, float | None], ...]] = {
     "half": ((1.0, None), (1.0, None), (1.0, None), (1.0, None), (344, 5)),
     "third": ((1.0, None), (1.0, None), (1.0, None), (1.0, None), (1034, 6)),
@@ -49,7 +51,8 @@ _TITLES = {
     "third": "TVAE, window 2S/3",
     "sixth": "TVAE, window S/3",
     "zero": "TVAE, no window in time",
-    "bubble": "BubbleVAE",
+    "bubble": "BubbleVAE, window 2S/3",
+    "bubble-code": "BubbleVAE, window S/3, as in the published code",
     "vae": "VAE",
 }
 _NEIGHBORS: dict[str, dict[str, object]] = {
@@ -57,14 +60,15 @@ _NEIGHBORS: dict[str, dict[str, object]] = {
     "third": {"kind": "shifting", "window": 2 / 3, "width": 1, "band": 0, "eps": 1e-6},
     "sixth": {"kind": "shifting", "window": 1 / 3, "width": 1, "band": 0, "eps": 1e-6},
     "zero": {"kind": "stationary", "window": 0.0, "width": 3, "band": 0, "eps": 1e-3},
-    "bubble": {"kind": "stationary", "window": 1 / 3, "width": None, "band": 0, "eps": 1e-6},
+    "bubble": {"kind": "stationary", "window": 2 / 3, "width": 1 / 3, "band": 0, "eps": 1e-6},
+    "bubble-code": {"kind": "stationary", "window": 1 / 3, "width": 1 / 3, "band": 0, "eps": 1e-6},
     "vae": {"kind": "vae", "window": 0.0, "width": 1, "band": 0, "eps": 1e-6},
 }
 
 
 def _row(name: str) -> ExperimentRow:
     names = [*(f"capcorr_{factor}" for factor in FACTORS), ERROR.name]
-    published = {metric: Published(*_TABLE[name][k], 3) for k, metric in enumerate(names)}
+    published = {metric: Published(*numbers, 3) for metric, numbers in zip(names, _TABLE.get(name, ()), strict=False)}
     return ExperimentRow(name, _TITLES[name], _NEIGHBORS[name], published)
 
 
@@ -92,6 +96,7 @@ def run(job: Job) -> Mapping[str, float]:
         correlations = {
             name: capsule_correlation(t, values),
             f"{name}_circular": capsule_correlation(t, values, variant="circular"),
+            f"{name}_pairs": capsule_correlation(t, values, variant="pairs"),
             f"{name}_disjoint": capsule_correlation(t, values, variant="disjoint", shared=shared),
         }
         return {key: value for key, value in correlations.items() if value == value}  # without NaN
@@ -146,6 +151,7 @@ def figures(runs: Sequence[FinishedRun]) -> list[Figure]:
 _COMMON: dict[str, object] = {
     "shift": 30.0,
     "optimizer": "adam",
+    "schedule": "constant",
     "lr": 1e-3,
     "batch_size": 16,
 }
@@ -155,7 +161,7 @@ EXPERIMENT = Experiment(
     title="Capsules that roll: sprites",
     reference="Keller & Welling 2021, Table 2",
     metrics=(*METRICS, *_CORRELATIONS),
-    rows=tuple(_row(name) for name in _TABLE),
+    rows=tuple(_row(name) for name in _TITLES),
     scales={
         "smoke": {
             **_COMMON,
@@ -169,7 +175,7 @@ EXPERIMENT = Experiment(
             "sequences": 12,
             "likelihood_sequences": 8,
         },
-        "small": {
+        "quick": {
             **_COMMON,
             "data": "sprites",
             "frames": 12,
@@ -178,6 +184,20 @@ EXPERIMENT = Experiment(
             "capsules": 18,
             "length": 12,
             "steps": 3000,
+            "sequences": 256,
+            "likelihood_sequences": 256,
+        },
+        "small": {
+            **_COMMON,
+            "data": "sprites",
+            "frames": 15,
+            "scales": 5,
+            "size": 32,
+            "capsules": 15,
+            "length": 15,
+            "steps": 12_000,
+            "schedule": "cosine",
+            "batch_size": 8,
             "sequences": 256,
             "likelihood_sequences": 256,
         },
@@ -197,7 +217,7 @@ EXPERIMENT = Experiment(
             "likelihood_sequences": 500,
         },
     },
-    seeds={"smoke": 1, "small": 3, "paper": 3},
+    seeds={"smoke": 1, "quick": 3, "small": 2, "paper": 3},
     orderings=(
         Ordering("half", "vae", GAP.name),
         Ordering("half", "bubble", GAP.name),
@@ -209,6 +229,6 @@ EXPERIMENT = Experiment(
         Ordering("third", "vae", ERROR.name),
     ),
     run=run,
-    data={"smoke": "rendered", "small": "rendered", "paper": "dsprites"},
+    data={"smoke": "rendered", "quick": "rendered", "small": "rendered", "paper": "dsprites"},
     figures=figures,
 )

@@ -111,7 +111,14 @@ def figures(runs: Sequence[FinishedRun]) -> list[Figure]:
     return drawn
 
 
-_COMMON: dict[str, object] = {"width": 5, "shift": 10.0, "eps": 1e-6, "optimizer": "adam", "lr": 1e-3}
+_COMMON: dict[str, object] = {
+    "width": 5,
+    "shift": 10.0,
+    "eps": 1e-6,
+    "optimizer": "adam",
+    "schedule": "constant",
+    "lr": 1e-3,
+}
 
 EXPERIMENT = Experiment(
     name="tvae-torus",

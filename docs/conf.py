@@ -11,6 +11,7 @@ from docutils.utils.math import latex2mathml
 from sphinx.ext.napoleon import GoogleDocstring
 
 import intertwine
+from intertwine.report import with_tables
 
 if TYPE_CHECKING:
     from docutils import nodes
@@ -115,6 +116,7 @@ def prepare_page(app: Sphinx, name: str, source: list[str]) -> None:
         source[0] += "\n" + api_page(room)
     elif name == "commands":
         source[0] += "\n" + commands_page()
+    source[0] = with_tables(source[0])
     source[0] = re.sub(r"(```python\n.*?)\n+```", r"\1\n```", source[0], flags=re.DOTALL)
 
 

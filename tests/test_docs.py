@@ -13,6 +13,7 @@ from typer.main import get_command
 
 from intertwine.cli import program
 from intertwine.experiments import classification
+from intertwine.report import with_tables
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -45,6 +46,21 @@ def test_page(page: Path) -> None:
     assert result.failed == 0
     shown = BLOCK.findall(text) and page.name not in SCRIPTS
     assert result.attempted > 0 or not shown
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_tables_agree_with_the_kept_results(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert with_tables(text) == text, "run python docs/tables.py"
+
+
+def test_a_table_that_disagrees_is_noticed() -> None:
+    page = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
+    marked = page.index("<!-- claims:")
+    digit = re.compile(r"\d").search(page, page.index("| --- |", marked))
+    assert digit is not None
+    wrong = page[: digit.start()] + ("1" if digit[0] != "1" else "2") + page[digit.end() :]
+    assert with_tables(wrong) == page
 
 
 def test_a_page_that_is_wrong_fails() -> None:

@@ -93,7 +93,7 @@ def outcome(folder: str | Path) -> dict[str, Any]:
     state = json.loads((newest / "state.json").read_bytes())
     result: dict[str, Any] = {file.name: file.read_bytes() for file in newest.glob("*.safetensors")}
     result["step"], result["state"] = newest.name, state["state"]
-    for clock in ("seconds", "log_length"):  # the length depends on how many digits the seconds have
+    for clock in ("seconds", "cpu_seconds", "log_length"):  # the length depends on how many digits the seconds have
         del result["state"][clock]
     rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_bytes().splitlines()]
     result["rows"] = [{key: value for key, value in row.items() if key not in WALL_CLOCK} for row in rows]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,7 +14,8 @@ import typer
 from ._values import parse_settings
 
 if TYPE_CHECKING:
-    from ..experiments import Comparison, Experiment, Outcome
+    from ..experiments import Comparison, Experiment, Outcome, Run
+    from ..experiments import Scale as ScaleName
 
 RESULTS = Path("results")
 
@@ -40,6 +42,13 @@ ScaleOption = Annotated[
     typer.Option(help="smoke: seconds; quick: minutes per row; small: up to hours per row; paper: published settings."),
 ]
 ResultsOption = Annotated[Path, typer.Option(help="Folder of all runs.")]
+ShownScaleOption = Annotated[
+    Scale | None, typer.Option(help="The scale to show.", show_default="the largest one with results")
+]
+ShownResultsOption = Annotated[
+    Path | None,
+    typer.Option(help="Folder of all runs.", show_default="results, or else those that come with the package"),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -53,8 +62,9 @@ def register(app: typer.Typer) -> None:
     run_one = "intertwine experiment run lenet --scale smoke --only mlp"
     group.command("list", epilog="Example:  intertwine experiment list")(list_experiments)
     group.command("run", epilog=f"Example:  {run_one}")(run)
-    group.command("show", epilog=f"Example:  {run_one}\nintertwine experiment show lenet --scale smoke")(show)
+    group.command("show", epilog="Example:  intertwine experiment show rotated-mnist")(show)
     group.command("report", epilog=f"Example:  {run_one}\nintertwine experiment report lenet --scale smoke")(report)
+    group.command("keep", hidden=True)(keep)
     app.add_typer(group, name="experiment")
 
 
@@ -128,46 +138,83 @@ def run(
 
 def show(
     name: NameArgument,
-    scale: ScaleOption = Scale.smoke,
-    results: ResultsOption = RESULTS,
+    scale: ShownScaleOption = None,
+    results: ShownResultsOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Print published numbers next to ours, with the spread over seeds, and whether each claimed ordering holds."""
-    experiment, comparison, _ = _compared(name, scale, results)
+    """Print published numbers next to ours, with the spread over seeds, and whether each claimed ordering holds.
+
+    Without runs of your own, it shows the results that come with the package.
+    """
+    shown = _shown(name, scale, results)
     if as_json:
-        typer.echo(json.dumps(_as_json(experiment, comparison, scale.value), indent=2, ensure_ascii=False))
+        typer.echo(json.dumps(_as_json(shown), indent=2, ensure_ascii=False))
         return
     from .._console import wide_console
     from ..report import comparison_table
 
-    typer.echo(f"{experiment.title} ({experiment.reference}), scale {scale.value}")
-    wide_console().print(comparison_table(experiment, comparison))
+    typer.echo(f"{shown.experiment.title} ({shown.experiment.reference}), scale {shown.scale}")
+    typer.echo(f"{shown.source}{_cost(shown.runs)}")
+    wide_console().print(comparison_table(shown.experiment, shown.comparison))
 
 
 def report(
     name: NameArgument,
-    scale: ScaleOption = Scale.smoke,
-    results: ResultsOption = RESULTS,
+    scale: ShownScaleOption = None,
+    results: ShownResultsOption = None,
     out: Annotated[Path | None, typer.Option(help="File to write; default: RESULTS/NAME-SCALE.html.")] = None,
 ) -> None:
     """Write one self-contained HTML page with the tables and plots."""
     from ..report import write_experiment_page
 
-    experiment, comparison, runs = _compared(name, scale, results)
-    path = out if out is not None else results / f"{name}-{scale.value}.html"
-    write_experiment_page(path, experiment, comparison, runs, scale=scale.value)
+    shown = _shown(name, scale, results)
+    path = out if out is not None else (results or RESULTS) / f"{name}-{shown.scale}.html"
+    write_experiment_page(path, shown.experiment, shown.comparison, shown.runs, scale=shown.scale)
     typer.echo(f"written: {path}")
 
 
-def _compared(name: str, scale: Scale, results: Path) -> tuple[Experiment, Comparison, Sequence[Any]]:
-    from ..experiments import compare, experiment_named, finished_runs
+def keep(name: NameArgument, scale: ScaleOption = Scale.small, results: ResultsOption = RESULTS) -> None:
+    """Put the results of finished runs into the package, for 'show' and for the pages."""
+    from ..experiments import experiment_named, keep_results
+
+    typer.echo(f"written: {keep_results(experiment_named(name), scale.value, results=results)}")
+
+
+@dataclass(frozen=True)
+class _Shown:
+    """What to show: an experiment at a scale, its runs, and where they come from."""
+
+    experiment: Experiment
+    scale: ScaleName
+    runs: Sequence[Run]
+    comparison: Comparison
+    source: str
+
+
+def _shown(name: str, scale: Scale | None, results: Path | None) -> _Shown:
+    """Runs in the folder first, then those of the package; the largest scale first unless one is given."""
+    from ..experiments import SCALES, compare, experiment_named, finished_runs, kept_runs
 
     experiment = experiment_named(name)
-    runs = finished_runs(experiment, scale.value, results=results)
+    if scale is not None:
+        experiment.require_scale(scale.value)
+    folder = results if results is not None else RESULTS
+    every = [s for s in reversed(SCALES) if s in experiment.scales]
+    scales = every if scale is None else [s for s in every if s == scale.value]
+    found = [(s, finished_runs(experiment, s, results=folder), f"runs in {folder}") for s in scales]
+    if results is None:
+        found += [(s, kept_runs(experiment, s), "results that come with the package") for s in scales]
+    nothing = (scales[-1], list[Run](), f"no finished runs in {folder}")
+    chosen, runs, source = next((entry for entry in found if entry[1]), nothing)
     by_row: dict[str, list[Mapping[str, float]]] = {row.name: [] for row in experiment.rows}
     for run in runs:
         by_row[run.row].append(run.metrics)
-    return experiment, compare(experiment, by_row, scale=scale.value), runs
+    return _Shown(experiment, chosen, runs, compare(experiment, by_row, scale=chosen), source)
+
+
+def _cost(runs: Sequence[Run]) -> str:
+    measured = [run.cpu_seconds for run in runs if run.cpu_seconds is not None]
+    return f"; training took {sum(measured) / 3600:.1f} CPU hours for {len(measured)} runs" if measured else ""
 
 
 def _outcome_line(experiment: Experiment, outcome: Outcome) -> str:
@@ -185,10 +232,13 @@ def _outcome_line(experiment: Experiment, outcome: Outcome) -> str:
     )
 
 
-def _as_json(experiment: Experiment, comparison: Comparison, scale: str) -> dict[str, Any]:
+def _as_json(shown: _Shown) -> dict[str, Any]:
+    experiment, comparison = shown.experiment, shown.comparison
     return {
         "experiment": experiment.name,
-        "scale": scale,
+        "scale": shown.scale,
+        "source": shown.source,
+        "runs": [{"row": run.row, "seed": run.seed, "cpu_seconds": run.cpu_seconds} for run in shown.runs],
         "rows": [
             {
                 "row": row.name,

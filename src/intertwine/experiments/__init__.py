@@ -43,6 +43,9 @@ from .lab._experiment import Metric as Metric
 from .lab._experiment import Ordering as Ordering
 from .lab._experiment import Published as Published
 from .lab._experiment import Scale as Scale
+from .lab._kept_results import keep_results as keep_results
+from .lab._kept_results import kept_runs as kept_runs
+from .lab._kept_results import kept_scales as kept_scales
 from .lab._parameter import Parameter as Parameter
 from .lab._parameter import parse_parameter as parse_parameter
 from .lab._registry import experiment_named as experiment_named

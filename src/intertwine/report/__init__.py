@@ -38,6 +38,7 @@ if TYPE_CHECKING:  # lets type checkers and editors see what __getattr__ provide
     from .demo._page import write_demo_page as write_demo_page
     from .draw._kernel_figure import kernel_figure as kernel_figure
     from .draw._svg import inline_svg as inline_svg
+    from .experiment._markdown import with_tables as with_tables
     from .experiment._page import experiment_page as experiment_page
     from .experiment._page import write_experiment_page as write_experiment_page
     from .experiment._run_summary import RunSummary as RunSummary
@@ -52,6 +53,7 @@ __getattr__, __dir__ = lazy_face(
         "demo._page": ["demo_page", "write_demo_page"],
         "draw._kernel_figure": ["kernel_figure"],
         "draw._svg": ["inline_svg"],
+        "experiment._markdown": ["with_tables"],
         "experiment._page": ["experiment_page", "write_experiment_page"],
         "experiment._run_summary": ["RunSummary"],
         "experiment._table": ["comparison_table"],

@@ -198,6 +198,7 @@ class Run:
         seconds: its duration.
         environment: versions of Python, torch and the code.
         folder: the folder of its files.
+        cpu_seconds: the CPU seconds of its trainings, if they were measured.
     """
 
     row: str
@@ -207,6 +208,7 @@ class Run:
     seconds: float
     environment: Mapping[str, str]
     folder: Path
+    cpu_seconds: float | None = None
 
 
 @checked
@@ -229,10 +231,27 @@ def finished_runs(experiment: Experiment, scale: Scale, *, results: Path) -> lis
                 facts = {**record.environment, **record.code}
                 environment = {key: str(value) for key, value in facts.items() if value is not None}
                 history = read_metrics(path.parent / "fit")
+                costs = [_cpu_seconds(fit) for fit in sorted(path.parent.glob(f"**/fit/{RECORD}"))]
                 runs.append(
-                    Run(row.name, record.seed, _numbers(record), history, record.duration, environment, path.parent)
+                    Run(
+                        row.name,
+                        record.seed,
+                        _numbers(record),
+                        history,
+                        record.duration,
+                        environment,
+                        path.parent,
+                        sum(cost for cost in costs if cost is not None) or None,
+                    )
                 )
     return sorted(runs, key=lambda run: ([row.name for row in experiment.rows].index(run.row), run.seed))
+
+
+def _cpu_seconds(path: Path) -> float | None:
+    try:
+        return RunRecord.read(path).cpu_seconds
+    except StorageError:
+        return None
 
 
 def _numbers(record: RunRecord) -> dict[str, float]:

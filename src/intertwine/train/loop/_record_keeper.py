@@ -51,7 +51,13 @@ class RecordKeeper:
     def _ended(self, status: Status, error: BaseException | None) -> RunRecord:
         training = self._training
         message = None if error is None else f"{type(error).__name__}: {error}".removesuffix(": ")
-        return self._record.ended(status, metrics=training.latest, duration=training.seconds, error=message)
+        return self._record.ended(
+            status,
+            metrics=training.latest,
+            duration=training.seconds,
+            cpu_seconds=training.cpu_seconds,
+            error=message,
+        )
 
     def _write(self, record: RunRecord) -> None:
         if self._training.runtime.rank == 0:

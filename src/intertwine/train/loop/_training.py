@@ -81,6 +81,7 @@ class Training:
         self.window = Window()
         self.latest: dict[str, float | None] = {}
         self.seconds_before, self.clock = 0.0, time.monotonic()
+        self.cpu_before, self.cpu_clock = 0.0, time.process_time()
 
     # --- continue after an interruption ------------------------------------------------------------------------------
 
@@ -104,7 +105,7 @@ class Training:
         self.runtime.restore(state["runtime"])
         self.window.restore(state["window"], self.runtime.rank)
         self.latest = dict(state["latest"])
-        self.seconds_before = state["seconds"]
+        self.seconds_before, self.cpu_before = state["seconds"], state.get("cpu_seconds", 0.0)
         self.log_length = state["log_length"]
         self.step = checkpoint.step
 
@@ -141,6 +142,11 @@ class Training:
     def seconds(self) -> float:
         """The seconds of training so far, over all parts of the run."""
         return self.seconds_before + time.monotonic() - self.clock
+
+    @property
+    def cpu_seconds(self) -> float:
+        """The CPU seconds of this process in training so far, over all parts of the run."""
+        return self.cpu_before + time.process_time() - self.cpu_clock
 
     @property
     def epoch(self) -> int:
@@ -305,6 +311,7 @@ class Training:
             "latest": self.latest,
             "log_length": self.log.sync(),
             "seconds": self.seconds,
+            "cpu_seconds": self.cpu_seconds,
         }
         self.saved = self.step, self.checkpoints.save(Checkpoint(self.step, files, state))
         return self.saved[1]

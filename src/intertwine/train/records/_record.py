@@ -41,6 +41,7 @@ class RunRecord(ValidatedModel):
         status: ``running``, ``finished``, ``interrupted`` or ``failed``.
         metrics: the last value of every metric; None if it was not finite.
         duration: the seconds of training, over all parts of an interrupted run.
+        cpu_seconds: its CPU seconds, if they were measured.
         started: the time of the first start, ISO 8601, UTC.
         error: the error message, if the run failed.
         code: the version of this package, and its commit if it runs from a checkout.
@@ -64,6 +65,7 @@ class RunRecord(ValidatedModel):
     status: Status
     metrics: dict[str, float | int | str | None] = Field(default_factory=dict)
     duration: float = 0.0
+    cpu_seconds: float | None = None
     started: str
     error: str | None = None
     code: dict[str, str | None]
@@ -88,12 +90,18 @@ class RunRecord(ValidatedModel):
         *,
         metrics: Mapping[str, float | int | str | None],
         duration: float,
+        cpu_seconds: float | None = None,
         error: str | None = None,
     ) -> RunRecord:
         """A copy of this record with the result of the run."""
-        return self.model_copy(
-            update={"status": status, "metrics": dict(metrics), "duration": duration, "error": error}
-        )
+        result = {
+            "status": status,
+            "metrics": dict(metrics),
+            "duration": duration,
+            "cpu_seconds": cpu_seconds,
+            "error": error,
+        }
+        return self.model_copy(update=result)
 
     def write(self, path: str | Path) -> None:
         """Write the record to a file, atomically."""

@@ -1,0 +1,115 @@
+"""Kept results as Markdown tables, and the pages that hold them.
+
+A page marks the place of a table, and :func:`with_tables` fills it:
+
+    <!-- results: lrlc small test_accuracy -->
+    <!-- end -->
+
+``results: EXPERIMENT SCALE METRIC`` has a line per row that was run; ``claims: EXPERIMENT SCALE`` has a line per claim
+of the paper.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+
+from ..._checked import checked
+from ...experiments import Comparison, Experiment, Run, Scale, Verdict, compare, experiment_named, kept_runs
+from .._numbers import number, percent
+from ._text import NOT_PUBLISHED, NOT_RUN, SURE, beside_name, cell_of, lines, metric_name, places_of, shown_metrics
+
+_BLOCK = re.compile(r"<!-- (results|claims): ([^>]*?) -->\n.*?<!-- end -->", re.DOTALL)
+
+
+@checked
+def with_tables(page: str) -> str:
+    """The page with its tables made again from the results that come with the package.
+
+    >>> print(with_tables("No tables."))
+    No tables.
+    """
+    return _BLOCK.sub(_filled, page)
+
+
+def _filled(block: re.Match[str]) -> str:
+    kind, words = block[1], block[2].split()
+    experiment, runs, comparison = _kept(words[0], words[1])
+    table = _claims(experiment, comparison, runs) if kind == "claims" else _results(experiment, comparison, words[2])
+    return f"<!-- {kind}: {block[2]} -->\n{table}\n<!-- end -->"
+
+
+@cache
+def _kept(name: str, scale: Scale) -> tuple[Experiment, list[Run], Comparison]:
+    experiment = experiment_named(name)
+    experiment.require_scale(scale)
+    runs = kept_runs(experiment, scale)
+    by_row: dict[str, list[Mapping[str, float]]] = {row.name: [] for row in experiment.rows}
+    for run in runs:
+        by_row[run.row].append(run.metrics)
+    return experiment, runs, compare(experiment, by_row, scale=scale)
+
+
+def _results(experiment: Experiment, comparison: Comparison, name: str) -> str:
+    metric = experiment.metric(name)
+    beside = next((others for shown, others in shown_metrics(experiment, comparison) if shown == metric), [])
+    rows = [
+        [
+            line.row.title,
+            line.published,
+            line.ours,
+            line.our_runs.removeprefix("n = "),
+            *(text for text, _ in line.beside),
+        ]
+        for line in lines(experiment, comparison, metric, beside)
+        if line.ours != NOT_RUN
+    ]
+    unit = f", {metric.unit}" if metric.unit else ""
+    return _table([f"{metric_name(metric)}{unit}", "published", "ours", "seeds", *map(beside_name, beside)], rows)
+
+
+def _claims(experiment: Experiment, comparison: Comparison, runs: Sequence[Run]) -> str:
+    rows = []
+    for verdict in comparison.verdicts:
+        claim = verdict.ordering
+        metric = experiment.metric(claim.metric)
+        first, second = (experiment.row(name) for name in (claim.first, claim.second))
+        cells = [cell_of(comparison, row, metric) for row in (first, second)]
+        places = places_of(experiment, comparison, metric)
+        given = [row.published.get(metric.name) for row in (first, second)]
+        published = [NOT_PUBLISHED if one is None else f"{one.mean:g}" for one in given]
+        ours = [NOT_PUBLISHED if cell.mean is None else number(cell.mean, places) for cell in cells]
+        hours = sum(run.cpu_seconds or 0.0 for run in runs if run.row in (claim.first, claim.second)) / 3600
+        rows.append(
+            [
+                f"{first.title}: {metric.better} {metric_name(metric)} than {second.title}",
+                _pair(published),
+                _pair(ours),
+                seen(verdict),
+                "" if verdict.confidence is None else percent(verdict.confidence),
+                ", ".join(str(len(cell.values)) for cell in cells),
+                f"{hours:.1f}" if hours else "",
+            ]
+        )
+    return _table(["claim", "published", "ours", "seen?", "confidence", "seeds", "CPU hours"], rows)
+
+
+def seen(verdict: Verdict) -> str:
+    """Whether our runs show a claim: yes or no only if the spread over seeds allows it."""
+    if verdict.holds is None:
+        return NOT_RUN
+    if verdict.confidence is None or 1 - SURE < verdict.confidence < SURE:
+        return "can't tell"
+    return "seen" if verdict.holds else "not seen"
+
+
+def _pair(values: Sequence[str]) -> str:
+    return NOT_PUBLISHED if set(values) == {NOT_PUBLISHED} else ", ".join(values)
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    if not rows:
+        return "*No results yet.*"
+    cells = [list(columns), ["---"] * len(columns), *rows]
+    return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in cells)

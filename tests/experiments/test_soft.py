@@ -229,6 +229,32 @@ def test_trials_as_long_as_the_run_are_not_repeated(tmp_path, monkeypatch):
     assert ran(tmp_path, "soft", "t2-soft", translation=value)[1] == metrics
 
 
+def test_a_run_that_fails_after_its_trials_does_not_repeat_them(tmp_path, monkeypatch):
+    from intertwine.experiments.soft import _run
+
+    options = {"epochs": 2, "translation": [0.5, 1.0]}
+    _, whole = ran(tmp_path / "whole", "soft", "t2-soft", **options)
+    steps, loss = [], _run._loss
+
+    def until(last):
+        def counted(model, batch, **settings):
+            steps.append(torch.is_grad_enabled())
+            if sum(steps) > last:
+                raise RuntimeError("power cut")
+            return loss(model, batch, **settings)
+
+        return counted
+
+    spec = JobSpec("soft", "t2-soft", "smoke", 0, str(tmp_path / "cut"), None, options)
+    monkeypatch.setattr(_run, "_loss", until(2 * 4 + 3))
+    assert execute(spec).state == "failed"
+    steps.clear()
+    monkeypatch.setattr(_run, "_loss", until(1000))
+    outcome = execute(spec)
+    assert outcome.metrics == whole
+    assert sum(steps) <= 2 * 4, "only the eight steps of the run itself"
+
+
 def test_a_choice_needs_validation_images(tmp_path):
     outcome = execute(JobSpec("soft", "t2-soft", "smoke", 0, str(tmp_path), None, {"validation": 0}))
     assert outcome.state == "failed"

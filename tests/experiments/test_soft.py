@@ -227,6 +227,9 @@ def test_trials_as_long_as_the_run_are_not_repeated(tmp_path, monkeypatch):
     assert sum(steps) == 2 * 4, "two trials of four steps"
     value = float(load_arrays(spec.folder)["choice/translation/value"])
     assert ran(tmp_path, "soft", "t2-soft", translation=value)[1] == metrics
+    spec, metrics = ran(tmp_path, "soft", "t2-soft", translation=[0.5, 1.0], keep="best")
+    value = float(load_arrays(spec.folder)["choice/translation/value"])
+    assert ran(tmp_path, "soft", "t2-soft", translation=value, keep="best")[1] == metrics
 
 
 def test_a_run_that_fails_after_its_trials_does_not_repeat_them(tmp_path, monkeypatch):

@@ -53,11 +53,20 @@ def choose(job: Job, validated: Callable[[Job], float]) -> tuple[Job, dict[str, 
     best = max(range(len(candidates)), key=accuracies.__getitem__)
     final = replace(job, settings={**job.settings, subgroup: candidates[best]})
     if trials[best].settings == final.settings and not (job.folder / _FIT).exists():
-        shutil.copytree(trials[best].folder / _FIT, job.folder / _FIT)
+        _adopt(trials[best], job)
     arrays = {"candidates": candidates, "accuracies": accuracies, "value": [candidates[best]]}
     return final, {
         f"choice/{subgroup}/{name}": torch.tensor(numbers, dtype=torch.float64) for name, numbers in arrays.items()
     }
+
+
+def _adopt(trial: Job, job: Job) -> None:
+    """Make the files of a trial those of the run; the rename comes last, so an interruption leaves nothing halfway."""
+    copied = job.folder / "adopted"
+    shutil.copytree(trial.folder, copied, dirs_exist_ok=True)
+    for path in sorted(copied.iterdir(), key=lambda path: path.name == _FIT):
+        path.rename(job.folder / path.name)
+    copied.rmdir()
 
 
 def _trial(job: Job, subgroup: str, value: float) -> Job:

@@ -14,6 +14,7 @@ from intertwine.experiments import JobSpec, Panels, Plot, Table, execute, experi
 from intertwine.experiments.lab._experiment import Job
 from intertwine.experiments.soft._bank import filters
 from intertwine.experiments.soft._best import BestWeights, EnoughError
+from intertwine.experiments.soft._choose import undecided
 from intertwine.experiments.soft._run import _loss, _penalty, build, prepared
 from intertwine.groups import SO2
 from intertwine.models import SoftResNet
@@ -37,6 +38,12 @@ def ran(tmp_path: Path, experiment: str, row: str, scale: str = "smoke", **overr
     return spec, outcome.metrics
 
 
+def decided(settings: dict, value: float = 1.0) -> dict:
+    """The settings with one ω' instead of candidates."""
+    subgroup = undecided(settings)
+    return settings if subgroup is None else {**settings, subgroup: value}
+
+
 def write_cifar(folder: Path, name: str, classes: int, *, train: int = 60, test: int = 20) -> None:
     random = np.random.default_rng(0)
     images = {part: random.integers(0, 256, (n, 32, 32, 3), dtype=np.uint8) for part, n in _parts(train, test)}
@@ -55,7 +62,7 @@ def _parts(train: int, test: int):
 
 def test_published_numbers():
     """Every row of the tables, and cells from each column."""
-    assert [len(e.rows) for e in (SOFT, SAMPLES, AUGMENTED, CIFAR100)] == [17, 18, 35, 70]
+    assert [len(e.rows) for e in (SOFT, SAMPLES, AUGMENTED, CIFAR100)] == [17 + 6, 18, 35, 70]
     cell = SOFT.row("se2-4-lambda-0.1").published["test_accuracy"]
     assert (cell.mean, cell.spread, cell.runs) == (83.70, 0.16, 3)
     assert SAMPLES.row("se2-16-soft").published["test_accuracy"].mean == 86.29
@@ -74,9 +81,9 @@ def test_rows_differ_in_what_they_relax():
     )
     assert (strict["rotation"], strict["partial"], strict["keep"]) == (None, False, "last")
     assert (partial["rotation"], partial["partial"], partial["keep"]) == (None, True, "best")
-    assert (soft["rotation"], soft["learn"], soft["penalty"]) == (1.0, False, None)
+    assert (soft["rotation"], soft["learn"], soft["penalty"]) == ([0.25, 0.5, 1.0, 2.0], False, None)
     assert (learned["rotation"], learned["learn"], learned["penalty"]) == (1.0, True, 5.0)
-    assert SOFT.row("t2-soft").settings["translation"] > 0
+    assert SOFT.row("t2-soft").settings["translation"] == [0.125, 0.25, 0.5, 1.0]
     assert SOFT.row("t2-soft").settings["rotation"] is None
     assert AUGMENTED.row("t2-soft").settings["augment"]
     assert not SOFT.row("t2-soft").settings["augment"]
@@ -92,7 +99,7 @@ def test_networks_of_the_paper_have_the_published_sizes(experiment):
         if kind in seen:  # the number of samples does not change the weights
             continue
         seen.add(kind)
-        model = build(settings, 3, 100 if experiment is CIFAR100 else 10)
+        model = build({**decided(settings), "angles": "principal"}, 3, 100 if experiment is CIFAR100 else 10)
         assert sum(p.numel() for p in model.parameters()) == row.published["parameters"].mean, row.name
     assert len(seen) == 5
 
@@ -106,9 +113,39 @@ def test_settings_of_the_paper():
     assert SOFT.seeds["paper"] == 3
     assert CIFAR100.settings("t2-soft", "paper")["mean"][0] == 0.49137
     sixes = SIXES.settings("so2-soft", "paper")
-    assert (sixes["samples"], sixes["width"], sixes["schedule"], sixes["validation"]) == (8, 10, "constant", "test")
+    assert (sixes["samples"], sixes["width"], sixes["schedule"]) == (8, 10, "constant")
     rotated = ROTATED.settings("se2-8-partial", "paper")
     assert (rotated["decay"], rotated["extent_penalty"], rotated["pooled"]) == (0, 1e-3, [0, 1])
+
+
+@pytest.mark.parametrize("experiment", [*map(experiment_named, NAMES)], ids=lambda e: e.name)
+def test_every_scale_holds_out_validation_images_and_has_continuous_kernels(experiment):
+    for scale in experiment.scales:
+        for row in experiment.rows:
+            settings = experiment.settings(row.name, scale)
+            assert isinstance(settings["validation"], int)
+            assert settings["validation"] > 0
+            assert settings["angles"] == "circle"
+            assert 1 <= settings["trial_epochs"] <= settings["epochs"]
+
+
+def test_both_kernel_networks_are_in_one_table():
+    nets = {row.name: SOFT.settings(row.name, "small")["net"] for row in SOFT.rows}
+    for row in ("t2-strict", "t2-soft", "se2-4-strict", "se2-4-soft", "se2-4-lambda-0.1"):
+        assert (nets[row], nets[f"fourier-{row}"]) == ("joint", "fourier")
+        first, second = SOFT.row(row), SOFT.row(f"fourier-{row}")
+        assert {k: v for k, v in first.settings.items() if k != "net"} == {
+            k: v for k, v in second.settings.items() if k != "net"
+        }
+        assert "parameters" not in second.published, "the published sizes are those of the joint network"
+
+
+def test_the_small_scale_is_larger_for_planes_and_quick_is_cheaper():
+    plane, turned = SOFT.settings("t2-soft", "small"), SOFT.settings("se2-4-soft", "small")
+    assert [plane[key] for key in ("size", "kernel_size", "width", "epochs", "batch_size")] == [None, 7, 16, 15, 128]
+    assert [turned[key] for key in ("size", "kernel_size", "width", "epochs", "batch_size")] == [24, 5, 16, 25, 128]
+    assert plane["images"] is turned["images"] is None
+    assert SOFT.settings("t2-soft", "quick")["images"] == 6000
 
 
 # --- runs ------------------------------------------------------------------------------------------------------------
@@ -120,6 +157,8 @@ SOME = {
     ("soft", "t2-soft"),
     ("soft", "t2-lambda-0.1"),
     ("soft", "se2-4-strict"),
+    ("soft", "fourier-t2-soft"),
+    ("soft", "fourier-se2-4-lambda-0.1"),
     ("soft-samples", "se2-16-partial"),
     ("soft-augmented", "se2-8-lambda-0.1"),
     ("soft-cifar100", "augmented-se2-4-soft"),
@@ -143,6 +182,86 @@ def test_rows_run(tmp_path, experiment, row):
     relaxed = settings["partial"] or settings["rotation"] is not None or settings["translation"] is not None
     assert any(name.startswith("relaxation/") for name in kept) == relaxed
     assert ("bank/soft" in kept) == (settings["rotation"] is not None)
+    assert any(name.startswith("choice/") for name in kept) == (undecided(settings) is not None)
+
+
+# --- the choice of ω' ------------------------------------------------------------------------------------------------
+
+
+def test_the_best_candidate_on_validation_images_trains_to_the_end(tmp_path):
+    spec, metrics = ran(tmp_path, "soft", "se2-4-soft", epochs=2, rotation=[0.0, 3.0])
+    kept = load_arrays(spec.folder)
+    accuracies = kept["choice/rotation/accuracies"]
+    value = float(kept["choice/rotation/value"])
+    assert value == float(kept["choice/rotation/candidates"][accuracies.argmax()])
+    assert all(float(kept[name]) == value for name in kept if name.startswith("relaxation/"))
+    # The same run with that value from the start, and a trial by itself.
+    fixed, numbers = ran(tmp_path, "soft", "se2-4-soft", epochs=2, rotation=value)
+    assert numbers == metrics
+    assert not any(name.startswith("choice/") for name in load_arrays(fixed.folder))
+    _, trial = ran(tmp_path, "soft", "se2-4-soft", epochs=1, rotation=0.0)
+    assert trial["validation_accuracy"] == pytest.approx(100 * float(accuracies[0]))
+
+
+def test_test_images_have_no_part_in_the_choice(tmp_path, monkeypatch):
+    """With other test images, and test accuracies of 0, the choice is the same."""
+    first, _ = ran(tmp_path, "soft-mnist6", "so2-soft", epochs=2, rotation=[0.5, 1.0])
+    monkeypatch.setattr("intertwine.experiments.soft._run.accuracy", lambda model, split: 0.0)
+    second, metrics = ran(tmp_path, "soft-mnist6", "so2-soft", epochs=2, rotation=[0.5, 1.0], test_images=10)
+    assert metrics["test_accuracy"] == 0
+    a, b = load_arrays(first.folder), load_arrays(second.folder)
+    assert torch.equal(a["choice/rotation/accuracies"], b["choice/rotation/accuracies"])
+
+
+def test_trials_as_long_as_the_run_are_not_repeated(tmp_path, monkeypatch):
+    from intertwine.experiments.soft import _run
+
+    steps, loss = [], _run._loss
+
+    def counted(*given, **options):
+        steps.append(torch.is_grad_enabled())
+        return loss(*given, **options)
+
+    monkeypatch.setattr(_run, "_loss", counted)
+    spec, metrics = ran(tmp_path, "soft", "t2-soft", translation=[0.5, 1.0])
+    assert sum(steps) == 2 * 4, "two trials of four steps"
+    value = float(load_arrays(spec.folder)["choice/translation/value"])
+    assert ran(tmp_path, "soft", "t2-soft", translation=value)[1] == metrics
+    spec, metrics = ran(tmp_path, "soft", "t2-soft", translation=[0.5, 1.0], keep="best")
+    value = float(load_arrays(spec.folder)["choice/translation/value"])
+    assert ran(tmp_path, "soft", "t2-soft", translation=value, keep="best")[1] == metrics
+
+
+def test_a_run_that_fails_after_its_trials_does_not_repeat_them(tmp_path, monkeypatch):
+    from intertwine.experiments.soft import _run
+
+    options = {"epochs": 2, "translation": [0.5, 1.0]}
+    _, whole = ran(tmp_path / "whole", "soft", "t2-soft", **options)
+    steps, loss = [], _run._loss
+
+    def until(last):
+        def counted(model, batch, **settings):
+            steps.append(torch.is_grad_enabled())
+            if sum(steps) > last:
+                raise RuntimeError("power cut")
+            return loss(model, batch, **settings)
+
+        return counted
+
+    spec = JobSpec("soft", "t2-soft", "smoke", 0, str(tmp_path / "cut"), None, options)
+    monkeypatch.setattr(_run, "_loss", until(2 * 4 + 3))
+    assert execute(spec).state == "failed"
+    steps.clear()
+    monkeypatch.setattr(_run, "_loss", until(1000))
+    outcome = execute(spec)
+    assert outcome.metrics == whole
+    assert sum(steps) <= 2 * 4, "only the eight steps of the run itself"
+
+
+def test_a_choice_needs_validation_images(tmp_path):
+    outcome = execute(JobSpec("soft", "t2-soft", "smoke", 0, str(tmp_path), None, {"validation": 0}))
+    assert outcome.state == "failed"
+    assert "validation images to choose ω' of translations on" in outcome.error
 
 
 def test_the_same_seed_gives_the_same_numbers(tmp_path):
@@ -151,14 +270,15 @@ def test_the_same_seed_gives_the_same_numbers(tmp_path):
 
 
 def test_a_soft_network_learns_which_way_is_up(tmp_path):
-    """What no strict network can: on the same images it is right exactly half of the time."""
-    options = {"epochs": 4, "images": 100, "width": 4, "hidden": 4, "lr": 2e-2}
-    accuracies = {kind: ran(tmp_path, "soft-mnist6", f"so2-{kind}", **options)[1] for kind in ("strict", "soft")}
-    assert accuracies["strict"]["test_accuracy"] == 50
-    assert accuracies["soft"]["test_accuracy"] > 90
+    """What no strict network can: its scores for a six and its half turn are equal, so it guesses."""
+    options = {"epochs": 6, "images": 104, "width": 4, "hidden": 4, "lr": 2e-2}
+    strict = ran(tmp_path, "soft-mnist6", "so2-strict", **options)[1]
+    soft = ran(tmp_path, "soft-mnist6", "so2-soft", rotation=1.0, **options)[1]
+    assert abs(strict["test_accuracy"] - 50) < 25  # 37 images: three standard deviations
+    assert soft["test_accuracy"] > 90
 
 
-@pytest.mark.parametrize("scale", ["smoke", "small"])
+@pytest.mark.parametrize("scale", ["smoke", "quick", "small"])
 def test_strict_networks_cannot_tell_a_six_from_its_half_turn(scale):
     """The logits are equal for networks as the experiment builds them, whichever samples are drawn."""
     wanted = {**SIXES.settings("so2-strict", scale), "width": 4, "hidden": 4}
@@ -167,7 +287,7 @@ def test_strict_networks_cannot_tell_a_six_from_its_half_turn(scale):
     both = torch.cat([x, x.rot90(2, (-2, -1))])
     for row, equal in (("so2-strict", True), ("so2-soft", False)):
         torch.manual_seed(0)
-        model = build({**wanted, **SIXES.row(row).settings}, 1, 2).double().eval()
+        model = build(decided({**wanted, **SIXES.row(row).settings}), 1, 2).double().eval()
         with torch.no_grad():
             scores, turned = model(both).chunk(2)
         apart = float((scores - turned).abs().max() / scores.abs().max())
@@ -188,15 +308,14 @@ def test_a_partial_network_at_its_start_cannot_either():
 def test_the_paper_scale_on_small_files(tmp_path):
     write_cifar(tmp_path / "cifar10", "cifar10", 10)
     write_cifar(tmp_path / "cifar100", "cifar100", 100, train=200, test=100)
-    write_mnist(tmp_path / "mnist", train=120, test=40)
-    brief = {"width": 2, "hidden": 4, "epochs": 1, "warmup_epochs": 0, "batch_size": 10}
+    brief = {"width": 2, "hidden": 4, "epochs": 1, "trial_epochs": 1, "warmup_epochs": 0, "batch_size": 10}
     held = {**brief, "validation": 20}
     _, metrics = ran(tmp_path, "soft", "t2-lambda-5", "paper", **held)
     assert set(metrics) == METRICS
     _, metrics = ran(tmp_path, "soft-cifar100", "augmented-se2-4-strict", "paper", **held)
     assert metrics["parameters"] > 0
-    _, metrics = ran(tmp_path, "soft-mnist6", "so2-soft", "paper", **brief, samples=4)
-    assert metrics["validation_accuracy"] == pytest.approx(metrics["test_accuracy"], abs=50)
+    write_mnist(tmp_path / "mnist", train=400, test=40)
+    ran(tmp_path, "soft-mnist6", "so2-soft", "paper", **held, samples=4, rotation=[0.5, 1.0])
     ran(tmp_path, "soft-rotmnist", "se2-8-partial", "paper", **held, samples=4)
 
 
@@ -374,7 +493,12 @@ def test_figures(tmp_path):
     assert "Learned ω' of each layer, se2-4" in titles
     assert "Accuracy against λ, t2" in titles
     assert "Relaxation during training, se2-4" in titles
-    table = next(figure for figure in found if isinstance(figure, Table))
+    choice = next(figure for figure in found if isinstance(figure, Table) and "chosen" in figure.title)
+    [line] = choice.rows
+    assert line[0] == SOFT.row("se2-4-soft").title
+    assert line[2].count("%") == 4
+    assert f"{line[3]:g}: " in line[2]
+    table = next(figure for figure in found if isinstance(figure, Table) and "keep" in figure.title)
     assert list(table.columns[-2:]) == ["blocks.1.second", "last"]
     assert len(table.columns) == 7
     plot = next(figure for figure in found if isinstance(figure, Plot) and "se2-4" in figure.title)

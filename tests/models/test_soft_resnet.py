@@ -9,7 +9,7 @@ import torch
 
 from intertwine.errors import InputError
 from intertwine.models import SOFT_RESNETS, SoftResNet
-from intertwine.relaxed import relaxation_penalty, relaxation_table
+from intertwine.relaxed import PartialGroupConv2d, SoftGroupConv2d, relaxation_penalty, relaxation_table
 
 COUNTS = {
     "T(2) strict": (451898, 457748),
@@ -30,7 +30,7 @@ def test_numbers_of_weights_are_the_published_ones(row):
 
 
 def test_the_published_count_line_by_line():
-    net = SoftResNet(3, 10)
+    net = SoftResNet(3, 10, **SOFT_RESNETS["SE(2) strict"])
     parts = {name: sum(p.numel() for p in m.parameters()) for name, m in net.named_modules()}
     assert parts["lift"] == 4320
     assert parts["blocks.0.first"] == parts["blocks.0.second"] == 34976
@@ -53,6 +53,20 @@ def test_learned_frequencies_are_one_or_two_numbers_a_relaxed_layer():
             for learn in (False, True)
         ]
         assert counts[1] - counts[0] == more
+
+
+def test_angles_on_the_circle_cost_one_more_coordinate_per_angle():
+    circle = {"angles": "circle"}
+    for row, angles in (("SE(2) strict", 5 * 32 + 16), ("SE(2) soft", 2 * (5 * 32 + 2 * 16)), ("T(2) soft", 176)):
+        net = SoftResNet(3, 10, **{**SOFT_RESNETS[row], **circle})
+        assert sum(p.numel() for p in net.parameters()) == COUNTS[row][0] + angles
+
+
+def test_frequencies_and_angles_reach_every_layer():
+    for options in ({}, {"partial": True}, {"rotation_softness": 1.0}):
+        net = small(net="fourier", frequency=0.5, rotation_frequency=2.0, angles="integer", samples=4, **options)
+        layers = [m for m in net.modules() if isinstance(m, SoftGroupConv2d | PartialGroupConv2d)]
+        assert {(m.frequency, m.rotation_frequency, m.angles) for m in layers} == {(0.5, 2.0, "integer")}, options
 
 
 def small(**options):

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from intertwine.errors import InputError
-from intertwine.relaxed import Orientations, SoftGroupConv2d
+from intertwine.relaxed import Orientations, PartialGroupConv2d, SoftGroupConv2d
 from intertwine.relaxed._orientations import angle_and_mirror, draw, from_angles, grid
 from intertwine.spaces import Grid2d
 from intertwine.testing import assert_equivariant, equivariance_errors
@@ -37,12 +37,18 @@ def point_by_point(layer: SoftGroupConv2d, x: torch.Tensor, before: Orientations
     if layer.lifting:
         x, before = x[:, :, None], grid(1)
     height, width = x.shape[-2:]
-    size, padding, unit = layer.support.size, layer.support.border, layer.net.angle_unit
+    size, padding = layer.support.size, layer.support.border
     half = (size - 1) / 2
     tall, wide = height + 2 * padding - size + 1, width + 2 * padding - size + 1
 
     def tensor(*numbers: float) -> torch.Tensor:
         return torch.tensor(numbers, dtype=torch.float64)
+
+    def seen(turn: torch.Tensor) -> torch.Tensor:
+        angle = angle_of(turn)
+        if layer.angles == "circle":
+            return tensor(math.cos(angle), math.sin(angle)) * layer.net.circle_radius
+        return tensor(angle) / layer.net.angle_unit
 
     found = []
     for g in range(len(after)):
@@ -63,7 +69,7 @@ def point_by_point(layer: SoftGroupConv2d, x: torch.Tensor, before: Orientations
                                 relative.append(torch.linalg.inv(frame) @ a * layer.frequency)
                             if not layer.lifting:
                                 rest = torch.linalg.inv(frame) @ element
-                                angle = tensor(angle_of(rest) / unit * layer.rotation_frequency)
+                                angle = seen(rest) * layer.rotation_frequency
                                 mirror = tensor(round(float(torch.det(rest))))
                                 relative.append(torch.cat([angle, mirror]) if layer.mirrored else angle)
                             of_input = layer.domain == "input"
@@ -72,8 +78,7 @@ def point_by_point(layer: SoftGroupConv2d, x: torch.Tensor, before: Orientations
                                 b = tensor((2 * place[0] + 1) / height - 1, (2 * place[1] + 1) / width - 1)
                                 absolute.append(layer.translation_softness * b)
                             if "rotation" in layer.soft:
-                                own = angle_of(element if of_input else frame)
-                                absolute.append(layer.rotation_softness * own / unit)
+                                absolute.append(layer.rotation_softness * seen(element if of_input else frame))
                             total = total + x[:, :, s, v[0], v[1]] @ layer.net(relative, absolute).T
                 found.append(total)
     y = torch.stack(found, -1).unflatten(-1, (len(after), tall, wide))
@@ -88,6 +93,8 @@ CASES = {
     "both": {"rotation_softness": 0.8, "translation_softness": (0.2, 0.6)},
     "both, output side": {"rotation_softness": 0.8, "translation_softness": 0.6, "domain": "output"},
     "formulas": {"rotation_softness": 2.0, "net": "fourier"},
+    "angles as numbers": {"rotation_softness": 0.8, "angles": "principal", "rotation_frequency": 0.7},
+    "integer frequencies": {"rotation_softness": 2.0, "net": "fourier", "angles": "integer", "rotation_frequency": 2},
     "lifting": {"lifting": True, "translation_softness": 0.6},
     "strict lifting": {"lifting": True},
     "mirrored": {"mirrored": True, "rotation_softness": 0.5},
@@ -137,7 +144,7 @@ def test_without_domain_frequencies_it_is_the_strict_layer():
     soft = SoftGroupConv2d(2, 3, samples=4, rotation_softness=0.0, translation_softness=0.0, kernel_size=3).double()
     strict = SoftGroupConv2d(2, 3, samples=4, kernel_size=3).double()
     state = {k: v for k, v in soft.state_dict().items() if "softness" not in k}
-    state["net.first.weight"] = state["net.first.weight"][:, :3]
+    state["net.first.weight"] = state["net.first.weight"][:, :4]
     strict.load_state_dict(state)
     x = torch.randn(2, 8, 7, 7, dtype=torch.float64)
     assert (soft(x) - strict(x)).abs().max() < 1e-12
@@ -192,33 +199,77 @@ def test_a_filter_only_turns_if_it_is_strict():
         for g in range(8):
             one = Orientations(samples.elements[g : g + 1])
             seen = one.turned_back(points @ matrix(samples, g).T)[0]
-            b = softness * angle_and_mirror(one.elements)[0] / math.pi
-            bank.append(layer.net([seen, torch.zeros(50, 1, dtype=torch.float64)], [b.expand(50, 1)]))
+            b = softness * one.elements[0, :, 0]  # (cos θ, sin θ)
+            bank.append(layer.net([seen, torch.zeros(50, 2, dtype=torch.float64)], [b.expand(50, 2)]))
         spread = (torch.stack(bank) - bank[0]).abs().max()
         assert (spread < 1e-12) == constant
 
 
-def test_fourier_kernels_are_smooth_on_the_circle():
-    samples = Orientations(from_angles(torch.tensor([math.pi - 1e-7, math.pi + 1e-7], dtype=torch.float64)))
-    jumps = {}
-    for name, options in {
-        "fourier": {"net": "fourier", "rotation_frequency": 2, "rotation_softness": 1.4, "integer": True},
-        "not rounded": {"net": "fourier", "rotation_softness": 1.4},
-        "joint": {"net": "joint", "rotation_softness": 1.4},
-    }.items():
-        layer = SoftGroupConv2d(1, 4, samples=2, kernel_size=1, learn=True, **options).double()
-        relative, absolute = layer._coordinates(torch.device("cpu"), (samples, grid(1), 0), None)
-        kernel = layer.net(relative, absolute)
-        jumps[name] = float((kernel[..., 0, :, :] - kernel[..., 1, :, :]).detach().abs().max())
-    assert jumps["fourier"] < 1e-5 < 1e-3 < min(jumps["joint"], jumps["not rounded"])
+def jump(layer: SoftGroupConv2d | PartialGroupConv2d, angle: float, *, frame: float = 0.0) -> float:
+    """How far the kernel jumps where the input angle passes ``angle``, relative to its largest entry."""
+    sides = Orientations(from_angles(torch.tensor([angle - 1e-7, angle + 1e-7], dtype=torch.float64)))
+    output = Orientations(from_angles(torch.tensor([frame], dtype=torch.float64)))
+    kernel = layer.net(*layer._coordinates(torch.device("cpu"), (sides, output, 0), None)).detach()
+    return float((kernel[..., 0, :, :] - kernel[..., 1, :, :]).abs().max() / kernel.abs().max())
 
 
-def test_a_rounded_frequency_still_learns():
-    layer = SoftGroupConv2d(
-        1, 2, samples=4, kernel_size=3, net="fourier", rotation_softness=1.4, integer=True, learn=True
-    )
-    layer(torch.randn(1, 4, 5, 5)).square().sum().backward()
-    assert layer.rotation_softness.grad.abs() > 0
+CONTINUOUS = {
+    "joint": {},
+    "joint, sine": {"activation": "sin"},
+    "joint, other frequency": {"rotation_frequency": 0.3},
+    "fourier": {"net": "fourier"},
+    "fourier, other frequency": {"net": "fourier", "rotation_frequency": 1.7},
+    "fourier, integers": {"net": "fourier", "rotation_frequency": 2, "angles": "integer"},
+    "reflections": {"mirrored": True, "samples": 8},
+    "pointwise": {"kernel_size": 1},
+    "output side": {"domain": "output"},
+}
+
+
+@pytest.mark.parametrize("options", CONTINUOUS.values(), ids=CONTINUOUS)
+def test_kernels_are_continuous_on_the_circle_for_any_frequency(options):
+    """Also where the absolute angle passes the cut at π, or the relative one, whatever ω' has been learned."""
+    torch.manual_seed(0)
+    shape = {"samples": 4, "kernel_size": 3, **options}
+    for softness in (0.0, 0.5, 1.0, *(5 * torch.rand(5)).tolist()):
+        layer = SoftGroupConv2d(1, 4, rotation_softness=softness, learn=True, **shape).double()
+        for angle, frame in ((math.pi, 0.0), (math.pi, 1.0), (math.pi + 1.0, 1.0), (0.3, 1.1)):
+            assert jump(layer, angle, frame=frame) < 1e-4, (softness, angle, frame)
+
+
+def test_angles_as_numbers_jump_and_the_test_sees_it():
+    torch.manual_seed(0)
+    for options in ({"net": "joint"}, {"net": "fourier"}):
+        for softness in (0.5, 1.4, 2.3):
+            layer = SoftGroupConv2d(1, 4, 3, samples=4, rotation_softness=softness, angles="principal", **options)
+            assert jump(layer.double(), math.pi) > 0.1, (options, softness)
+            assert jump(layer, 0.0) < 1e-4
+    strict = SoftGroupConv2d(1, 4, 3, samples=4, angles="principal").double()
+    assert jump(strict, math.pi + 1.0, frame=1.0) > 0.1, "the joint network also jumps in the relative angle"
+    partial = {
+        angles: PartialGroupConv2d(1, 4, 3, samples=4, angles=angles).double() for angles in ("circle", "principal")
+    }
+    assert jump(partial["circle"], math.pi) < 1e-4 < 0.1 < jump(partial["principal"], math.pi)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"net": "fourier"}, {"net": "fourier", "angles": "integer"}, {"angles": "principal"}], ids=str
+)
+def test_every_form_learns_and_is_strict_at_zero(options):
+    """ω' = 0 gives a kernel without the absolute angle, and is no stationary point."""
+    torch.manual_seed(0)
+    layer = SoftGroupConv2d(1, 2, 3, samples=4, rotation_softness=0.0, learn=True, **options).double()
+    assert_equivariant(layer)
+    x = torch.randn(2, 4, 5, 5, dtype=torch.float64)
+    layer(x).square().sum().backward()
+    assert layer.rotation_softness.grad.abs() > 1e-6
+    rates = []
+    for step in (1e-4, -1e-4):
+        with torch.no_grad():
+            layer.rotation_softness.fill_(step)
+            rates.append(layer(x).square().sum() / 2e-4)
+    if options.get("angles") != "integer":  # its gradient is a straight-through one
+        assert torch.allclose(layer.rotation_softness.grad[0], rates[0] - rates[1], rtol=1e-5)
 
 
 def test_angles():
@@ -299,7 +350,9 @@ def test_a_kept_table_is_not_used_for_other_samples():
         ({"rotation_softness": -1.0}, "finite softness of 0 or more"),
         ({"rotation_softness": float("nan")}, "finite softness of 0 or more"),
         ({"lifting": True, "rotation_softness": 1.0}, "no rotation_softness in a lifting layer"),
-        ({"net": "fourier", "rotation_frequency": 0.5}, "an integer rotation_frequency"),
+        ({"net": "fourier", "rotation_frequency": 0.5, "angles": "principal"}, "an integer rotation_frequency"),
+        ({"angles": "integer"}, "net='fourier' with angles='integer'"),
+        ({"angles": "round"}, "angles to be 'circle', 'principal' or 'integer'"),
         ({"kernel_size": 4}, "an odd kernel_size"),
     ],
 )

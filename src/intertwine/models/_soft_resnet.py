@@ -15,16 +15,22 @@ from ..relaxed import Orientations, PartialGroupConv2d, SoftGroupConv2d
 
 GroupConv = SoftGroupConv2d | PartialGroupConv2d
 
+_PUBLISHED: dict[str, Any] = {"angles": "principal"}
+
 SOFT_RESNETS: Mapping[str, Mapping[str, Any]] = {
-    "T(2) strict": {"samples": 1},
-    "T(2) soft": {"samples": 1, "translation_softness": 0.5},
-    "SE(2) strict": {},
-    "SE(2) partial": {"partial": True},
-    "SE(2) soft": {"rotation_softness": 1.0},
-    "E(2) strict": {"mirrored": True},
-    "E(2) partial": {"mirrored": True, "partial": True},
+    "T(2) strict": {**_PUBLISHED, "samples": 1},
+    "T(2) soft": {**_PUBLISHED, "samples": 1, "translation_softness": 0.5},
+    "SE(2) strict": _PUBLISHED,
+    "SE(2) partial": {**_PUBLISHED, "partial": True},
+    "SE(2) soft": {**_PUBLISHED, "rotation_softness": 1.0},
+    "E(2) strict": {**_PUBLISHED, "mirrored": True},
+    "E(2) partial": {**_PUBLISHED, "mirrored": True, "partial": True},
 }
-"""The options of :class:`SoftResNet` for the networks in the published comparison."""
+"""The options of :class:`SoftResNet` for networks with the published numbers of weights.
+
+These count one coordinate per angle, ``angles="principal"``, so their kernels jump at the angle ±π. The default,
+``circle``, has two coordinates per angle, 32 more weights per kernel network, and no jump.
+"""
 
 
 class SoftResNet(nn.Module):
@@ -55,8 +61,12 @@ class SoftResNet(nn.Module):
         pooled: after which stages the plane is pooled 2 x 2: the lifting layer (0) and the blocks (1, 2).
         kernel_size: the size of all convolutions except the shortcuts.
         hidden: the hidden units of the kernel networks; shortcuts have half as many.
-        net: ``joint`` or ``fourier``.
-        activation: ``cos`` or ``sin``.
+        net: ``joint`` (the published sizes) or ``fourier`` (the published formulas).
+        activation: ``cos`` or ``sin``, for ``joint``.
+        frequency: ω of displacements.
+        rotation_frequency: ω of relative angles.
+        angles: ``circle`` (continuous kernels), ``principal`` (the published sizes) or ``integer``, see
+            :class:`~intertwine.relaxed.SoftGroupConv2d`.
         domain: ``input`` or ``output``.
 
     Shapes: ``(batch, channels, height, width)`` to ``(batch, classes)``; at least 28 x 28 with kernels of size 7
@@ -92,6 +102,9 @@ class SoftResNet(nn.Module):
         hidden: Positive = 32,
         net: Literal["joint", "fourier"] = "joint",
         activation: Literal["cos", "sin"] = "cos",
+        frequency: float = 1.0,
+        rotation_frequency: float = 1.0,
+        angles: Literal["circle", "principal", "integer"] = "circle",
         domain: Literal["input", "output"] = "input",
     ) -> None:
         super().__init__()
@@ -110,6 +123,7 @@ class SoftResNet(nn.Module):
         if self.tied and partial:
             raise InputError("SoftResNet", expected="separate samples for partial layers", got="tied=True")
         common: dict[str, Any] = {"samples": samples, "mirrored": mirrored, "net": net, "activation": activation}
+        common |= {"frequency": frequency, "rotation_frequency": rotation_frequency, "angles": angles}
         # A single sample means only translations: it stays at the identity.
         common |= {"sampling": "grid" if samples == 1 else sampling, "bias": False}
         soft: dict[str, Any] = {"learn": learn, "domain": domain}

@@ -16,6 +16,14 @@ from ..groups import Cyclic, Dihedral, FiniteGroup
 Sampling = Literal["grid", "random", "train"]
 """``grid`` is the same on every call, ``random`` is drawn on every call, ``train`` is random in training only."""
 
+Angles = Literal["circle", "principal", "integer"]
+"""How a kernel network sees an angle θ with the frequency ω.
+
+``circle`` is the point ω (cos θ, sin θ): continuous on the circle for every ω, also a learned one. ``principal`` is
+ω θ with θ in (−π, π]: the published sizes, and a jump at θ = ±π. ``integer`` rounds ω, with a straight-through
+gradient, which makes the published formulas continuous.
+"""
+
 
 @checked
 @dataclass(frozen=True)
@@ -78,10 +86,16 @@ def angle_and_mirror(elements: Tensor) -> tuple[Tensor, Tensor]:
     >>> [part.tolist() for part in angle_and_mirror(Dihedral(2).standard.matrices)]
     [[0.0, 3.14159..., 0.0, 3.14159...], [1.0, 1.0, -1.0, -1.0]]
     """
+    point, mirror = point_and_mirror(elements)
+    angle = torch.atan2(point[..., 1], point[..., 0])
+    return torch.where(angle.detach() < -math.pi + 1e-9, angle + 2 * math.pi, angle), mirror
+
+
+def point_and_mirror(elements: Tensor) -> tuple[Tensor, Tensor]:
+    """(cos θ, sin θ) and m = ±1 with g = R(θ) F^m, where F exchanges left and right."""
     mirror = torch.where(torch.linalg.det(elements.detach()) < 0, -1.0, 1.0).to(elements)
     # F is diag(-1, 1): the first column of g F is that of g times m.
-    angle = torch.atan2(mirror * elements[..., 1, 0], mirror * elements[..., 0, 0])
-    return torch.where(angle.detach() < -math.pi + 1e-9, angle + 2 * math.pi, angle), mirror
+    return mirror[..., None] * elements[..., 0], mirror
 
 
 def from_angles(angles: Tensor, *, mirror: bool = False) -> Tensor:

@@ -10,10 +10,10 @@ from functools import partial
 
 from ..lab._experiment import Experiment, Ordering
 from ._figures import figures
-from ._run import METRICS, PAPER, REFERENCE, SMALL, SMOKE, run
+from ._run import METRICS, PAPER, QUICK, REFERENCE, SMALL, SMALL_PLANE, SMOKE, run
 from ._table import GROUPS, TEST, published_rows
 
-ROWS = published_rows("cifar10+", tuple(GROUPS))
+ROWS = published_rows("cifar10+", tuple(GROUPS), plane={"small": SMALL_PLANE})
 
 EXPERIMENT = Experiment(
     name="soft-augmented",
@@ -21,8 +21,8 @@ EXPERIMENT = Experiment(
     reference=f"{REFERENCE}, tables 2 and 4, CIFAR-10 with augmentation",
     metrics=METRICS,
     rows=ROWS,
-    scales={"smoke": SMOKE, "small": SMALL, "paper": PAPER},
-    seeds={"smoke": 1, "small": 1, "paper": 3},
+    scales={"smoke": SMOKE, "quick": QUICK, "small": SMALL, "paper": PAPER},
+    seeds={"smoke": 1, "quick": 1, "small": 1, "paper": 3},
     orderings=(
         Ordering("t2-soft", "t2-strict", TEST.name),
         Ordering("t2-lambda-0.1", "t2-strict", TEST.name),
@@ -35,7 +35,7 @@ EXPERIMENT = Experiment(
         Ordering("se2-16-partial", "se2-16-strict", TEST.name),
     ),
     run=run,
-    data={"smoke": "digits", "small": "cifar10", "paper": "cifar10"},
+    data={"smoke": "digits", "quick": "cifar10", "small": "cifar10", "paper": "cifar10"},
     figures=partial(figures, ROWS),
     watch="val_accuracy",
 )

@@ -47,6 +47,9 @@ def filters(layer: SoftGroupConv2d, angles: Tensor, *, size: int = SIZE) -> Tens
         hidden=layer.net.hidden,
         net=names[type(layer.net).__name__],  # type: ignore[arg-type]
         activation=getattr(layer.net, "activation", "cos"),
+        frequency=layer.frequency,
+        rotation_frequency=layer.rotation_frequency,
+        angles=layer.angles,
         bias=False,
         **options,  # type: ignore[arg-type]
     )

@@ -9,14 +9,15 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from ..lab._experiment import Experiment, Ordering
+from ..lab._experiment import Experiment, Ordering, Scale
 from ._figures import figures
-from ._run import METRICS, PAPER, REFERENCE, SMALL, SMOKE, run
+from ._run import METRICS, PAPER, QUICK, REFERENCE, SMALL, SMALL_PLANE, SMOKE, run
 from ._table import GROUPS, TEST, published_rows
 
+_PLANE: dict[Scale, dict[str, Any]] = {"small": SMALL_PLANE}
 ROWS = (
-    *published_rows("cifar100", tuple(GROUPS)),
-    *published_rows("cifar100+", tuple(GROUPS), prefix="augmented-", note="augmented: "),
+    *published_rows("cifar100", tuple(GROUPS), plane=_PLANE),
+    *published_rows("cifar100+", tuple(GROUPS), prefix="augmented-", note="augmented: ", plane=_PLANE),
 )
 _DATA: dict[str, Any] = {
     "data": "cifar100",
@@ -30,8 +31,13 @@ EXPERIMENT = Experiment(
     reference=f"{REFERENCE}, tables 2 and 4, CIFAR-100",
     metrics=METRICS,
     rows=ROWS,
-    scales={"smoke": SMOKE, "small": {**SMALL, **_DATA, "images": 20_000}, "paper": {**PAPER, **_DATA}},
-    seeds={"smoke": 1, "small": 1, "paper": 3},
+    scales={
+        "smoke": SMOKE,
+        "quick": {**QUICK, **_DATA, "images": 20_000},
+        "small": {**SMALL, **_DATA},
+        "paper": {**PAPER, **_DATA},
+    },
+    seeds={"smoke": 1, "quick": 1, "small": 1, "paper": 3},
     orderings=(
         Ordering("t2-soft", "t2-strict", TEST.name),
         Ordering("t2-strict", "se2-4-strict", TEST.name),
@@ -44,7 +50,7 @@ EXPERIMENT = Experiment(
         Ordering("augmented-se2-8-soft", "augmented-se2-8-partial", TEST.name),
     ),
     run=run,
-    data={"smoke": "digits", "small": "cifar100", "paper": "cifar100"},
+    data={"smoke": "digits", "quick": "cifar100", "small": "cifar100", "paper": "cifar100"},
     figures=partial(figures, ROWS),
     watch="val_accuracy",
 )

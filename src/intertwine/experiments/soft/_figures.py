@@ -18,7 +18,7 @@ _SUBGROUPS = {"rotation": "rotations", "translation": "translations"}
 
 
 def figures(rows: Sequence[ExperimentRow], runs: Sequence[FinishedRun]) -> list[Figure]:
-    """Learned ω' and accuracy against λ, ω' over time, the rotations that partial layers keep, and a bank of filters.
+    """Learned ω' and accuracy against λ, ω' over time, what partial layers keep, choices of ω', and a bank of filters.
 
     Args:
         rows: the rows of the experiment.
@@ -30,7 +30,7 @@ def figures(rows: Sequence[ExperimentRow], runs: Sequence[FinishedRun]) -> list[
         drawn += _against_penalty(group, members, group_runs)
         drawn += _histories(group, members, group_runs)
         drawn += _extents(group, members, group_runs)
-    return drawn + banks(rows, runs)
+    return drawn + choices(rows, runs) + banks(rows, runs)
 
 
 def _groups(rows: Sequence[ExperimentRow]) -> dict[str, list[ExperimentRow]]:
@@ -123,6 +123,25 @@ def _extents(group: str, rows: Sequence[ExperimentRow], runs: Sequence[FinishedR
     if not lines:
         return []
     return [Table(f"Part of the rotations that partial layers keep, {group}", ["row", "seed", *layers], lines)]
+
+
+def choices(rows: Sequence[ExperimentRow], runs: Sequence[FinishedRun]) -> list[Figure]:
+    """The validation accuracy of every candidate ω', and the chosen one, one line per run."""
+    titles = {row.name: row.title for row in rows}
+    lines: list[list[str | float | int | None]] = []
+    for run in runs:
+        kept = {name.split("/")[-1]: value for name, value in load_arrays(run.folder).items() if "choice/" in name}
+        if kept:
+            pairs = zip(kept["candidates"].tolist(), kept["accuracies"].tolist(), strict=True)
+            tried = ", ".join(f"{value:g}: {100 * accuracy:.1f} %" for value, accuracy in pairs)
+            lines.append([titles[run.row], run.seed, tried, float(kept["value"])])
+    if not lines:
+        return []
+    caption = (
+        "Each candidate trains for trial_epochs from the same seed. The one with the highest accuracy on validation "
+        "images then trains to the end. Test images have no part in this."
+    )
+    return [Table("ω' chosen on validation images", ["row", "seed", "candidates", "ω'"], lines, caption)]
 
 
 def banks(rows: Sequence[ExperimentRow], runs: Sequence[FinishedRun]) -> list[Figure]:

@@ -9,7 +9,7 @@ from functools import partial
 
 from ..lab._experiment import Experiment, Ordering
 from ._figures import figures
-from ._run import METRICS, PAPER, REFERENCE, SMALL, SMOKE, run
+from ._run import METRICS, PAPER, QUICK, REFERENCE, SMALL, SMOKE, run
 from ._table import TEST, published_rows
 
 ROWS = published_rows("cifar10", ("se2-8", "se2-16"))
@@ -20,8 +20,8 @@ EXPERIMENT = Experiment(
     reference=f"{REFERENCE}, tables 2 and 4, CIFAR-10",
     metrics=METRICS,
     rows=ROWS,
-    scales={"smoke": SMOKE, "small": SMALL, "paper": PAPER},
-    seeds={"smoke": 1, "small": 1, "paper": 3},
+    scales={"smoke": SMOKE, "quick": QUICK, "small": SMALL, "paper": PAPER},
+    seeds={"smoke": 1, "quick": 1, "small": 1, "paper": 3},
     orderings=(
         Ordering("se2-8-partial", "se2-8-strict", TEST.name),
         Ordering("se2-8-soft", "se2-8-partial", TEST.name),
@@ -32,7 +32,7 @@ EXPERIMENT = Experiment(
         Ordering("se2-16-strict", "se2-8-strict", TEST.name),
     ),
     run=run,
-    data={"smoke": "digits", "small": "cifar10", "paper": "cifar10"},
+    data={"smoke": "digits", "quick": "cifar10", "small": "cifar10", "paper": "cifar10"},
     figures=partial(figures, ROWS),
     watch="val_accuracy",
 )

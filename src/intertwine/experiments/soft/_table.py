@@ -3,17 +3,17 @@
 van der Ouderaa, Romero & van der Wilk, "Relaxing equivariance constraints with non-stationary continuous filters"
 (2022), tables 2, 4 and 5. Spreads are standard errors of three runs.
 
-The paper chose the fixed domain frequencies ω' on validation images, and does not give them. Here they are settings of
-the rows: ``--set rotation=0.5`` changes them and ``intertwine sweep`` searches for the best.
+The paper chose the fixed domain frequencies ω' on validation images, and gives neither the candidates nor the choices.
+Here, rows ``soft`` choose from ``CANDIDATES`` on validation images, in each run; ``--set rotation=0.5`` fixes them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..lab._classifier import PARAMETERS
-from ..lab._experiment import ExperimentRow, Metric, Published
+from ..lab._experiment import ExperimentRow, Metric, Published, Scale
 
 RUNS = 3
 TEST = Metric(
@@ -27,7 +27,10 @@ LAMBDAS = (0.001, 0.01, 0.1, 0.5, 1.0, 5.0)
 """The published weights λ of the penalty λ‖ω'‖²."""
 
 ROTATION, TRANSLATION = 1.0, 0.5
-"""Fixed values of ω', and initial values where it is learned."""
+"""Initial values of ω' where it is learned."""
+
+CANDIDATES: dict[str, tuple[float, ...]] = {"rotation": (0.25, 0.5, 1.0, 2.0), "translation": (0.125, 0.25, 0.5, 1.0)}
+"""Values of ω' to choose from on validation images."""
 
 GROUPS: dict[str, tuple[str, int]] = {
     "t2": ("T(2)", 1),
@@ -101,7 +104,7 @@ _WEIGHTS: dict[tuple[bool, str], tuple[int, int]] = {
 _TITLES = {
     "strict": "strict",
     "partial": "partial",
-    "soft": "soft, fixed ω'",
+    "soft": "soft, ω' chosen on validation images",
     **{f"lambda-{value:g}": f"soft, learned ω', λ = {value:g}" for value in LAMBDAS},
 }
 
@@ -114,23 +117,33 @@ def relaxation(kind: str, samples: int) -> dict[str, Any]:
         samples: the number of sampled rotations; with 1, translations are relaxed instead.
 
     >>> relaxation("lambda-5", 4)["penalty"], relaxation("soft", 1)["translation"], relaxation("strict", 4)["rotation"]
-    (5.0, 0.5, None)
+    (5.0, [0.125, 0.25, 0.5, 1.0], None)
     """
-    soft = kind == "soft" or kind.startswith("lambda-")
+    learned = kind.startswith("lambda-")
+    softness: dict[str, Any] = {"rotation": None, "translation": None}
+    subgroup, start = ("rotation", ROTATION) if samples > 1 else ("translation", TRANSLATION)
+    if learned or kind == "soft":
+        softness[subgroup] = start if learned else list(CANDIDATES[subgroup])
     return {
         "samples": samples,
-        "rotation": ROTATION if soft and samples > 1 else None,
-        "translation": TRANSLATION if soft and samples == 1 else None,
+        **softness,
         "partial": kind == "partial",
-        "learn": kind.startswith("lambda-"),
-        "penalty": float(kind.removeprefix("lambda-")) if kind.startswith("lambda-") else None,
+        "learn": learned,
+        "penalty": float(kind.removeprefix("lambda-")) if learned else None,
         # The paper stops partial networks early by validation accuracy; the others keep the weights of the last step.
         "keep": "best" if kind == "partial" else "last",
     }
 
 
 def published_rows(
-    column: str, groups: Sequence[str], *, prefix: str = "", note: str = ""
+    column: str,
+    groups: Sequence[str],
+    *,
+    prefix: str = "",
+    note: str = "",
+    net: str = "joint",
+    kinds: Sequence[str] | None = None,
+    plane: Mapping[Scale, Mapping[str, Any]] | None = None,
 ) -> tuple[ExperimentRow, ...]:
     """The rows of some groups with the published numbers of one column.
 
@@ -139,6 +152,9 @@ def published_rows(
         groups: keys of ``GROUPS``.
         prefix: the start of the row names.
         note: the start of the titles.
+        net: the kernel network.
+        kinds: the models; by default all published ones.
+        plane: settings that rows without rotations change at a scale.
 
     >>> row = published_rows("cifar10", ["se2-4"])[1]
     >>> row.name, row.title, row.published["test_accuracy"].mean
@@ -147,11 +163,12 @@ def published_rows(
     rows, index = [], COLUMNS.index(column)
     for group in groups:
         title, samples = GROUPS[group]
-        for kind, numbers in _TABLE[group].items():
-            published = {TEST.name: Published(*numbers[index], RUNS)}
+        for kind in _TABLE[group] if kinds is None else kinds:
+            published = {TEST.name: Published(*_TABLE[group][kind][index], RUNS)}
             weights = _WEIGHTS.get((samples > 1, kind))
-            if weights is not None:
+            if weights is not None and net == "joint":
                 published[PARAMETERS.name] = Published(weights[index // 2])
-            settings = {**relaxation(kind, samples), "augment": column.endswith("+")}
-            rows.append(ExperimentRow(f"{prefix}{group}-{kind}", f"{note}{title} {_TITLES[kind]}", settings, published))
+            settings = {**relaxation(kind, samples), "net": net, "augment": column.endswith("+")}
+            name, line = f"{prefix}{group}-{kind}", f"{note}{title} {_TITLES[kind]}"
+            rows.append(ExperimentRow(name, line, settings, published, {} if plane is None or samples > 1 else plane))
     return tuple(rows)

@@ -33,12 +33,15 @@ class KernelNet(nn.Module, ABC):
         out_channels: the number of rows of the kernel.
         relative: the number of coordinates in each piece of a.
         absolute: the number of coordinates in each piece of b.
-        angular: which of these coordinates, relative first, are angles.
+        angular: which of these coordinates, relative first, are angles as numbers.
         hidden: the number of hidden units.
     """
 
     angle_unit: float
-    """The unit of angles in the network."""
+    """The unit of angles in the network, if angles are numbers."""
+
+    circle_radius: float
+    """The radius of the circle on which the network sees angles, if they are points."""
 
     def __init__(
         self,
@@ -99,6 +102,7 @@ class JointSine(KernelNet):
     """
 
     angle_unit = math.pi
+    circle_radius = 1.0  # like all its coordinates, between -1 and 1
 
     def __init__(
         self,
@@ -143,8 +147,8 @@ class JointSine(KernelNet):
 class FourierFeatures(KernelNet):
     """h = cos(U (γ(a), γ'(b)) + c) with γ(a) = D^(−1/2) (cos 2πWa, sin 2πWa): random features, then one hidden layer.
 
-    W and W' are drawn once and not trained. Their entries are normal; for angles they are −1, 0 or 1, which makes the
-    kernel smooth on the circle for integer frequencies.
+    Equations 7 and 8 of the paper. W and W' are drawn once and not trained. Their entries are normal; for angles they
+    are −1, 0 or 1, which makes the kernel smooth on the circle for integer frequencies.
 
     Args:
         features: D, the number of rows of W and of W'.
@@ -155,6 +159,7 @@ class FourierFeatures(KernelNet):
     """
 
     angle_unit = 2 * math.pi
+    circle_radius = 1 / (2 * math.pi)  # phases W ω (cos θ, sin θ)
     filter_waves: Tensor
     domain_waves: Tensor
 

@@ -14,7 +14,7 @@ from ..._checked import checked
 from ...errors import InputError
 from ...nn import register_layer
 from ...spaces import FieldType
-from .._orientations import Orientations, Sampling, from_angles, uniform
+from .._orientations import Angles, Orientations, Sampling, from_angles, uniform
 from .._relaxed_layer import RelaxedLayer
 from ._soft_group_conv import GroupLayer
 
@@ -51,6 +51,9 @@ class PartialGroupConv2d(GroupLayer):
         net: ``joint`` or ``fourier``, see :class:`SoftGroupConv2d`.
         hidden: the number of hidden units of the kernel network.
         activation: ``cos`` or ``sin``, for the joint network.
+        frequency: ω of displacements.
+        rotation_frequency: ω of relative angles.
+        angles: ``circle``, ``principal`` or ``integer``, see :class:`SoftGroupConv2d`.
         bias: whether to add a bias per channel.
         variant: the way to compute the layer: ``window``, ``rank``, ``dense``, ``factored`` or ``loop``; None for the
             one that should be fastest (:class:`intertwine.nn.cost_rules`).
@@ -84,6 +87,9 @@ class PartialGroupConv2d(GroupLayer):
         net: Literal["joint", "fourier"] = "joint",
         hidden: int = 32,
         activation: Literal["cos", "sin"] = "cos",
+        frequency: float = 1.0,
+        rotation_frequency: float = 1.0,
+        angles: Angles = "circle",
         bias: bool = True,
         variant: str | None = None,
     ) -> None:
@@ -97,15 +103,15 @@ class PartialGroupConv2d(GroupLayer):
             lifting=False,
             softness={},
             learn=False,
-            integer=False,
+            angles=angles,
             domain="input",
             padding=padding,
             support="disk",
             net=net,
             hidden=hidden,
             activation=activation,
-            frequency=1.0,
-            rotation_frequency=1.0,
+            frequency=frequency,
+            rotation_frequency=rotation_frequency,
             bias=bias,
             variant=variant,
         )

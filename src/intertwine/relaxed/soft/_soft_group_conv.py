@@ -14,7 +14,17 @@ from ...errors import InputError
 from ...groups import Cyclic, Dihedral, FiniteGroup, Representation
 from ...nn import register_layer
 from ...spaces import FieldType, Grid2d
-from .._orientations import Orientations, Sampling, angle_and_mirror, check_samples, draw, grid, sampled_group
+from .._orientations import (
+    Angles,
+    Orientations,
+    Sampling,
+    angle_and_mirror,
+    check_samples,
+    draw,
+    grid,
+    point_and_mirror,
+    sampled_group,
+)
 from .._relaxed_layer import RelaxedLayer
 from ._kernel_net import Parts
 from ._soft_layer import Domain, KernelLayer, SoftLayer, check_softness, make_net
@@ -38,7 +48,7 @@ class GroupLayer(KernelLayer):
         lifting: bool,
         softness: Mapping[str, Tensor],
         learn: bool,
-        integer: bool,
+        angles: Angles,
         domain: Domain,
         padding: str | int,
         support: str,
@@ -75,21 +85,17 @@ class GroupLayer(KernelLayer):
             bias=bias,
             variant=variant,
         )
-        if net == "fourier" and rotation_frequency != round(rotation_frequency):
-            raise InputError(
-                caller,
-                expected="an integer rotation_frequency, for a kernel that is smooth on the circle",
-                got=repr(rotation_frequency),
-            )
+        _check_angles(caller, angles, net, rotation_frequency)
         self.samples, self.mirrored, self.sampling, self.lifting = group.order, mirrored, sampling, lifting
-        self.frequency, self.rotation_frequency, self.integer = frequency, rotation_frequency, integer
+        self.frequency, self.rotation_frequency, self.angles = frequency, rotation_frequency, angles
         # A pointwise group convolution has no displacements.
         self.spatial = lifting or kernel_size > 1
-        relative = ((2,) if self.spatial else ()) + (() if lifting else ((2 if mirrored else 1),))
-        angular = [False, False] * self.spatial + ([] if lifting else [True, False][: relative[-1]])
-        absolute = tuple(2 if name == "translation" else 1 for name in self.soft)
-        for name in self.soft:
-            angular += [False, False] if name == "translation" else [True]
+        angle = [False, False] if angles == "circle" else [True]
+        turned = [] if lifting else [*angle, *([False] if mirrored else [])]
+        moved = [[False, False] if name == "translation" else angle for name in self.soft]
+        relative = ((2,) if self.spatial else ()) + ((len(turned),) if turned else ())
+        absolute = tuple(map(len, moved))
+        angular = [False, False] * self.spatial + turned + [part for piece in moved for part in piece]
         self.net = make_net(
             caller,
             net,
@@ -163,17 +169,15 @@ class GroupLayer(KernelLayer):
     def _coordinates(self, device: torch.device, where: Any, place: Tensor | None) -> tuple[Parts, Parts]:
         before: Orientations = where[0]
         after: Orientations = where[1]
-        like, unit = self.net.weight, self.net.angle_unit
+        like = self.net.weight
         relative: list[Tensor | None] = []
         if self.spatial:
             turned = after.turned_back(self.frequency * self.support.displacements(like.device))
             relative.append(turned.to(like)[:, None, None, :, None])
         if not self.lifting:
-            angle, mirror = angle_and_mirror(before.relative_to(after))
-            parts = [self.rotation_frequency / unit * angle]
-            if self.mirrored:
-                parts.append(mirror)
-            relative.append(torch.stack(parts, -1).to(like)[:, None, None, None])
+            angle, mirror = self._angle_coordinates(before.relative_to(after))
+            parts = [self.rotation_frequency * angle, *([mirror[..., None]] if self.mirrored else [])]
+            relative.append(torch.cat(parts, -1).to(like)[:, None, None, None])
         absolute: list[Tensor | None] = []
         for name in self.soft:
             if name == "translation":
@@ -183,13 +187,20 @@ class GroupLayer(KernelLayer):
                 absolute.append(self._angle_part(elements.moved(self._element(where[2])) if where[2] else elements))
         return relative, absolute
 
+    def _angle_coordinates(self, elements: Tensor) -> tuple[Tensor, Tensor]:
+        """What the network sees of the angles, ``(..., 2 or 1)``, and m = ±1."""
+        if self.angles == "circle":
+            point, mirror = point_and_mirror(elements)
+            return self.net.circle_radius * point, mirror
+        angle, mirror = angle_and_mirror(elements)
+        return angle[..., None] / self.net.angle_unit, mirror
+
     def _angle_part(self, elements: Orientations) -> Tensor:
-        """ω' times the absolute angle, along the input or output samples."""
+        """ω' times the coordinates of the absolute angle, along the input or output samples."""
         value = self.softness_of("rotation")
-        if self.integer:  # rounded, with a straight-through gradient
+        if self.angles == "integer":  # rounded, with a straight-through gradient
             value = value + (value.round() - value).detach()
-        angle, _ = angle_and_mirror(elements.elements)
-        part = value * (angle / self.net.angle_unit).to(self.net.weight)[:, None]
+        part = value * self._angle_coordinates(elements.elements)[0].to(self.net.weight)
         return part[None, None, None, None] if self.domain == "input" else part[:, None, None, None, None]
 
     def extra_repr(self) -> str:
@@ -204,10 +215,13 @@ class GroupLayer(KernelLayer):
 class SoftGroupConv2d(SoftLayer, GroupLayer):
     """(Φf)(u) = Σ_v k(ω log(u⁻¹v), ω' log b) f(v) on SE(2) or E(2), where b is v, or u; v runs over the samples.
 
-    An element is a position and a rotation, sampled at n angles. The kernel is a small network of Lie-algebra
-    coordinates: the displacement in the frame of the output element, the relative angle in (−π, π] and, per relaxed
-    subgroup, its absolute coordinates times the domain frequency ω'. With all ω' = 0 it is a group convolution. A
-    lifting layer takes an image: its kernel depends only on the rotated displacement, and its output has n rotations.
+    An element is a position and a rotation, sampled at n angles. The kernel is a small network of the displacement in
+    the frame of the output element, the relative angle and, per relaxed subgroup, the absolute coordinates times the
+    domain frequency ω'. With all ω' = 0 it is a group convolution. A lifting layer takes an image: its kernel depends
+    only on the rotated displacement, and its output has n rotations.
+
+    By default the network sees an angle θ as the point (cos θ, sin θ), so the kernel is continuous on the circle
+    whatever ω' is: ω' scales the point, and larger values let the kernel vary faster with the angle.
 
     Shapes: ``(batch, fields · samples, height, width)``, or ``(batch, scalars, height, width)`` if ``lifting``, to
     ``(batch, fields · samples, height', width')``: the samples of a field are the channels of a regular representation.
@@ -231,13 +245,15 @@ class SoftGroupConv2d(SoftLayer, GroupLayer):
         domain: whether b is the element of the ``input`` (as published) or of the ``output``.
         padding: ``same``, ``valid`` or the number of zeros on each side.
         support: ``disk`` or ``square``; rotations map only a disk to itself.
-        net: ``joint`` (the published sizes) or ``fourier`` (the published formulas, smooth on the circle).
+        net: ``joint``, one network of sines on all coordinates (the published sizes), or ``fourier``, random Fourier
+            features and one hidden layer (the published formulas).
         hidden: the number of hidden units of the network.
         activation: ``cos`` or ``sin``, for the joint network.
         frequency: ω of displacements.
-        rotation_frequency: ω of relative angles; an integer for the Fourier network.
-        integer: whether to round ω' of rotations, which makes the Fourier kernel smooth on the circle in both
-            arguments.
+        rotation_frequency: ω of relative angles.
+        angles: ``circle``; or ``principal``, the angle in (−π, π] as a number, with the published numbers of weights
+            and a jump at ±π; or ``integer``, the same with ω' rounded, which makes the Fourier kernel continuous. The
+            last two need an integer ``rotation_frequency`` in the Fourier network.
         bias: whether to add a bias per channel.
         variant: the way to compute the layer: ``window``, ``rank``, ``dense``, ``factored`` or ``loop``; None for the
             one that should be fastest (:class:`intertwine.nn.cost_rules`).
@@ -274,7 +290,7 @@ class SoftGroupConv2d(SoftLayer, GroupLayer):
         activation: Literal["cos", "sin"] = "cos",
         frequency: float = 1.0,
         rotation_frequency: float = 1.0,
-        integer: bool = False,
+        angles: Angles = "circle",
         bias: bool = True,
         variant: str | None = None,
     ) -> None:
@@ -294,7 +310,7 @@ class SoftGroupConv2d(SoftLayer, GroupLayer):
             lifting=lifting,
             softness=softness,
             learn=learn,
-            integer=integer,
+            angles=angles,
             domain=domain,
             padding=padding,
             support=support,
@@ -332,6 +348,25 @@ class SoftGroupConv2d(SoftLayer, GroupLayer):
         yield cls(2, 2, 3, samples=8, rotation_softness=1.0, mirrored=True, activation="sin", hidden=8)
         yield cls(2, 2, 1, samples=4, rotation_softness=1.0, bias=False, hidden=8)
         yield cls(1, 2, 5, samples=1, translation_softness=0.5, padding="valid", hidden=8)
+        yield cls(2, 2, 3, samples=4, rotation_softness=1.0, angles="principal", hidden=8)
+
+
+def _check_angles(caller: str, angles: Angles, net: str, rotation_frequency: float) -> None:
+    """Raise an error for combinations that promise a continuous kernel and do not give one."""
+    if angles == "integer" and net != "fourier":
+        raise InputError(
+            caller,
+            expected="net='fourier' with angles='integer': only its fixed waves have integer frequencies",
+            got=f"net={net!r}",
+            fix="Use angles='circle', which is continuous with both networks.",
+        )
+    if angles != "circle" and net == "fourier" and rotation_frequency != round(rotation_frequency):
+        raise InputError(
+            caller,
+            expected="an integer rotation_frequency, for a kernel that is smooth on the circle",
+            got=repr(rotation_frequency),
+            fix="Use angles='circle', which allows any frequency.",
+        )
 
 
 def regular_types(

@@ -11,10 +11,10 @@ import torch
 from intertwine.data import load, normalize
 from intertwine.errors import InputError
 from intertwine.experiments import JobSpec, Panels, Plot, Table, execute, experiment_named, finished_runs, load_arrays
+from intertwine.experiments.lab._choose import undecided
 from intertwine.experiments.lab._experiment import Job
 from intertwine.experiments.soft._bank import filters
 from intertwine.experiments.soft._best import BestWeights, EnoughError
-from intertwine.experiments.soft._choose import undecided
 from intertwine.experiments.soft._run import _loss, _penalty, build, prepared
 from intertwine.groups import SO2
 from intertwine.models import SoftResNet
@@ -40,7 +40,7 @@ def ran(tmp_path: Path, experiment: str, row: str, scale: str = "smoke", **overr
 
 def decided(settings: dict, value: float = 1.0) -> dict:
     """The settings with one ω' instead of candidates."""
-    subgroup = undecided(settings)
+    subgroup = undecided(settings, SUBGROUPS)
     return settings if subgroup is None else {**settings, subgroup: value}
 
 
@@ -182,7 +182,7 @@ def test_rows_run(tmp_path, experiment, row):
     relaxed = settings["partial"] or settings["rotation"] is not None or settings["translation"] is not None
     assert any(name.startswith("relaxation/") for name in kept) == relaxed
     assert ("bank/soft" in kept) == (settings["rotation"] is not None)
-    assert any(name.startswith("choice/") for name in kept) == (undecided(settings) is not None)
+    assert any(name.startswith("choice/") for name in kept) == (undecided(settings, SUBGROUPS) is not None)
 
 
 # --- the choice of ω' ------------------------------------------------------------------------------------------------
@@ -261,7 +261,7 @@ def test_a_run_that_fails_after_its_trials_does_not_repeat_them(tmp_path, monkey
 def test_a_choice_needs_validation_images(tmp_path):
     outcome = execute(JobSpec("soft", "t2-soft", "smoke", 0, str(tmp_path), None, {"validation": 0}))
     assert outcome.state == "failed"
-    assert "validation images to choose ω' of translations on" in outcome.error
+    assert "validation images to choose translation on" in outcome.error
 
 
 def test_the_same_seed_gives_the_same_numbers(tmp_path):

@@ -26,11 +26,11 @@ from ...models import SoftResNet
 from ...relaxed import PartialGroupConv2d, extent_penalty, kernel_norms, relaxation_penalty, relaxed_layers
 from ...train import TrainConfig, derive_seed, deterministic_loader, fit, seed_all
 from ..lab._arrays import save_arrays
+from ..lab._choose import choose
 from ..lab._classifier import PARAMETERS, accuracy, cross_entropy, hit_rate
 from ..lab._experiment import Job, Metric
 from ._bank import filter_bank
 from ._best import BestWeights, EnoughError
-from ._choose import choose
 from ._table import TEST
 
 VALIDATION = Metric(
@@ -130,6 +130,9 @@ SMOKE: dict[str, Any] = {
 """The embedded digits: a fraction of a second per row."""
 
 
+SUBGROUPS = ("rotation", "translation")
+"""The settings that hold ω', or candidates for it to choose from on validation images."""
+
 _KERNEL = ("net", "activation", "frequency", "rotation_frequency", "angles", "domain")
 
 
@@ -157,7 +160,7 @@ def run(job: Job) -> Mapping[str, float]:
         model = build(job.settings, data.shape[0], len(data.classes))
         return model, _train(job, model, data, validation)
 
-    job, choice = choose(job, lambda trial: trained(trial)[1])
+    job, choice, _ = choose(job, SUBGROUPS, lambda trial: trained(trial)[1])
     model, watched_accuracy = trained(job)
     seed_all(derive_seed(job.seed, "test"))  # evaluation draws samples too
     metrics = {TEST.name: 100 * accuracy(model, data.test), PARAMETERS.name: sum(p.numel() for p in model.parameters())}

@@ -15,7 +15,7 @@ from intertwine.experiments.lab._choose import undecided
 from intertwine.experiments.lab._experiment import Job
 from intertwine.experiments.soft._bank import filters
 from intertwine.experiments.soft._best import BestWeights, EnoughError
-from intertwine.experiments.soft._run import _loss, _penalty, build, prepared
+from intertwine.experiments.soft._run import SUBGROUPS, _loss, _penalty, build, prepared
 from intertwine.groups import SO2
 from intertwine.models import SoftResNet
 from intertwine.relaxed import Orientations, SoftConv2d, SoftGroupConv2d, kernel_norms

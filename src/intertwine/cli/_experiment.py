@@ -204,7 +204,7 @@ def _shown(name: str, scale: Scale | None, results: Path | None) -> _Shown:
     found = [(s, finished_runs(experiment, s, results=folder), f"runs in {folder}") for s in scales]
     if results is None:
         found += [(s, kept_runs(experiment, s), "results that come with the package") for s in scales]
-    nothing = (scales[-1], list[Run](), f"no finished runs in {folder}")
+    nothing = (scales[-1], found[0][1], f"no finished runs in {folder}")
     chosen, runs, source = next((entry for entry in found if entry[1]), nothing)
     by_row: dict[str, list[Mapping[str, float]]] = {row.name: [] for row in experiment.rows}
     for run in runs:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -55,12 +56,24 @@ def choose(
     best = max(range(len(candidates)), key=accuracies.__getitem__)
     final = replace(job, settings={**job.settings, name: candidates[best]})
     if trials[best].settings == final.settings and not (job.folder / _FIT).exists():
-        copy = job.folder / f"{_FIT}.copy"
-        shutil.copytree(trials[best].folder / _FIT, copy, dirs_exist_ok=True)
-        copy.rename(job.folder / _FIT)  # at once: a killed run must not resume from half a copy
+        _adopt(trials[best].folder, job.folder)
     arrays = {"candidates": candidates, "accuracies": accuracies, "value": [candidates[best]]}
     tables = {f"choice/{name}/{key}": torch.tensor(numbers, dtype=torch.float64) for key, numbers in arrays.items()}
     return final, tables, candidates[best]
+
+
+def _adopt(trial: Path, folder: Path) -> None:
+    """Copy the files of a trial into the folder of the run.
+
+    Its checkpoints come last and at once, so that a killed run does not resume from half a copy.
+    """
+    copy = folder / f"{_FIT}.copy"
+    for path in trial.iterdir():
+        if path.name == _FIT:
+            shutil.copytree(path, copy, dirs_exist_ok=True)
+        else:
+            shutil.copy2(path, folder / path.name)
+    copy.rename(folder / _FIT)
 
 
 def _trial(job: Job, name: str, value: float) -> Job:

@@ -50,7 +50,7 @@ _ROTATED: dict[str, Any] = {
     "validation": "official",
     "batch_size": 64,
     "lr": 3e-3,
-    "dropout": 0.1,
+    "dropout": 0.0,
     "validate_every": 5,
 }
 
@@ -89,7 +89,7 @@ EXPERIMENT = Experiment(
             "dropout": 0.0,
             "validate_every": 2,
         },
-        "small": {**_ROTATED, "epochs": 60},
+        "small": {**_ROTATED, "epochs": 40},
         "paper": {**_ROTATED, "epochs": 200},
     },
     seeds={"smoke": 1, "small": 2, "paper": 5},

@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
 from PIL import Image
 from torch import nn
 
-from intertwine.experiments import JobSpec, Panels, Table, execute, experiment_named, finished_runs
+from intertwine.errors import InputError
+from intertwine.experiments import (
+    Job,
+    JobSpec,
+    Panels,
+    Plot,
+    Table,
+    compare,
+    execute,
+    experiment_named,
+    finished_runs,
+)
+from intertwine.experiments.relu._filters import filter_figures, keep_filters
+from intertwine.experiments.relu._imagenet import _weights
 from intertwine.experiments.relu._run import KINDS, Counted, loss_of
-from intertwine.measure import invariance_loss, load_network
+from intertwine.measure import invariance_loss, load_network, match
+from intertwine.models import VGG11
 
 QUICK = {"images": 50, "matched_images": 40}
 
@@ -34,9 +51,55 @@ def test_figures(tmp_path):
     experiment = experiment_named("relu-symmetry")
     assert execute(JobSpec("relu-symmetry", "gcnn", "smoke", 0, str(tmp_path))).state == "finished"
     pictures = experiment.figures(finished_runs(experiment, "smoke", results=tmp_path))
-    assert [type(figure) for figure in pictures] == [Panels, Table]
-    own, moved = (torch.stack([panel.values for panel in panels]) for _, panels in pictures[0].rows)
-    torch.testing.assert_close(own, moved, msg="the partners of a GCNN are the filters themselves")
+    assert [type(figure) for figure in pictures] == [Panels, Panels, Plot, Table]
+    for layer in pictures[:2]:
+        filters, moved = (torch.stack([panel.values for panel in panels]) for _, panels in layer.rows)
+        assert filters.std() > 0.01
+        if layer is pictures[0]:
+            torch.testing.assert_close(filters, moved, msg="the partners of a GCNN are the filters themselves")
+    plot = pictures[2]
+    assert [len(series.points) for series in plot.series] == [8] * 4, "one point per layer"
+    shares = torch.tensor([[values[0] for _, values in series.points] for series in plot.series])
+    torch.testing.assert_close(shares.sum(0), torch.ones(8))
+
+
+def test_all_filters_are_shown(tmp_path):
+    """64 filters of the first layer in rows of 16, those of the second by the same projection as their partners."""
+    net = VGG11(3, 10, width=1.0)
+    images = torch.randn(12, 3, 32, 32)
+    keep_filters(tmp_path, net, match(net, images, "hflip"))
+    run = SimpleNamespace(row="cnn", seed=0, metrics={}, folder=tmp_path)
+    first, second = filter_figures([run], "cnn", "CNN")
+    for figure in (first, second):
+        assert [len(panels) for _, panels in figure.rows] == [16] * 8
+    filters = next(net.parameters()).detach()
+    colors = first.rows[0][1][0].values - 0.5
+    ratio = colors / filters[0]
+    torch.testing.assert_close(ratio, ratio.mean().expand_as(ratio), rtol=1e-3, atol=0)
+
+
+def test_degenerate_runs_do_not_count():
+    experiment = experiment_named("relu-symmetry")
+    runs = [{"accuracy": 0.1, "gcnn_barrier": 0.0}, {"accuracy": 0.8, "gcnn_barrier": 0.05}]
+    cell = compare(experiment, {"cnn": runs}).cells["cnn", "gcnn_barrier"]
+    assert cell.values == (0.05,)
+
+
+def test_rows_at_225_pixels_use_weights_of_224_if_they_have_none(tmp_path):
+    weights = tmp_path / "weights"
+    weights.mkdir()
+    experiment = experiment_named("relu-imagenet")
+
+    def path(row: str) -> Path | None:
+        return _weights(Job("relu-imagenet", row, "small", 0, experiment.settings(row, "small"), tmp_path, tmp_path))
+
+    with pytest.raises(InputError, match="resnet50-225"):
+        path("old-225")
+    (weights / "resnet50-old.pth").touch()
+    with pytest.warns(UserWarning, match="trained at 224 pixels"):
+        assert path("old-225") == weights / "resnet50-old.pth"
+    (weights / "resnet50-225.pth").touch()
+    assert path("old-225") == weights / "resnet50-225.pth"
 
 
 def test_two_networks(tmp_path):

@@ -12,6 +12,7 @@ from intertwine.errors import InputError
 from intertwine.experiments.relu import (
     absolute_value_errors,
     affine_relu_witness,
+    co_occurring_features,
     hidden_action,
     layerwise_quotient,
     layerwise_swap_net,
@@ -314,3 +315,13 @@ def test_mirrored_training_where_a_stride_does_not_fit():
     assert mirrored_training_gap(net(), *small_data(8))[0] > 1e-3, "an even size: the stride breaks the mirror"
     with pytest.raises(InputError, match="one label per image"):
         mirrored_training_gap(net(), small_data(9)[0], torch.zeros(3))
+
+
+def test_features_that_come_in_pairs_need_no_paired_filters():
+    example = co_occurring_features()
+    assert example.error == 0
+    assert example.error_alone == pytest.approx(2.0)
+    assert example.merged == 0
+    outputs = example.network(example.images)
+    assert bool((outputs > 0).all()), "the network sees the pattern in every image"
+    assert torch.equal(outputs, example.network(example.images.flip(3)))

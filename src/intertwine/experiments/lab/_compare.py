@@ -65,11 +65,11 @@ class Comparison:
 def compare(
     experiment: Experiment, runs: Mapping[str, Sequence[Mapping[str, float]]], *, scale: Scale = "paper"
 ) -> Comparison:
-    """Compare the metrics of finished runs at a scale, by row, with the published ones."""
+    """Compare the metrics of finished runs at a scale, by row, with the published ones; leave out degenerate runs."""
     cells = {
         (row.name, metric.name): Cell(
             row.published.get(metric.name) if scale in metric.comparable else None,
-            tuple(run[metric.name] for run in runs.get(row.name, ()) if metric.name in run),
+            tuple(run[metric.name] for run in runs.get(row.name, ()) if metric.name in run and experiment.counts(run)),
         )
         for row in experiment.rows
         for metric in experiment.metrics

@@ -173,6 +173,7 @@ class Experiment:
         run: performs one job and returns its metrics.
         data: the data sets that each scale uses.
         figures: returns the figures of this experiment, given whichever runs are finished.
+        counts: whether a finished run counts, given its metrics, where a paper leaves out degenerate runs.
         watch: the validation metric that lets a sweep stop hopeless runs. Its better direction is that of the first
             metric.
     """
@@ -188,6 +189,7 @@ class Experiment:
     run: Callable[[Job], Mapping[str, float]]
     data: Mapping[Scale, str] = field(default_factory=dict)
     figures: Callable[[Sequence[FinishedRun]], Sequence[Figure]] | None = None
+    counts: Callable[[Mapping[str, float]], bool] = lambda metrics: True
     watch: str = "val_loss"
 
     def __post_init__(self) -> None:

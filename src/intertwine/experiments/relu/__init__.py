@@ -4,6 +4,8 @@ The experiments ask how far networks trained on mirrored images are from group-c
 what commutes with ReLU, and what follows for networks; each is a function that checks it.
 """
 
+from ._co_occurrence import CoOccurrence as CoOccurrence
+from ._co_occurrence import co_occurring_features as co_occurring_features
 from ._finite_actions import PushedAction as PushedAction
 from ._finite_actions import layerwise_quotient as layerwise_quotient
 from ._finite_actions import pushed_action as pushed_action

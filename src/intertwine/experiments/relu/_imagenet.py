@@ -4,24 +4,28 @@ Nothing is trained. ``--data`` holds the images in class folders, ``imagenet/tra
 ``imagenet/val/CLASS/*``, and the weights in ``weights/``, in the files that the rows name. At 224 pixels every layer
 with stride 2 sees an even width, and cannot commute with the mirror; at 225 pixels none does.
 
-The authors trained the networks of the rows with invariance loss and of the rows at 225 pixels themselves.
+The authors trained the networks of the rows with invariance loss and of the rows at 225 pixels themselves. If there is
+no file for a row at 225 pixels, it measures the network of the same row at 224 pixels, with a warning.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from ..._figures import Figure
+from ..._warn import warn_caller
 from ...data import Normalization, load
 from ...errors import InputError
 from ...measure import gcnn_barrier, invariance_error, load_network, match
 from ...measure.surgery import stride_artifacts
 from ...train import seed_all
-from ..lab._experiment import Experiment, ExperimentRow, Job, Metric, Ordering, Published
+from ..lab._experiment import Experiment, ExperimentRow, FinishedRun, Job, Metric, Ordering, Published
+from ._filters import filter_figures, keep_filters
 
 ERROR = Metric("invariance_error", "", "lower", "‖Φ(x) − Φ(τx)‖ / mean norm, on training images")
 ACCURACY = Metric("accuracy", "", "higher", "share of validation images that are classified correctly")
@@ -73,6 +77,7 @@ def run(job: Job) -> Mapping[str, float]:
         model, images, "hflip", test, matching=free, batch_size=settings["batch_size"], control=False
     )
     size = images.shape[-1]
+    keep_filters(job.folder, model, free)
     return {
         ERROR.name: invariance_error(model, images, "hflip", batch_size=settings["batch_size"]).mean,
         ACCURACY.name: barriers.plain.first,
@@ -89,7 +94,10 @@ def _weights(job: Job) -> Path | None:
     if job.settings["network"] != "resnet50":
         return None  # the smoke scale uses a small untrained network
     folder = (job.data or Path()) / "weights"
-    path = folder / job.settings["file"]
+    path, smaller = (folder / job.settings[key] for key in ("file", "file_224"))
+    if not path.exists() and smaller.exists():
+        warn_caller(f"{path}: no such file; measuring {smaller}, which was trained at 224 pixels", UserWarning)
+        return smaller
     if not path.exists():
         raise InputError(
             f"experiment {job.experiment}, row {job.row}",
@@ -119,6 +127,12 @@ def _images(job: Job) -> tuple[Tensor, tuple[Tensor, Tensor]]:
     return images.expand(-1, 3, -1, -1), (pictures.expand(-1, 3, -1, -1), labels)
 
 
+def figures(runs: Sequence[FinishedRun]) -> list[Figure]:
+    """Filters next to their matched partners, by row."""
+    titles = {name: title for name, (title, *_) in _TABLE.items()}
+    return [figure for row, title in titles.items() for figure in filter_figures(runs, row, title)]
+
+
 EXPERIMENT = Experiment(
     name="relu-imagenet",
     title="Published ResNets and the mirror: even and odd sizes",
@@ -128,7 +142,7 @@ EXPERIMENT = Experiment(
         ExperimentRow(
             name,
             title,
-            {"file": file, "more": size - 224},
+            {"file": file, "file_224": _TABLE[name.removesuffix("-225")][1], "more": size - 224},
             {metric.name: Published(value) for metric, value in zip(_ORDER, values, strict=True)},
         )
         for name, (title, file, size, values) in _TABLE.items()
@@ -170,4 +184,5 @@ EXPERIMENT = Experiment(
     ),
     run=run,
     data={"smoke": "digits", "small": "imagenet", "paper": "imagenet"},
+    figures=figures,
 )

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from ..._figures import Figure, Panel, Panels, Table
+from ..._figures import Figure, Plot, Series, Table
 from ...measure import Matching, gcnn_barrier, invariance_error, match
-from ...measure.surgery import filter_pairs
 from ...models import GVGG11, VGG11
-from ..lab._arrays import load_arrays, save_arrays
+from ..lab._arrays import load_arrays
 from ..lab._experiment import Experiment, ExperimentRow, FinishedRun, Job, Metric, Ordering, Published
+from ._filters import filter_figures, keep_filters
 from ._run import KINDS, PAPER, QUICK, SMALL, SMOKE, prepared, sample, trained
 
 ACCURACY = Metric("accuracy", "", "higher", "share of test images that are classified correctly")
@@ -70,7 +70,7 @@ def run(job: Job) -> Mapping[str, float]:
     identity = match(model, images, "hflip", method="identity")
     unmatched = gcnn_barrier(model, images, "hflip", test, matching=identity, control=False)
     orders = free.order_histogram()
-    _keep(job, model, free, orders)
+    keep_filters(job.folder, model, free, **_orders(orders))
     short = sum(count for counts in orders.values() for order, count in counts.items() if order <= 2)
     total = sum(count for counts in orders.values() for count in counts.values())
     metrics = {
@@ -87,6 +87,11 @@ def run(job: Job) -> Mapping[str, float]:
     if job.row == "gcnn":
         metrics |= {FOUND.name: _partners_found(job, free), FOUND_PAIRS.name: _partners_found(job, paired)}
     return metrics
+
+
+def trained_at_all(metrics: Mapping[str, float]) -> bool:
+    """Whether a run counts: networks without norms sometimes stay at chance, and the paper leaves such runs out."""
+    return metrics[ACCURACY.name] > 0.15
 
 
 def _parameters(job: Job) -> int:
@@ -108,52 +113,52 @@ def _partners_found(job: Job, matching: Matching) -> float:
     return float(torch.cat(hits).double().mean())
 
 
-def _keep(job: Job, model: torch.nn.Module, matching: Matching, orders: Mapping[str, Mapping[int, int]]) -> None:
-    first = next(name for name, p in model.named_parameters() if p.dim() == 4)
-    filters, moved = filter_pairs(model, matching, first)
-    arrays: dict[str, Tensor] = {"filters": filters[:16], "moved": moved[:16]}
+def _orders(orders: Mapping[str, Mapping[int, int]]) -> dict[str, Tensor]:
+    """Arrays by layer: the number of channels on cycles of length 1, 2, …"""
+    arrays = {}
     for name, counts in orders.items():
         table = torch.zeros(max(counts), dtype=torch.int64)
         for order, count in counts.items():
             table[order - 1] = count
         arrays[f"orders/{name}"] = table
-    save_arrays(job.folder, arrays)
+    return arrays
 
 
 def figures(runs: Sequence[FinishedRun]) -> list[Figure]:
-    """Filters of the first layer next to their matched partners, and the orders of the matching, by row."""
-    pictures: list[Figure] = []
+    """Filters of the first two layers next to their matched partners, and the orders of the matching, by row."""
+    shown: list[Figure] = []
     lines: list[list[str | float | int | None]] = []
     max_order = 6
     for kind, (title, *_) in KINDS.items():
+        shown += filter_figures(runs, kind, title)
         row_runs = sorted((run for run in runs if run.row == kind), key=lambda run: run.seed)
         arrays = load_arrays(row_runs[0].folder) if row_runs else {}
-        if not arrays:
-            continue
-        top = float(torch.maximum(arrays["filters"].abs().max(), arrays["moved"].abs().max())) or 1.0
-
-        def row(filters: Tensor, top: float = top) -> list[Panel]:
-            gray = filters.shape[1] != 3
-            return [Panel(f.mean(0) / top if gray else 0.5 + 0.5 * f / top) for f in filters]
-
-        pictures.append(
-            Panels(
-                f"{title}: filters of the first layer",
-                [("filters", row(arrays["filters"])), ("mirrored, matched", row(arrays["moved"]))],
-                "gray",
-                "In a group-convolutional network both rows are the same.",
-            )
-        )
-        for name, counts in arrays.items():
-            if name.startswith("orders/"):
-                values = counts.tolist()
-                shown = [values[k] if k < len(values) else 0 for k in range(max_order)]
-                lines.append([title, name.removeprefix("orders/"), *shown, sum(values[max_order:])])
+        orders = {name.removeprefix("orders/"): v.tolist() for name, v in arrays.items() if name.startswith("orders/")}
+        if orders:
+            shown.append(_order_plot(title, list(orders.values())))
+        for name, values in orders.items():
+            counts = [values[k] if k < len(values) else 0 for k in range(max_order)]
+            lines.append([title, name, *counts, sum(values[max_order:])])
     if not lines:
-        return pictures
+        return shown
     columns = ["network", "layer", *(f"order {k}" for k in range(1, max_order + 1)), "more"]
     caption = "Channels by the length of their cycle in the unconstrained matching; a mirror allows lengths 1 and 2."
-    return [*pictures, Table("orders of matched channels", columns, lines, caption)]
+    return [*shown, Table("orders of matched channels", columns, lines, caption)]
+
+
+def _order_plot(title: str, layers: Sequence[Sequence[int]]) -> Plot:
+    """The share of channels by order, from the first layer to the last."""
+
+    def share(values: Sequence[int], first: int, last: int | None) -> float:
+        return sum(values[first:last]) / sum(values)
+
+    parts = {"order 1": (0, 1), "order 2": (1, 2), "order 3": (2, 3), "order 4 and more": (3, None)}
+    series = [
+        Series(name, [(float(k), [share(values, *part)]) for k, values in enumerate(layers, 1)])
+        for name, part in parts.items()
+    ]
+    caption = "Dead channels count too: nothing tells their partners apart, so the matching pairs them at random."
+    return Plot(f"{title}: orders of matched channels", "layer", "share of channels", series, caption)
 
 
 EXPERIMENT = Experiment(
@@ -183,6 +188,7 @@ EXPERIMENT = Experiment(
         Ordering("gcnn", "cnn-inv", ERROR.name),
     ),
     run=run,
+    counts=trained_at_all,
     data={"smoke": "digits", "quick": "cifar10", "small": "cifar10", "paper": "cifar10"},
     figures=figures,
 )

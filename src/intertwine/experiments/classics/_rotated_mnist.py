@@ -14,9 +14,11 @@ from typing import Any
 
 from torch import nn
 
+from ...data import random_rotation
 from ...groups import parse_finite
 from ..lab._classifier import PARAMETERS, TEST_ERROR, VALIDATION_ERROR, train_classifier
 from ..lab._experiment import Experiment, ExperimentRow, Job, Ordering, Published
+from ._large_network import LargeNetwork
 from ._plane_types import plane_network
 from ._seven_layers import GroupSevenLayers, plain_seven_layers
 
@@ -28,13 +30,17 @@ def run(job: Job) -> Mapping[str, float]:
     def build(shape: tuple[int, int, int], classes: int) -> nn.Module:
         if "fields" in settings:
             return plane_network(settings["fields"], shape[0], classes, widths=settings["widths"])
+        if "large" in settings:
+            group = parse_finite(settings["large"])
+            return LargeNetwork(group, shape[0], classes, widths=settings["widths"], dropout=0.3)
         options = {key: settings[key] for key in ("width", "dropout")}
         if settings["group"] is None:
             return plain_seven_layers(shape[0], classes, **options)
         group = parse_finite(settings["group"])
         return GroupSevenLayers(group, shape[0], classes, pooled=settings["pooled"], **options)
 
-    return train_classifier(job, build)
+    # The larger networks would otherwise know all images by heart.
+    return train_classifier(job, build, transform=random_rotation if "large" in settings else None)
 
 
 def _seven(name: str, title: str, group: str | None, width: int, *, pooled: bool = False) -> ExperimentRow:
@@ -74,6 +80,18 @@ EXPERIMENT = Experiment(
                 ("c8-vectors", "C8, orientation pooling (Marcos et al. 2017)", [16, 25, 34]),
                 ("so2", "SO(2), frequencies 0 to 2 (Worrall et al. 2017)", [8, 14, 18]),
                 ("o2", "O(2), frequencies 0 to 2 (Weiler & Cesa 2019)", [12, 19, 25]),
+            )
+        ),
+        *(
+            ExperimentRow(
+                f"{group.lower()}-large",
+                title,
+                {"large": group, "widths": widths},
+                scales={"smoke": {"widths": [1] * 5}, "small": {"epochs": 30}},
+            )
+            for group, title, widths in (
+                ("C16", "C16, larger, images rotated anew in every epoch (after Weiler & Cesa 2019)", [4, 6, 8, 8, 12]),
+                ("D16", "D16, then C16, larger, the same", [2, 3, 4, 4, 12]),
             )
         ),
     ),

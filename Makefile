@@ -18,7 +18,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install check test test-slow format demo bench docs lock clean force
+.PHONY: help install check test test-whole test-slow format demo bench docs lock clean force
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -59,6 +59,9 @@ test test-slow: export MKL_NUM_THREADS := 1
 
 test: check ## Check, then the doctests and the whole suite; lists the twenty slowest tests
 	$(RUN) -m pytest -n $(WORKERS) --durations=20
+
+test-whole: install ## Only the tests that run whole programs: the site, the demonstration, groups of processes
+	$(RUN) -m pytest -n $(WORKERS) -m "whole and not slow"
 
 test-slow: install ## Only the tests marked slow
 	$(RUN) -m pytest -n $(WORKERS) -m slow

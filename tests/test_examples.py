@@ -36,6 +36,7 @@ def test_the_list_is_complete() -> None:
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.whole
 def test_example(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

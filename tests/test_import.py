@@ -124,6 +124,7 @@ needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
 
 @needs_fork
+@pytest.mark.whole
 def test_the_forked_probe_sees_the_compiler() -> None:
     assert "torch._dynamo" in imported_beyond_torch()[COMPILER]
 

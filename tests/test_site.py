@@ -99,6 +99,7 @@ def look_at(site: Path, profile: Path) -> None:
         browser.driver.quit()
 
 
+@pytest.mark.whole
 def test_the_site(tmp_path: Path) -> None:
     """Everything about one build, since building takes a while."""
     site = tmp_path / "site"

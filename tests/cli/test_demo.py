@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
 from intertwine.cli import program
@@ -12,6 +13,7 @@ from intertwine.experiments import load_capsules
 from intertwine.report import Explorer
 
 
+@pytest.mark.whole
 def test_the_whole_story(tmp_path):
     def run() -> str:
         done = CliRunner().invoke(program(), ["demo", "--quick", "--out", str(tmp_path)])

@@ -103,6 +103,7 @@ def test_ctrl_c_at_once(running):
     interrupt(running[0])
 
 
+@pytest.mark.whole
 def test_ctrl_c_during_a_training(running):
     process, port = running
     ask(port, "POST")

@@ -27,6 +27,7 @@ from intertwine.report import experiment_page
 
 @pytest.mark.parametrize("name", ["tvae", "tvae-mnist"])
 class TestEveryRow:
+    @pytest.mark.whole
     def test_runs_and_shows(self, name, tmp_path):
         experiment = experiment_named(name)
         for row in experiment.rows:

@@ -63,6 +63,7 @@ def network() -> Sequential:
     return net.eval()
 
 
+@pytest.mark.whole
 def test_it_runs_where_this_package_is_not(tmp_path):
     net = network().double()
     x = torch.randn(2, 3, 8, 8, dtype=torch.float64)
@@ -130,6 +131,7 @@ class SideBySide(torch.nn.Module):
         return tuple(plain(*islice(rest, count)) for plain, count in zip(self.plain, self.counts, strict=True))
 
 
+@pytest.mark.whole
 def test_onnx():
     """Every layer's plain twin, exported and run by another program, gives the same numbers."""
     onnxruntime = pytest.importorskip("onnxruntime")

@@ -288,6 +288,7 @@ def test_orbits_make_types(order):
 
 
 @pytest.mark.parametrize("symmetry", ["hflip", pytest.param("d4", marks=pytest.mark.slow)])
+@pytest.mark.whole
 def test_resnet18_of_torchvision(symmetry):
     tw.enable_torchvision()
     models = pytest.importorskip("torchvision.models")

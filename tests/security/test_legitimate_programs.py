@@ -177,6 +177,7 @@ def test_derivatives_and_hooks_see_no_tensors_without_content(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["resnet18", "mobilenet_v2"])
+@pytest.mark.whole
 def test_torchvision(name, tmp_path):
     declare_missing_operations()
     import torchvision
@@ -185,6 +186,7 @@ def test_torchvision(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["resnet10t", "mobilenetv3_small_050"])
+@pytest.mark.whole
 def test_timm(name, tmp_path):
     declare_missing_operations()
     import timm

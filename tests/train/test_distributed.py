@@ -95,6 +95,7 @@ def check_equal_to_one_process(folder: Path, alone: Path) -> None:
 
 
 @pytest.mark.usefixtures("forked_children")
+@pytest.mark.whole
 def test_a_killed_process_ends_the_others_and_the_run_continues_equal_to_one_process(tmp_path: Path) -> None:
     folder = tmp_path / "two"
     process = start_slow_run(folder)
@@ -116,6 +117,7 @@ def test_a_killed_process_ends_the_others_and_the_run_continues_equal_to_one_pro
     check_equal_to_one_process(folder, tmp_path / "one")
 
 
+@pytest.mark.whole
 def test_the_commands_of_the_page_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two machines, played by two torchruns, against one process; the script and the commands are the page's."""
     page = PAGE.read_text(encoding="utf-8")

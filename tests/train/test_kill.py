@@ -159,6 +159,7 @@ def test_many_killed_runs(
     assert kills.total >= 40, kills
 
 
+@pytest.mark.whole
 def test_the_comparison_notices_a_difference(
     reference: tuple[dict[str, object], float], server: ForkServer, tmp_path: Path
 ) -> None:

@@ -92,6 +92,7 @@ def test_the_bar_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
             assert (bar._bar is not None) == shown
 
 
+@pytest.mark.whole
 def test_nothing_is_shown_without_a_terminal(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     tiny.run(tmp_path)
     assert capfd.readouterr() == ("", "")

@@ -99,6 +99,7 @@ def test_runs_with_the_present_settings_make_the_table(tmp_path):
     assert [run.seed for run in rest] == [1]
 
 
+@pytest.mark.whole
 def test_processes_give_the_same_results_as_this_one(tmp_path):
     here = {(o.spec.row, o.spec.seed): o.metrics for o in run_jobs([quick(tmp_path / "a", seed=s) for s in (0, 1)])}
     there = list(run_jobs([quick(tmp_path / "b", seed=s) for s in (0, 1)], workers=2))

@@ -184,6 +184,7 @@ LONG = {"images": 1000, "epochs": 5, "batch_size": 10}
 
 
 @pytest.mark.usefixtures("forked_children")
+@pytest.mark.whole
 def test_the_trial_of_a_lost_worker_is_done_by_another(tmp_path):
     trials = lose_a_worker(sweep(tmp_path, trials=2, prune=False, fixed=LONG))
     ended = [trial for trial in trials if trial.state.name == "COMPLETE"]
@@ -250,6 +251,7 @@ class Postgres:
     stop: Callable[[], None]
 
 
+@pytest.mark.whole
 def test_many_workers_on_postgres(tmp_path, postgres):
     study = run_sweep(sweep(tmp_path, study="pg", storage=postgres.url, trials=5), workers=2)
     assert len(states(study)) == 5

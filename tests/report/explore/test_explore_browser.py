@@ -145,6 +145,7 @@ def test_rolling_by_the_whole_length_returns_the_first_image(browser: Browser, s
     assert pictures(browser, "#capsules .big canvas")[0] not in seen
 
 
+@pytest.mark.whole
 def test_a_network_is_trained_on_demand(browser: Browser) -> None:
     with serving(steps=3) as made:
         browser.open(f"{made.url}#capsules")

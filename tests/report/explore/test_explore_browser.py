@@ -160,6 +160,8 @@ def test_an_audit_opens_sorts_and_shows_the_layer_that_is_picked(
 ) -> None:
     enter(browser, server, "audit")
     assert browser.run("return document.querySelector('#audit .found h2').textContent") == "small"
+    shown = browser.run("return [...document.querySelectorAll('#audit .found .note')].map((note) => note.textContent)")
+    assert shown[: len(found.verdicts)] == [str(verdict) for verdict in found.verdicts], "verdicts come first"
     heading = "return document.querySelector('#audit .picker h3').firstChild.textContent"
     assert browser.run(heading) == "0"
     before = pictures(browser, "#audit .pair canvas")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +60,7 @@ class Audits:
                 "data": str(content["data"]),
                 "images": int(content["images"]),
                 "symmetries": [str(symmetry) for symmetry in content["symmetries"]],
+                "verdicts": [_verdict(each) for each in content.get("verdicts", [])],
                 "notes": [{key: str(note[key]) for key in ("about", "text", "level")} for note in content["notes"]],
                 "whole": [_as_json(reading) for reading in readings if not reading.layer],
                 "layers": audit_layers(readings, _arrays(audits[name])),
@@ -71,6 +72,12 @@ class Audits:
                 got=f"{type(error).__name__}: {error}",
                 fix="Run the audit again.",
             ) from error
+
+
+def _verdict(verdict: Mapping[str, Any]) -> dict[str, Any]:
+    finding, text = str(verdict["finding"]), str(verdict["text"])
+    reasons = text.removeprefix(finding).strip()
+    return {"finding": finding, "reasons": reasons, "warning": verdict["state"] == "not symmetric"}
 
 
 def _as_json(reading: Reading) -> dict[str, Any]:

@@ -314,9 +314,11 @@ function auditRoom() {
     );
     const notes = audit.notes.map((note) =>
       element("p", { className: note.level === "warning" ? "note warning" : "note" }, element("strong", {}, note.about), ` ${note.text}`));
+    const verdicts = audit.verdicts.map((verdict) =>
+      element("p", { className: verdict.warning ? "note warning" : "note" }, element("strong", {}, verdict.finding), ` ${verdict.reasons}`));
     found.replaceChildren(
       element("h2", {}, audit.network), quiet(`${audit.images} images of ${audit.data}; ${audit.symmetries.join(", ")}`),
-      facts(headlines), element("h2", {}, "One layer"), detail, element("h2", {}, "Every layer"), table,
+      ...verdicts, facts(headlines), element("h2", {}, "One layer"), detail, element("h2", {}, "Every layer"), table,
       element("h2", {}, "The whole network"), whole, ...notes,
     );
     if (audit.layers.length) {

@@ -64,7 +64,9 @@ def register(app: typer.Typer) -> None:
     group.command("run", epilog=f"Example:  {run_one}")(run)
     group.command("show", epilog="Example:  intertwine experiment show rotated-mnist")(show)
     group.command("report", epilog=f"Example:  {run_one}\nintertwine experiment report lenet --scale smoke")(report)
-    group.command("keep", hidden=True)(keep)
+    group.command("keep", epilog=f"Example:  {run_one}\nintertwine experiment keep lenet --scale smoke --out kept")(
+        keep
+    )
     app.add_typer(group, name="experiment")
 
 
@@ -173,11 +175,21 @@ def report(
     typer.echo(f"written: {path}")
 
 
-def keep(name: NameArgument, scale: ScaleOption = Scale.small, results: ResultsOption = RESULTS) -> None:
-    """Put the results of finished runs into the package, for 'show' and for the pages."""
+def keep(
+    name: NameArgument,
+    scale: ScaleOption = Scale.small,
+    results: ResultsOption = RESULTS,
+    out: Annotated[Path | None, typer.Option(help="Folder of the file.", show_default="in the package")] = None,
+) -> None:
+    """Write the results of finished runs to one small file.
+
+    The files in the package are what 'show' prints on a machine without runs, and what the tables of the pages are made
+    from.
+    """
     from ..experiments import experiment_named, keep_results
 
-    typer.echo(f"written: {keep_results(experiment_named(name), scale.value, results=results)}")
+    options = {} if out is None else {"folder": out}
+    typer.echo(f"written: {keep_results(experiment_named(name), scale.value, results=results, **options)}")
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,7 @@ def test_unknown_names():
     assert experiment_named("relu_symmetry") is experiment_named("relu-symmetry")
     with pytest.raises(InputError, match="a row: linear, mlp, lenet5; got 'cnn'"):
         LENET.row("cnn")
-    with pytest.raises(InputError, match="a metric: test_error, parameters; got 'loss'"):
+    with pytest.raises(InputError, match="a metric: test_error, validation_error, parameters; got 'loss'"):
         LENET.metric("loss")
     with pytest.raises(InputError, match=r"settings among .*; got learning_rate"):
         LENET.settings("mlp", "smoke", {"learning_rate": 1})

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ...models import LeNet5, linear_classifier, multilayer_perceptron
-from ..lab._classifier import PARAMETERS, TEST_ERROR, train_classifier
+from ..lab._classifier import PARAMETERS, TEST_ERROR, VALIDATION_ERROR, train_classifier
 from ..lab._experiment import Experiment, ExperimentRow, Job, Ordering, Published
 
 
@@ -24,7 +24,7 @@ EXPERIMENT = Experiment(
     name="lenet",
     title="Handwritten digits: the gain from convolution",
     reference="LeCun, Bottou, Bengio & Haffner 1998, figure 9",
-    metrics=(TEST_ERROR, PARAMETERS),
+    metrics=(TEST_ERROR, VALIDATION_ERROR, PARAMETERS),
     rows=(
         ExperimentRow(
             "linear",
@@ -36,9 +36,9 @@ EXPERIMENT = Experiment(
         ExperimentRow("lenet5", "LeNet-5", {"network": "lenet5"}, {"test_error": Published(0.95)}),
     ),
     scales={
-        "smoke": {"data": "digits", "images": 1000, "epochs": 10, "batch_size": 50, "lr": 5e-3},
-        "small": {"data": "mnist", "images": 10_000, "epochs": 5, "batch_size": 100, "lr": 2e-3},
-        "paper": {"data": "mnist", "images": None, "epochs": 20, "batch_size": 100, "lr": 2e-3},
+        "smoke": {"data": "digits", "images": 1000, "validation": 200, "epochs": 10, "batch_size": 50, "lr": 5e-3},
+        "small": {"data": "mnist", "images": 10_000, "validation": 5000, "epochs": 5, "batch_size": 100, "lr": 2e-3},
+        "paper": {"data": "mnist", "images": None, "validation": 5000, "epochs": 20, "batch_size": 100, "lr": 2e-3},
     },
     seeds={"smoke": 1, "small": 3, "paper": 5},
     orderings=(Ordering("mlp", "linear", "test_error"), Ordering("lenet5", "mlp", "test_error")),

@@ -81,8 +81,8 @@ def test_rows_differ_in_what_they_relax():
     )
     assert (strict["rotation"], strict["partial"], strict["keep"]) == (None, False, "last")
     assert (partial["rotation"], partial["partial"], partial["keep"]) == (None, True, "best")
-    assert (soft["rotation"], soft["learn"], soft["penalty"]) == ([0.25, 0.5, 1.0, 2.0], False, None)
-    assert (learned["rotation"], learned["learn"], learned["penalty"]) == (1.0, True, 5.0)
+    assert (soft["rotation"], soft["learn"], soft["penalty"]) == ([0.125, 0.25, 0.5, 1.0], False, None)
+    assert (learned["rotation"], learned["learn"], learned["penalty"]) == (0.5, True, 5.0)
     assert SOFT.row("t2-soft").settings["translation"] == [0.125, 0.25, 0.5, 1.0]
     assert SOFT.row("t2-soft").settings["rotation"] is None
     assert AUGMENTED.row("t2-soft").settings["augment"]

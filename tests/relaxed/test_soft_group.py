@@ -237,6 +237,17 @@ def test_kernels_are_continuous_on_the_circle_for_any_frequency(options):
             assert jump(layer, angle, frame=frame) < 1e-4, (softness, angle, frame)
 
 
+def test_displacements_start_alike_whichever_way_angles_are_given():
+    """A point has two coordinates and one degree of freedom: it does not make initial kernels smoother."""
+    for options in ({}, {"rotation_softness": 1.0}, {"rotation_softness": 1.0, "mirrored": True}, {"lifting": True}):
+        spreads = []
+        for angles in ("circle", "principal"):
+            torch.manual_seed(0)
+            layer = SoftGroupConv2d(1, 1, 3, samples=4, hidden=4000, angles=angles, **options)
+            spreads.append(layer.net.first.weight.detach()[:, :2].abs().max().item())
+        assert spreads[0] == pytest.approx(spreads[1], rel=1e-2)
+
+
 def test_angles_as_numbers_jump_and_the_test_sees_it():
     torch.manual_seed(0)
     for options in ({"net": "joint"}, {"net": "fourier"}):

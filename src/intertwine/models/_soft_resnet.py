@@ -28,8 +28,8 @@ SOFT_RESNETS: Mapping[str, Mapping[str, Any]] = {
 }
 """The options of :class:`SoftResNet` for networks with the published numbers of weights.
 
-These count one coordinate per angle, ``angles="principal"``, so their kernels jump at the angle ±π. The default,
-``circle``, has two coordinates per angle, 32 more weights per kernel network, and no jump.
+They have one coordinate per angle, ``angles="principal"``, so their kernels jump at the angle ±π. The default,
+``circle``, has two coordinates per angle, which adds 32 weights per angle (16 in shortcuts), and no jump.
 """
 
 

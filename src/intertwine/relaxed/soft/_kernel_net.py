@@ -35,6 +35,8 @@ class KernelNet(nn.Module, ABC):
         absolute: the number of coordinates in each piece of b.
         angular: which of these coordinates, relative first, are angles as numbers.
         hidden: the number of hidden units.
+        dimension: the number of degrees of freedom of all coordinates, by default one each. An angle that is given as
+            a point has one, and should not make initial weights smaller than an angle that is given as a number.
     """
 
     angle_unit: float
@@ -52,10 +54,13 @@ class KernelNet(nn.Module, ABC):
         absolute: Sequence[int] = (),
         angular: Sequence[bool] = (),
         hidden: int = 32,
+        dimension: int | None = None,
     ) -> None:
         super().__init__()
         self.in_channels, self.out_channels, self.hidden = in_channels, out_channels, hidden
         self.relative, self.absolute = tuple(relative), tuple(absolute)
+        coordinates = sum(self.relative) + sum(self.absolute)
+        self.dimension = coordinates if dimension is None else dimension
         self.weight = nn.Parameter(torch.empty(out_channels * in_channels, hidden))
         self.bias = nn.Parameter(torch.empty(out_channels * in_channels))
         self._reset_mixture()
@@ -113,10 +118,13 @@ class JointSine(KernelNet):
         absolute: Sequence[int] = (),
         angular: Sequence[bool] = (),
         hidden: int = 32,
+        dimension: int | None = None,
         activation: Literal["cos", "sin"] = "cos",
         scale: float = 10.0,
     ) -> None:
-        super().__init__(in_channels, out_channels, relative=relative, absolute=absolute, hidden=hidden)
+        super().__init__(
+            in_channels, out_channels, relative=relative, absolute=absolute, hidden=hidden, dimension=dimension
+        )
         if activation not in ("cos", "sin"):
             raise InputError("JointSine", expected="activation cos or sin", got=repr(activation))
         self.activation, self.scale = activation, scale
@@ -125,7 +133,7 @@ class JointSine(KernelNet):
         self._reset_hidden()
 
     def _reset_hidden(self) -> None:
-        bound = 1 / max(self.first.in_features, 1)
+        bound = 1 / max(self.dimension, 1)
         nn.init.uniform_(self.first.weight, -bound, bound)
         bound = math.sqrt(6 / self.hidden) / self.scale
         nn.init.uniform_(self.second.weight, -bound, bound)
@@ -172,9 +180,12 @@ class FourierFeatures(KernelNet):
         absolute: Sequence[int] = (),
         angular: Sequence[bool] = (),
         hidden: int = 32,
+        dimension: int | None = None,
         features: int = 16,
     ) -> None:
-        super().__init__(in_channels, out_channels, relative=relative, absolute=absolute, hidden=hidden)
+        super().__init__(
+            in_channels, out_channels, relative=relative, absolute=absolute, hidden=hidden, dimension=dimension
+        )
         angles = [*angular, *[False] * (sum(self.relative) + sum(self.absolute) - len(angular))]
         split = sum(self.relative)
         self._angles = angles[:split], angles[split:]

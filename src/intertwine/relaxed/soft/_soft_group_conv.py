@@ -105,6 +105,7 @@ class GroupLayer(KernelLayer):
             angular=angular,
             hidden=hidden,
             activation=activation,
+            dimension=sum(relative) + sum(absolute) - (len(angle) - 1) * ((not lifting) + ("rotation" in self.soft)),
         )
 
     def fixed_samples(self) -> Orientations:

@@ -362,10 +362,13 @@ def make_net(
     angular: Sequence[bool],
     hidden: int,
     activation: str,
+    dimension: int | None = None,
 ) -> KernelNet:
     """The kernel network of that name."""
     if not isinstance(hidden, int) or hidden < 1:
         raise InputError(caller, expected="1 or more hidden units", got=repr(hidden))
-    options: dict[str, Any] = {"activation": activation} if net == "joint" else {}
+    options: dict[str, Any] = {"hidden": hidden, "dimension": dimension}
+    if net == "joint":
+        options["activation"] = activation
     kind = KERNEL_NETS[net]
-    return kind(*sizes, relative=relative, absolute=absolute, angular=angular, hidden=hidden, **options)
+    return kind(*sizes, relative=relative, absolute=absolute, angular=angular, **options)

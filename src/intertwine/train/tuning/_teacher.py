@@ -1,0 +1,90 @@
+"""The loss of a symmetric network against its teacher: the original network, averaged over the group."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ...errors import InputError
+from ...measure.surgery import GroupAverage
+
+OutputLoss = Callable[[Tensor, Tensor], Tensor]
+"""A loss of the outputs of the network and of its teacher, a mean over the batch."""
+
+TEMPERATURE = 4.0
+"""Softens both distributions. A teacher is nearly certain about the images that it was trained on; divided by this
+number, its outputs still tell how it ranks the other classes."""
+
+
+def softened_divergence(out: Tensor, target: Tensor) -> Tensor:
+    """The Kullback-Leibler divergence of softened class probabilities, times the squared temperature.
+
+    The factor makes its gradients comparable to those of a cross entropy.
+
+    >>> scores = torch.randn(5, 3)
+    >>> float(softened_divergence(scores, scores + 1)) < 1e-5 < float(softened_divergence(scores, -scores))
+    True
+    """
+    logs = [(scores.float() / TEMPERATURE).log_softmax(1) for scores in (out, target)]
+    return nn.functional.kl_div(logs[0], logs[1], log_target=True, reduction="batchmean") * TEMPERATURE**2
+
+
+def default_loss(out: Tensor) -> OutputLoss:
+    """The softened divergence for class scores; the mean squared error for all other outputs."""
+    return softened_divergence if out.dim() == 2 and out.shape[1] > 1 else nn.functional.mse_loss
+
+
+@dataclass
+class TeacherLoss:
+    """The loss for :func:`fit`, from a batch of images, or of images and labels.
+
+    Args:
+        teacher: the averaged network, in evaluation mode.
+        loss: compares outputs with those of the teacher; None for the default.
+        label_weight: the share of the cross entropy with the labels.
+    """
+
+    teacher: GroupAverage
+    loss: OutputLoss | None
+    label_weight: float
+
+    def __call__(self, model: nn.Module, batch: Any) -> Tensor:
+        """The loss of one batch. The teacher sees the same images."""
+        images, labels = batch if isinstance(batch, tuple | list) and len(batch) > 1 else (_first(batch), None)
+        out = model(images)
+        value = torch.zeros((), device=images.device)
+        if self.label_weight < 1:
+            with torch.no_grad():
+                target = self.teacher.to(images.device)(images)
+            value = value + (1 - self.label_weight) * (self.loss or default_loss(target))(out, target)
+        if self.label_weight > 0:
+            require_classes(out, labels)
+            value = value + self.label_weight * nn.functional.cross_entropy(out.float(), labels)
+        return value
+
+
+def _first(batch: Any) -> Any:
+    return batch[0] if isinstance(batch, tuple | list) else batch
+
+
+def require_classes(out: Tensor, labels: Tensor | None) -> None:
+    """Raise an error unless there is one label per image, and one output per label."""
+    if labels is None:
+        raise InputError(
+            "tune", expected="images and labels, for label_weight > 0", got="images only", fix="Give (images, labels)."
+        )
+    if out.dim() != 2 or labels.dim() != 1 or labels.is_floating_point():
+        got = f"outputs of shape {tuple(out.shape)}, and labels of shape {tuple(labels.shape)} and type {labels.dtype}"
+        raise InputError("tune", expected="class scores and one label per image, for label_weight > 0", got=got)
+    low, high = int(labels.min()), int(labels.max())
+    if low < 0 or high >= out.shape[1]:
+        raise InputError(
+            "tune",
+            expected=f"labels from 0 to {out.shape[1] - 1}, one per output of the network",
+            got=f"labels from {low} to {high}",
+            fix="Check the number of classes of the network.",
+        )

@@ -22,7 +22,6 @@ from pathlib import Path
 from tempfile import mkdtemp
 
 import torch
-from _canonical import canonicalized
 from _timing import write_result
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
@@ -92,6 +91,8 @@ class Task:
         path = self.folder / f"{name}.json"
         if not path.exists():
             rows: list[Row] = make()  # type: ignore[operator]
+            if not rows:  # equiadapt is missing
+                return []
             temporary = path.with_suffix(".part")
             temporary.write_text(json.dumps([asdict(row) for row in rows], indent=2) + "\n")
             temporary.replace(path)
@@ -116,6 +117,8 @@ def alternatives(task: Task, symmetry: str) -> list[Row]:
 
 
 def canonical(task: Task, symmetry: str) -> list[Row]:
+    from _canonical import canonicalized
+
     start = time.process_time()
     images = task.train[0][:-HELD_OUT][: task.options.images]
     net = canonicalized(task.net, images, symmetry, passes=task.options.epochs * len(images))
@@ -181,7 +184,7 @@ def main() -> None:
     parser.add_argument("--data", help="a named data set or a file; normalized as for ImageNet")
     parser.add_argument("--folder", help="for results and checkpoints; the same folder continues")
     parser.add_argument("--epochs", type=int, default=5)
-    parser.add_argument("--lr", type=float, default=1e-3)
+    parser.add_argument("--lr", type=float, default=3e-4)
     parser.add_argument("--images", type=int, default=48_000, help="training images per epoch")
     parser.add_argument("--test-images", type=int, default=10_000)
     parser.add_argument("--precision", default="32", choices=["32", "bf16-mixed"])

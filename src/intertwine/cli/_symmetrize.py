@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..measure import Symmetrized
 
 _CALLER = "intertwine symmetrize"
-LR = 1e-3
+LR = 3e-4
 
 
 def register(app: typer.Typer) -> None:
@@ -111,9 +111,9 @@ def symmetrize(
         if tune and label_weight:
             _require_classes(network.model, pictures, labels)
         first = _symmetrized(network.model, pictures, symmetry, width, refit, batch_size, seed)
-        options: dict[str, Any] = {"lr": lr, "label_weight": label_weight, "augment": "shift" if augment else None}
+        options = {"epochs": tune, "lr": lr, "label_weight": label_weight, "batch_size": batch_size, "seed": seed}
         run = out.with_name(f"{out.stem}.tuning")
-        twin = _tuned(first, pictures, labels, tune, run, batch_size=batch_size, seed=seed, **options) if tune else first
+        twin = _tuned(first, pictures, labels, run, augment, **options) if tune else first
         twin.save(out)
         shutil.rmtree(run, ignore_errors=True)
         stages = [
@@ -197,12 +197,12 @@ def _symmetrized(
 
 
 def _tuned(
-    twin: Symmetrized, pictures: Tensor, labels: Tensor, epochs: int, folder: Path, **options: Any
+    twin: Symmetrized, pictures: Tensor, labels: Tensor, folder: Path, augment: bool, **options: Any
 ) -> Symmetrized:
     from ..train import tune
 
     data = (pictures, labels) if options["label_weight"] else pictures
-    return tune(twin, data, epochs=epochs, folder=folder, **options)
+    return tune(twin, data, folder=folder, augment="shift" if augment else None, **options)
 
 
 def _gives_images(model: nn.Module, images: Tensor) -> bool:

@@ -10,8 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
-import torch
-from torch import Tensor, nn
+from torch import nn
 
 from ..._checked import Positive, checked
 from ..._digest import content_digest
@@ -21,13 +20,9 @@ from ...measure import Symmetrized, tie
 from ...measure.surgery import GroupAverage, untie
 from .._config import TrainConfig
 from .._seeding import preserved_generators
-from ..loading._loader import Loader
 from ..loop._engine import fit
 from ._batches import Augmentation, first_images, loader_of
 from ._teacher import OutputLoss, TeacherLoss
-
-STATISTICS_IMAGES = 2000
-"""How many images the statistics of batch norms are recomputed on after training."""
 
 
 @checked
@@ -36,7 +31,7 @@ def tune(
     data: Any,
     *,
     epochs: Positive = 5,
-    lr: float = 1e-3,
+    lr: float = 3e-4,
     batch_size: Positive = 64,
     label_weight: float = 0.0,
     loss: OutputLoss | None = None,
@@ -55,9 +50,9 @@ def tune(
     symmetry. Adam's rate rises over the first tenth of the steps, then falls to zero along a cosine. The given network
     is not changed.
 
-    Batch norms use batch statistics in training. Afterwards, their running statistics are recomputed on images as they
-    are, and averaged over the group. The result is measured in float64; an error names the layer if it is not exactly
-    symmetric.
+    Batch norms keep their running statistics, which :func:`~intertwine.measure.symmetrize` has computed and which are
+    symmetric; only their scales and shifts are trained. Statistics of single batches would differ between channels that
+    the group exchanges. The result is measured in float64; an error names the layer if it is not exactly symmetric.
 
     Args:
         twin: the result of :func:`~intertwine.measure.symmetrize`, at any width.
@@ -78,6 +73,7 @@ def tune(
         precision: ``bf16-mixed`` takes about half the time on processors that have bfloat16.
         progress: False for no progress bar; otherwise there is one on a terminal.
 
+    >>> import torch
     >>> from intertwine.measure import symmetrize
     >>> _ = torch.manual_seed(0)
     >>> net = nn.Sequential(nn.Conv2d(1, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 16, 2))
@@ -90,7 +86,7 @@ def tune(
     loader = loader_of(data, batch_size, seed, augment)
     held_out = None if validation is None else loader_of(validation, batch_size, seed, None, shuffle=False)
     images = first_images(loader)
-    model = tie(twin.model, twin.matching).train()
+    model = _with_fixed_statistics(tie(twin.model, twin.matching).train())
     teacher = GroupAverage(copy.deepcopy(twin.original), twin.matching.symmetry).eval()
     steps = epochs * len(loader)
     with ExitStack() as stack:
@@ -119,7 +115,7 @@ def tune(
             about=_described(twin, label_weight, loss, augment),
             progress=progress,
         )
-    return untie(twin, model, _few(loader_of(data, batch_size, seed, None)))
+    return untie(twin, model, images)
 
 
 def _require_options(lr: float, label_weight: float) -> None:
@@ -151,6 +147,13 @@ def _name(function: object) -> str:
     return "default" if function is None else getattr(function, "__qualname__", type(function).__qualname__)
 
 
+def _with_fixed_statistics(model: nn.Module) -> nn.Module:
+    for module in model.modules():
+        if isinstance(module, nn.modules.batchnorm._BatchNorm) and module.track_running_stats:
+            module.eval()  # fit leaves the mode of parts as it is
+    return model
+
+
 @contextmanager
 def _memory_errors(images: int) -> Iterator[None]:
     try:
@@ -164,14 +167,3 @@ def _memory_errors(images: int) -> Iterator[None]:
             got=str(error).splitlines()[0] if str(error) else "none left",
             fix="Use a smaller batch size.",
         ) from None
-
-
-def _few(loader: Loader) -> list[tuple[Tensor, ...]]:
-    """Batches with enough images to recompute statistics."""
-    kept, seen = [], 0
-    for batch in loader.batches(0):
-        kept.append(tuple(batch) if isinstance(batch, tuple | list) else (batch,))
-        seen += len(kept[-1][0])
-        if seen >= STATISTICS_IMAGES:
-            break
-    return kept

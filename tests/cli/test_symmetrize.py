@@ -49,7 +49,8 @@ def test_the_twin_is_invariant_and_loads_into_the_same_architecture(net):
 
 
 def test_tuning_keeps_the_symmetry_and_repeats_by_seed(net):
-    words = (net, "--weights", "net.safetensors", "--data", "digits", "--images", "300", "--tune", "2", "--lr", "0.01")
+    words = (net, "--weights", "net.safetensors", "--data", "digits", "--images", "300", "--tune", "3", "--lr", "0.01")
+    words = (*words, "--label-weight", "1", "--batch-size", "50", "--no-augment")
     twins = []
     for name, more in (("a", ()), ("b", ()), ("c", ("--seed", "1"))):
         done = run(*words, *more, "--out", f"{name}.safetensors")
@@ -62,6 +63,29 @@ def test_tuning_keeps_the_symmetry_and_repeats_by_seed(net):
     assert invariance_error(twin, torch.rand(20, 1, 8, 8)).mean < 1e-5
     assert all(torch.equal(twins[0][k], twins[1][k]) for k in twins[0])
     assert not torch.equal(twins[0]["0.weight"], twins[2]["0.weight"])
+
+
+def test_an_interrupted_tuning_continues(net, tmp_path, monkeypatch):
+    words = (net, "--weights", "net.safetensors", "--data", "digits", "--images", "100", "--tune", "1")
+    done = run(*words, "--out", "whole.safetensors")
+    assert done.exit_code == 0, done.output
+    with monkeypatch.context() as patch:
+        patch.setattr("intertwine.train.tuning._tune.untie", stopped)  # after the training, before anything is written
+        assert run(*words, "--out", "twin.safetensors").exit_code != 0
+    assert not (tmp_path / "twin.safetensors").exists()
+    assert (tmp_path / "twin.tuning" / "checkpoints").is_dir()
+    other = run(*words, "--seed", "1", "--out", "twin.safetensors")
+    assert "the configuration of the run" in " ".join(other.output.split())
+    done = run(*words, "--out", "twin.safetensors")
+    assert done.exit_code == 0, done.output
+    assert "already finished" in done.stderr
+    assert not (tmp_path / "twin.tuning").exists(), "no checkpoints stay behind"
+    whole, twin = load_file("whole.safetensors"), load_file("twin.safetensors")
+    assert all(torch.equal(whole[name], twin[name]) for name in whole)
+
+
+def stopped(*args, **options):
+    raise KeyboardInterrupt
 
 
 @pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning")  # torch about its own code
@@ -87,9 +111,12 @@ def test_networks_from_images_to_images(net, tmp_path):
     done = run(*words)
     assert done.exit_code == 0, done.output
     assert re.search(r"^refitted +\S+e-\d\d +\d+ +[\d,]+$", done.output, re.M)
-    failed = run(*words, "--tune", "1")
+    failed = run(*words, "--tune", "1", "--label-weight", "0.5")
     assert failed.exit_code == 2
     assert "images as outputs" in failed.output
+    done = run(*words, "--tune", "1")
+    assert done.exit_code == 0, done.output
+    assert re.search(r"^tuned +\S+e-\d\d +\d+ +[\d,]+$", done.output, re.M)
     failed = run("net.onnx", *words[1:])
     assert failed.exit_code == 2
     assert "cannot be changed" in failed.output

@@ -15,28 +15,6 @@ from ...measure.surgery import GroupAverage
 OutputLoss = Callable[[Tensor, Tensor], Tensor]
 """A loss of the outputs of the network and of its teacher, a mean over the batch."""
 
-TEMPERATURE = 4.0
-"""Softens both distributions. A teacher is nearly certain about the images that it was trained on; divided by this
-number, its outputs still tell how it ranks the other classes."""
-
-
-def softened_divergence(out: Tensor, target: Tensor) -> Tensor:
-    """The Kullback-Leibler divergence of softened class probabilities, times the squared temperature.
-
-    The factor makes its gradients comparable to those of a cross entropy.
-
-    >>> scores = torch.randn(5, 3)
-    >>> float(softened_divergence(scores, scores + 1)) < 1e-5 < float(softened_divergence(scores, -scores))
-    True
-    """
-    logs = [(scores.float() / TEMPERATURE).log_softmax(1) for scores in (out, target)]
-    return nn.functional.kl_div(logs[0], logs[1], log_target=True, reduction="batchmean") * TEMPERATURE**2
-
-
-def default_loss(out: Tensor) -> OutputLoss:
-    """The softened divergence for class scores; the mean squared error for all other outputs."""
-    return softened_divergence if out.dim() == 2 and out.shape[1] > 1 else nn.functional.mse_loss
-
 
 @dataclass
 class TeacherLoss:
@@ -44,27 +22,32 @@ class TeacherLoss:
 
     Args:
         teacher: the averaged network, in evaluation mode.
-        loss: compares outputs with those of the teacher; None for the default.
+        loss: compares outputs with those of the teacher.
         label_weight: the share of the cross entropy with the labels.
     """
 
     teacher: GroupAverage
-    loss: OutputLoss | None
+    loss: OutputLoss
     label_weight: float
 
     def __call__(self, model: nn.Module, batch: Any) -> Tensor:
         """The loss of one batch. The teacher sees the same images."""
         images, labels = batch if isinstance(batch, tuple | list) and len(batch) > 1 else (_first(batch), None)
-        out = model(images)
+        out = _full(model(images))
         value = torch.zeros((), device=images.device)
         if self.label_weight < 1:
             with torch.no_grad():
                 target = self.teacher.to(images.device)(images)
-            value = value + (1 - self.label_weight) * (self.loss or default_loss(target))(out, target)
+            value = value + (1 - self.label_weight) * self.loss(out, _full(target))
         if self.label_weight > 0:
             require_classes(out, labels)
-            value = value + self.label_weight * nn.functional.cross_entropy(out.float(), labels)
+            value = value + self.label_weight * nn.functional.cross_entropy(out, labels)
         return value
+
+
+def _full(out: Tensor) -> Tensor:
+    """Outputs of mixed precision in float32, because the loss is a difference of similar numbers."""
+    return out.float() if out.dtype in (torch.bfloat16, torch.float16) else out
 
 
 def _first(batch: Any) -> Any:

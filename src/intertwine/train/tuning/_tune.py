@@ -34,7 +34,7 @@ def tune(
     lr: float = 3e-4,
     batch_size: Positive = 64,
     label_weight: float = 0.0,
-    loss: OutputLoss | None = None,
+    loss: OutputLoss = nn.functional.mse_loss,
     augment: Augmentation = "shift",
     validation: Any = None,
     seed: int = 0,
@@ -62,8 +62,9 @@ def tune(
         lr: the highest learning rate.
         batch_size: images per batch; a loader has its own.
         label_weight: the share of the cross entropy with the labels in the loss, from 0 to 1.
-        loss: a function of the outputs and those of the teacher, a mean over the batch. By default, for class scores
-            the Kullback-Leibler divergence at temperature 4, and the mean squared error for other outputs.
+        loss: a function of the outputs and those of the teacher, a mean over the batch. The squared error is the
+            default for class scores too: a teacher is nearly certain about the images that it was trained on, so a
+            divergence of class probabilities says little there.
         augment: ``transform(image, generator)``; ``"shift"`` shifts images by up to an eighth of their size; or None.
         validation: other images, on which the loss is logged after every epoch as ``val_loss``.
         seed: the seed of the order of the images, of their augmentation and of randomness inside the network.
@@ -125,9 +126,7 @@ def _require_options(lr: float, label_weight: float) -> None:
         )
 
 
-def _described(
-    twin: Symmetrized, label_weight: float, loss: OutputLoss | None, augment: Augmentation
-) -> dict[str, Any]:
+def _described(twin: Symmetrized, label_weight: float, loss: OutputLoss, augment: Augmentation) -> dict[str, Any]:
     """What a run continues from: the same networks and the same loss, or none."""
     return {
         "start": _digest(twin.model),
@@ -144,7 +143,7 @@ def _digest(model: nn.Module) -> str:
 
 
 def _name(function: object) -> str:
-    return "default" if function is None else getattr(function, "__qualname__", type(function).__qualname__)
+    return "none" if function is None else getattr(function, "__qualname__", type(function).__qualname__)
 
 
 def _with_fixed_statistics(model: nn.Module) -> nn.Module:

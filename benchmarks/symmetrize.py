@@ -121,7 +121,8 @@ def canonical(task: Task, symmetry: str) -> list[Row]:
 
     start = time.process_time()
     images = task.train[0][:-HELD_OUT][: task.options.images]
-    net = canonicalized(task.net, images, symmetry, passes=task.options.epochs * len(images))
+    folder = task.folder / "runs" / f"{symmetry}-canonicalized"
+    net = canonicalized(task.net, images, symmetry, epochs=task.options.epochs, folder=folder)
     return [] if net is None else [task.row(symmetry, "canonicalized", net, time.process_time() - start)]
 
 

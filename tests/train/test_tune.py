@@ -152,9 +152,8 @@ def test_an_interrupted_run_continues(tmp_path):
     record = json.loads((tmp_path / "part" / "record.json").read_text())
     assert record["status"] != "finished"
     continued = tune(twin, X, folder=tmp_path / "part", loss=loss, **options)
-    never = tune(twin, X, folder=tmp_path / "never", loss=loss, **options)
-    assert torch.equal(continued.model(X), never.model(X))
-    assert not torch.equal(continued.model(X), whole.model(X))
+    assert calls < 10 + 15 + 3 * 2, "it started over"
+    assert torch.equal(continued.model(X), whole.model(X))
     seen = calls
     finished = tune(twin, X, folder=tmp_path / "part", loss=loss, **options)
     assert calls == seen, "a finished run is not repeated"

@@ -327,3 +327,20 @@ def test_networks_from_elsewhere(name, size):
         rounding = float((symmetrized.model(x[:8]) - y).norm() / y.norm())
     assert rounding < 3e-5
     assert error(symmetrized.model, symmetry, x[:8]) <= max(1e-5, 2 * rounding)
+
+
+def test_stride_artifacts_says_why_a_network_does_not_run():
+    net = nn.Sequential(nn.Conv2d(3, 4, 3, 2, 1), nn.Flatten(), nn.Linear(4 * 16, 2))
+    assert stride_artifacts(net, (3, 8, 8), "hflip")
+    with pytest.raises(InputError, match=r"raises RuntimeError: .*channel") as failure:
+        stride_artifacts(net, (1, 8, 8), "hflip")
+    assert isinstance(failure.value.__cause__, RuntimeError)
+
+
+def test_stride_artifacts_hides_no_error_of_its_own(monkeypatch):
+    def broken(name, args, out):
+        raise ZeroDivisionError("a fault of the check")
+
+    monkeypatch.setattr("intertwine.measure.surgery._stride._grids", broken)
+    with pytest.raises(ZeroDivisionError, match="a fault of the check"):
+        stride_artifacts(nn.Conv2d(3, 4, 3, 2, 1), (3, 8, 8), "hflip")

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils.data import Dataset, TensorDataset
 
-from ...data import Transform, random_translation
 from ...errors import InputError
 from ..loading._datasets import Augmented
 from ..loading._loader import Loader, deterministic_loader
 from ..loading._replayed import as_loader
 
+Transform = Callable[[Tensor, torch.Generator], Tensor]
 Augmentation = Transform | Literal["shift"] | None
 """A random transform of an image, ``"shift"`` for random shifts by up to an eighth of its size, or none."""
 
@@ -23,10 +23,14 @@ Augmentation = Transform | Literal["shift"] | None
 def shift(image: Tensor, generator: torch.Generator) -> Tensor:
     """Shift an image by up to an eighth of its shorter side in each direction; zeros enter.
 
-    >>> shift(torch.ones(1, 8, 8), torch.Generator().manual_seed(0)).shape
-    torch.Size([1, 8, 8])
+    >>> generator = torch.Generator().manual_seed(0)
+    >>> sorted({int(shift(torch.ones(1, 8, 8), generator).sum()) for _ in range(20)})
+    [49, 56, 64]
     """
-    return random_translation(image, generator, shift=min(image.shape[-2:]) // 8)
+    height, width = image.shape[-2:]
+    most = min(height, width) // 8
+    row, column = torch.randint(2 * most + 1, (2,), generator=generator).tolist()
+    return nn.functional.pad(image, (most,) * 4)[..., row : row + height, column : column + width]
 
 
 def loader_of(data: Any, batch_size: int, seed: int, augment: Augmentation, *, shuffle: bool = True) -> Loader:

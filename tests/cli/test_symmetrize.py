@@ -39,6 +39,7 @@ def test_the_twin_is_invariant_and_loads_into_the_same_architecture(net):
     assert re.search(r"^averaged at run time +0\.\d{4} +\S+ +3,910 +14,592$", done.output, re.M)
     assert re.search(r"^refitted +0\.\d{4} +\S+e-\d\d +3,910 +7,296$", done.output, re.M)
     assert "tuned" not in done.output
+    assert "costs more than averaging" not in done.output
     twin = load_network(net)
     twin.model.load_state_dict(load_file("twin.safetensors"))
     x = torch.rand(20, 1, 8, 8)
@@ -155,6 +156,11 @@ def test_wider_networks_and_larger_windows_load_into_the_same_architecture(tmp_p
     assert twin[4].kernel_size == (4, 4)
     size = f"{sum(p.numel() for p in twin.parameters()):,}"
     assert re.search(rf"^tuned .* {size} ", done.output, re.M)
+    wider = run("wide_net:build", *options[:-4], "--width", "4", "--out", "wider.safetensors")
+    for output, costly in ((done.output, False), (wider.output, True)):
+        cost = {t: int(n.replace(",", "")) for t, n in re.findall(r"^(averaged|refitted) .* ([\d,]+)$", output, re.M)}
+        assert (cost["refitted"] > cost["averaged"]) == costly
+        assert ("this width costs more than averaging at run time" in output) == costly
     failed = run("wide_net:build", *options, "--width", "5", "--out", "twin.safetensors")
     assert failed.exit_code == 2
     assert "a width from 1 to 4" in failed.output

@@ -236,12 +236,16 @@ def _report(
     scored = labels.dim() == 1 and not dense
     kind = "equivariance error" if dense else "invariance error"
     typer.echo(f"{'':<20} {'accuracy  ' if scored else ''}{kind}  parameters  multiply-adds")
+    costs = []
     for title, net in stages:
         error = (equivariance_error if dense else invariance_error)(net, images, symmetry, batch_size=batch_size)
         score = f"{accuracy(net, (images, labels), batch_size=batch_size):<10.4f}" if scored else ""
         size = sum(p.numel() for p in net.parameters())
-        line = f"{title:<20} {score}{error.mean:<{len(kind)}.3g}  {size:<10,}  {_multiply_adds(net, images[:1]):,}"
+        costs.append(_multiply_adds(net, images[:1]))
+        line = f"{title:<20} {score}{error.mean:<{len(kind)}.3g}  {size:<10,}  {costs[-1]:,}"
         typer.echo(line.rstrip())
+    if costs[2] > costs[1]:  # the cost grows with the square of the width, and with larger windows
+        typer.echo("this width costs more than averaging at run time, which loses nothing: choose a smaller one")
     typer.echo(f"on {len(images)} images of {origin}")
 
 

@@ -49,7 +49,7 @@ def loader_of(data: Any, batch_size: int, seed: int, augment: Augmentation, *, s
     if not isinstance(data, Dataset):
         return as_loader(data, seed, "images, a dataset or a loader")
     transform = shift if augment == "shift" else augment
-    shown = data if transform is None else Augmented(data, OfImage(transform))
+    shown: Any = data if transform is None else Augmented(data, OfImage(transform))
     # A short last batch may have too few images for batch statistics.
     drop_last = shuffle and len(shown) >= batch_size
     return deterministic_loader(shown, batch_size, seed=seed, shuffle=shuffle, drop_last=drop_last)

@@ -90,6 +90,7 @@ def tune(
     model = _with_fixed_statistics(tie(twin.model, twin.matching).train())
     teacher = GroupAverage(copy.deepcopy(twin.original), twin.matching.symmetry).eval()
     steps = epochs * len(loader)
+    device: Any = next(model.parameters()).device.type
     with ExitStack() as stack:
         stack.enter_context(preserved_generators())
         stack.enter_context(_memory_errors(len(images)))
@@ -101,7 +102,7 @@ def tune(
             schedule="cosine",
             warmup_steps=math.ceil(steps / 10),
             precision=precision,
-            device=next(model.parameters()).device.type,
+            device=device,
             seed=seed,
             checkpoint_every=None if folder is None else checkpoint_every,
             log_every=max(1, min(50, len(loader))),

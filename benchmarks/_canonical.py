@@ -51,7 +51,8 @@ def canonicalized(net: nn.Module, images: Tensor, symmetry: str, *, epochs: int,
         artifact_err_wt=0.0,
         learn_ref_vec=False,
     )
-    scores = ConvNetwork(shape, 32, 3, num_layers=3, out_vector_size=64)
+    layers = 3 if shape[-1] >= 32 else 1  # each halves the image
+    scores = ConvNetwork(shape, 32, 3, num_layers=layers, out_vector_size=64)
     canonicalizer = OptimizedGroupEquivariantImageCanonicalization(scores, settings, shape)
 
     def loss(model: nn.Module, batch: list[Tensor]) -> Tensor:

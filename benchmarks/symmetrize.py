@@ -3,7 +3,9 @@
 Run as ``python benchmarks/symmetrize.py --model MODULE:FACTORY --weights FILE --data DATA --folder FOLDER`` for a
 trained classifier of yours; without arguments, a small network is trained on digits first. For each symmetry: the
 original network, its average over the group at run time, canonicalization with equiadapt (if it is installed, see
-``_canonical.py``), and symmetrized networks of several widths, refitted and tuned. Columns: accuracy on test images as
+``_canonical.py``), and symmetrized networks of several widths, refitted and tuned. The
+teacher is the average over the group, unless it is less accurate than the original network on held-out training images;
+then it is the original. Columns: accuracy on test images as
 they are, and on test images moved by random elements of the group; the error under the group; parameters; multiply-adds
 per image. Settings are chosen on held-out training images; test images are only scored.
 
@@ -20,6 +22,7 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import mkdtemp
+from typing import Literal
 
 import torch
 from _timing import write_result
@@ -73,6 +76,12 @@ class Task:
     def held_out(self) -> Tensor:
         """The last training images, for the loss against the teacher alone."""
         return self.train[0][-HELD_OUT:]
+
+    def teacher(self, symmetry: str) -> Literal["average", "original"]:
+        """The average, unless it loses a point of accuracy on held-out training images."""
+        x, labels = (part[-HELD_OUT:] for part in self.train)
+        before, after = (accuracy(net, (x, labels)) for net in (self.net, GroupAverage(self.net, symmetry)))
+        return "average" if after >= before - 0.01 else "original"
 
     def row(self, symmetry: str, name: str, net: nn.Module, seconds: float = 0.0) -> Row:
         """Score a network."""
@@ -134,9 +143,11 @@ def surgery(task: Task, symmetry: str, width: float) -> list[Row]:
     twin = symmetrize(task.net, images[order], symmetry, width=width)
     rows = [task.row(symmetry, f"width {width:g}, refitted", twin.model, time.process_time() - start)]
     start = time.process_time()
+    teacher = task.teacher(symmetry)
     tuned = tune(
         twin,
         images[: options.images],
+        teacher=teacher,
         epochs=options.epochs,
         lr=options.lr,
         validation=task.held_out,
@@ -144,7 +155,7 @@ def surgery(task: Task, symmetry: str, width: float) -> list[Row]:
         precision=options.precision,
     )
     seconds = time.process_time() - start  # of this call only, if the run was interrupted
-    title = f"width {width:g}, tuned"
+    title = f"width {width:g}, tuned ({teacher})"
     return [*rows, task.row(symmetry, title, tuned.model, seconds)]
 
 

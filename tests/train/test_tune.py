@@ -101,6 +101,17 @@ def test_a_result_that_is_not_symmetric_is_refused():
         untie(broken, free, X)
 
 
+def test_the_original_can_be_the_teacher():
+    torch.manual_seed(0)
+    net = strided().eval()
+    twin = symmetrize(net, X, "c4")
+    options = {"epochs": 30, "lr": 1e-2, "batch_size": 20, "augment": None}
+    average, original = (tune(twin, X, teacher=name, **options) for name in ("average", "original"))
+    assert original.error < 1e-9
+    assert gap(original.model, net) < 0.8 * gap(average.model, net)
+    assert gap(average.model, GroupAverage(net, "c4")) < gap(original.model, GroupAverage(net, "c4"))
+
+
 def test_labels_can_take_part():
     torch.manual_seed(0)
     twin = symmetrize(nets.vgg(), X, "hflip")
@@ -174,6 +185,7 @@ def test_bad_input():
         (X.long(), {}, "floating point images"),
         (X[0], {}, "floating point images"),
         (X, {"epochs": 0}, "1 or more"),
+        (X, {"teacher": "none"}, "teacher"),
         (X, {"lr": -1.0}, "lr > 0"),
         (X, {"label_weight": 2.0}, "label_weight from 0 to 1"),
     ):

@@ -60,6 +60,13 @@ def symmetrize(
         ),
     ] = 0,
     lr: Annotated[float, typer.Option(min=0.0, help="The highest learning rate of --tune.")] = LR,
+    teacher: Annotated[
+        str,
+        typer.Option(
+            metavar="average|original",
+            help="What --tune follows: MODEL averaged over the group, or as it is, if it knows one pose only.",
+        ),
+    ] = "average",
     label_weight: Annotated[
         float, typer.Option(min=0.0, max=1.0, help="Share of the labels in the loss of --tune; by default none.")
     ] = 0.0,
@@ -111,7 +118,8 @@ def symmetrize(
         if tune and label_weight:
             _require_classes(network.model, pictures, labels)
         first = _symmetrized(network.model, pictures, symmetry, width, refit, batch_size, seed)
-        options = {"epochs": tune, "lr": lr, "label_weight": label_weight, "batch_size": batch_size, "seed": seed}
+        options: dict[str, Any] = {"epochs": tune, "lr": lr, "batch_size": batch_size, "seed": seed}
+        options |= {"teacher": teacher, "label_weight": label_weight}
         run = out.with_name(f"{out.stem}.tuning")
         twin = _tuned(first, pictures, labels, run, augment, **options) if tune else first
         twin.save(out)

@@ -1,19 +1,30 @@
-"""The loss of a symmetric network against its teacher: the original network, averaged over the group."""
+"""The loss of a symmetric network against its teacher: the original network, as it is or averaged over the group."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
 from ...errors import InputError
+from ...measure import Symmetrized
 from ...measure.surgery import GroupAverage
 
 OutputLoss = Callable[[Tensor, Tensor], Tensor]
 """A loss of the outputs of the network and of its teacher, a mean over the batch."""
+
+Teacher = Literal["average", "original"]
+"""The original network, averaged over the group or as it is."""
+
+
+def teacher_of(twin: Symmetrized, name: Teacher) -> nn.Module:
+    """A copy of the original network in evaluation mode, which can move to another device."""
+    original = copy.deepcopy(twin.original)
+    return (GroupAverage(original, twin.matching.symmetry) if name == "average" else original).eval()
 
 
 @dataclass
@@ -21,12 +32,12 @@ class TeacherLoss:
     """The loss for :func:`fit`, from a batch of images, or of images and labels.
 
     Args:
-        teacher: the averaged network, in evaluation mode.
+        teacher: the network to follow, in evaluation mode.
         loss: compares outputs with those of the teacher.
         label_weight: the share of the cross entropy with the labels.
     """
 
-    teacher: GroupAverage
+    teacher: nn.Module
     loss: OutputLoss
     label_weight: float
 

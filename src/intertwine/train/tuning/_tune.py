@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -17,12 +16,12 @@ from ..._digest import content_digest
 from ..._numerics import is_memory
 from ...errors import InputError, SizeLimitError
 from ...measure import Symmetrized, tie
-from ...measure.surgery import GroupAverage, untie
+from ...measure.surgery import untie
 from .._config import TrainConfig
 from .._seeding import preserved_generators
 from ..loop._engine import fit
 from ._batches import Augmentation, first_images, loader_of
-from ._teacher import OutputLoss, TeacherLoss
+from ._teacher import OutputLoss, Teacher, TeacherLoss, teacher_of
 
 
 @checked
@@ -33,6 +32,7 @@ def tune(
     epochs: Positive = 5,
     lr: float = 3e-4,
     batch_size: Positive = 64,
+    teacher: Teacher = "average",
     label_weight: float = 0.0,
     loss: OutputLoss = nn.functional.mse_loss,
     augment: Augmentation = "shift",
@@ -43,12 +43,11 @@ def tune(
     precision: Literal["32", "bf16-mixed"] = "32",
     progress: bool | None = None,
 ) -> Symmetrized:
-    """Train a symmetrized network to compute what the original computes on average over the group.
+    """Train a symmetrized network on, towards what the original network computes; without labels.
 
-    The teacher is the original network, averaged over the group; it sees the same augmented images. No labels are
-    needed. Only the free parameters are trained (see :func:`~intertwine.measure.tie`), so the network cannot leave the
-    symmetry. Adam's rate rises over the first tenth of the steps, then falls to zero along a cosine. The given network
-    is not changed.
+    The teacher is the original network, averaged over the group; it sees the same augmented images. Only the free
+    parameters are trained (see :func:`~intertwine.measure.tie`), so the network cannot leave the symmetry. Adam's rate
+    rises over the first tenth of the steps, then falls to zero along a cosine. The given network is not changed.
 
     Batch norms keep their running statistics, which :func:`~intertwine.measure.symmetrize` has computed and which are
     symmetric; only their scales and shifts are trained. Statistics of single batches would differ between channels that
@@ -61,6 +60,9 @@ def tune(
         epochs: the number of passes over the data.
         lr: the highest learning rate.
         batch_size: images per batch; a loader has its own.
+        teacher: ``"average"``, or ``"original"`` for the original network as it is. That is better if the images are
+            all in one pose and the network makes more mistakes on the others, such as a network that never saw a
+            rotated image. Then the symmetric network learns to do with every pose what the original does with that one.
         label_weight: the share of the cross entropy with the labels in the loss, from 0 to 1.
         loss: a function of the outputs and those of the teacher, a mean over the batch. The squared error is the
             default for class scores too: a teacher is nearly certain about the images that it was trained on, so a
@@ -88,7 +90,6 @@ def tune(
     held_out = None if validation is None else loader_of(validation, batch_size, seed, None, shuffle=False)
     images = first_images(loader)
     model = _with_fixed_statistics(tie(twin.model, twin.matching).train())
-    teacher = GroupAverage(copy.deepcopy(twin.original), twin.matching.symmetry).eval()
     steps = epochs * len(loader)
     device: Any = next(model.parameters()).device.type
     with ExitStack() as stack:
@@ -109,12 +110,12 @@ def tune(
         )
         fit(
             model,
-            TeacherLoss(teacher, loss, label_weight),
+            TeacherLoss(teacher_of(twin, teacher), loss, label_weight),
             loader,
             config,
             folder=where,
             val_loader=held_out,
-            about=_described(twin, label_weight, loss, augment),
+            about={**_described(twin, label_weight, loss, augment), "teacher": teacher},
             progress=progress,
         )
     return untie(twin, model, images)
@@ -131,7 +132,7 @@ def _described(twin: Symmetrized, label_weight: float, loss: OutputLoss, augment
     """What a run continues from: the same networks and the same loss, or none."""
     return {
         "start": _digest(twin.model),
-        "teacher": _digest(twin.original),
+        "original": _digest(twin.original),
         "symmetry": twin.matching.symmetry.name,
         "label_weight": label_weight,
         "loss": _name(loss),

@@ -182,6 +182,7 @@ def test_the_example_of_the_help_works_in_an_empty_folder(tmp_path, monkeypatch)
         (("--data", "digits", "--out", "t.safetensors", "--symmetry", "hflop"), "Did you mean hflip?"),
         (("--data", "digits", "--out", "cut_net.py/t.safetensors"), "a folder that can be written to"),
         (("--data", "digits", "--out", "t.safetensors", "--tune", "1", "--lr", "0"), "lr > 0"),
+        (("--data", "digits", "--out", "t.safetensors", "--tune", "1", "--teacher", "me"), "'average' or 'original'"),
         (("--data", "digits", "--out", "t.safetensors", "--weights", "none.safetensors"), "no such file"),
         (("--data", "digits", "--out", "t.safetensors", "--weights", "nan.safetensors"), "Check the weights"),
     ],

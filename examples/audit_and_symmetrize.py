@@ -42,8 +42,8 @@ if options.out:
 
 training_images = torch.cat([x.rot90(k, (2, 3)) for k in range(4)])  # distributed as in training
 twin = tw.measure.symmetrize(net, training_images, "c4")
-# Fine-tuned with tied weights, it stays exactly symmetric.
-final = tw.measure.tune(twin, (x, y), epochs=options.epochs, lr=3e-3).model
+# Tuned towards the average of your network over the group, without labels, it stays exactly symmetric.
+final = tw.train.tune(twin, x, epochs=options.epochs).model
 
 for name, model in {"yours": net, "averaged": twin.model, "averaged and tuned": final}.items():
     error = tw.measure.invariance_error(model, test[0], "c4").mean

@@ -67,7 +67,7 @@ INSIDE: dict[str, tuple[str, ...]] = {
         *("linear", "clouds", "sets", "scales", "nonlinear", "norms", "resizing", "types", "networks", "twins"),
     ),
     "relaxed": (TOP, "low_rank", "soft", "loosened"),
-    "train": (TOP, "loading", "records", "loop"),
+    "train": (TOP, "loading", "records", "loop", "tuning"),
     "experiments": ("lab", "classics", "lrlc", "soft", "relu", "tvae", "clouds", "sphere", "shapes", "theory", "demo"),
     "report": (TOP, "draw", "experiment", "audit", "explore", "demo"),
 }

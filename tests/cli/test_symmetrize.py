@@ -39,6 +39,7 @@ def test_the_twin_is_invariant_and_loads_into_the_same_architecture(net):
     assert re.search(r"^averaged at run time +0\.\d{4} +\S+ +3,910 +14,592$", done.output, re.M)
     assert re.search(r"^refitted +0\.\d{4} +\S+e-\d\d +3,910 +7,296$", done.output, re.M)
     assert "tuned" not in done.output
+    assert "costs more than averaging" not in done.output
     twin = load_network(net)
     twin.model.load_state_dict(load_file("twin.safetensors"))
     x = torch.rand(20, 1, 8, 8)
@@ -49,7 +50,8 @@ def test_the_twin_is_invariant_and_loads_into_the_same_architecture(net):
 
 
 def test_tuning_keeps_the_symmetry_and_repeats_by_seed(net):
-    words = (net, "--weights", "net.safetensors", "--data", "digits", "--images", "300", "--tune", "2", "--lr", "0.01")
+    words = (net, "--weights", "net.safetensors", "--data", "digits", "--images", "300", "--tune", "3", "--lr", "0.01")
+    words = (*words, "--label-weight", "1", "--batch-size", "50", "--no-augment")
     twins = []
     for name, more in (("a", ()), ("b", ()), ("c", ("--seed", "1"))):
         done = run(*words, *more, "--out", f"{name}.safetensors")
@@ -62,6 +64,29 @@ def test_tuning_keeps_the_symmetry_and_repeats_by_seed(net):
     assert invariance_error(twin, torch.rand(20, 1, 8, 8)).mean < 1e-5
     assert all(torch.equal(twins[0][k], twins[1][k]) for k in twins[0])
     assert not torch.equal(twins[0]["0.weight"], twins[2]["0.weight"])
+
+
+def test_an_interrupted_tuning_continues(net, tmp_path, monkeypatch):
+    words = (net, "--weights", "net.safetensors", "--data", "digits", "--images", "100", "--tune", "1")
+    done = run(*words, "--out", "whole.safetensors")
+    assert done.exit_code == 0, done.output
+    with monkeypatch.context() as patch:
+        patch.setattr("intertwine.train.tuning._tune.untie", stopped)  # after the training, before anything is written
+        assert run(*words, "--out", "twin.safetensors").exit_code != 0
+    assert not (tmp_path / "twin.safetensors").exists()
+    assert (tmp_path / "twin.tuning" / "checkpoints").is_dir()
+    other = run(*words, "--seed", "1", "--out", "twin.safetensors")
+    assert "the configuration of the run" in " ".join(other.output.split())
+    done = run(*words, "--out", "twin.safetensors")
+    assert done.exit_code == 0, done.output
+    assert "already finished" in done.stderr
+    assert not (tmp_path / "twin.tuning").exists(), "no checkpoints stay behind"
+    whole, twin = load_file("whole.safetensors"), load_file("twin.safetensors")
+    assert all(torch.equal(whole[name], twin[name]) for name in whole)
+
+
+def stopped(*args, **options):
+    raise KeyboardInterrupt
 
 
 @pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning")  # torch about its own code
@@ -87,9 +112,12 @@ def test_networks_from_images_to_images(net, tmp_path):
     done = run(*words)
     assert done.exit_code == 0, done.output
     assert re.search(r"^refitted +\S+e-\d\d +\d+ +[\d,]+$", done.output, re.M)
-    failed = run(*words, "--tune", "1")
+    failed = run(*words, "--tune", "1", "--label-weight", "0.5")
     assert failed.exit_code == 2
     assert "images as outputs" in failed.output
+    done = run(*words, "--tune", "1")
+    assert done.exit_code == 0, done.output
+    assert re.search(r"^tuned +\S+e-\d\d +\d+ +[\d,]+$", done.output, re.M)
     failed = run("net.onnx", *words[1:])
     assert failed.exit_code == 2
     assert "cannot be changed" in failed.output
@@ -128,6 +156,11 @@ def test_wider_networks_and_larger_windows_load_into_the_same_architecture(tmp_p
     assert twin[4].kernel_size == (4, 4)
     size = f"{sum(p.numel() for p in twin.parameters()):,}"
     assert re.search(rf"^tuned .* {size} ", done.output, re.M)
+    wider = run("wide_net:build", *options[:-4], "--width", "4", "--out", "wider.safetensors")
+    for output, costly in ((done.output, False), (wider.output, True)):
+        cost = {t: int(n.replace(",", "")) for t, n in re.findall(r"^(averaged|refitted) .* ([\d,]+)$", output, re.M)}
+        assert (cost["refitted"] > cost["averaged"]) == costly
+        assert ("this width costs more than averaging at run time" in output) == costly
     failed = run("wide_net:build", *options, "--width", "5", "--out", "twin.safetensors")
     assert failed.exit_code == 2
     assert "a width from 1 to 4" in failed.output
@@ -149,6 +182,7 @@ def test_the_example_of_the_help_works_in_an_empty_folder(tmp_path, monkeypatch)
         (("--data", "digits", "--out", "t.safetensors", "--symmetry", "hflop"), "Did you mean hflip?"),
         (("--data", "digits", "--out", "cut_net.py/t.safetensors"), "a folder that can be written to"),
         (("--data", "digits", "--out", "t.safetensors", "--tune", "1", "--lr", "0"), "lr > 0"),
+        (("--data", "digits", "--out", "t.safetensors", "--tune", "1", "--teacher", "me"), "'average' or 'original'"),
         (("--data", "digits", "--out", "t.safetensors", "--weights", "none.safetensors"), "no such file"),
         (("--data", "digits", "--out", "t.safetensors", "--weights", "nan.safetensors"), "Check the weights"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,13 +20,14 @@ if TYPE_CHECKING:
     from ..measure import Symmetrized
 
 _CALLER = "intertwine symmetrize"
+LR = 3e-4
 
 
 def register(app: typer.Typer) -> None:
     """Add this command to the program."""
     app.command(
         epilog="Example:  intertwine symmetrize intertwine.models:plain_cnn --arg channels=1 --arg classes=10 "
-        "--data digits --symmetry hflip --tune 4 --lr 0.01 --out twin.safetensors",
+        "--data digits --symmetry hflip --tune 4 --out twin.safetensors",
     )(symmetrize)
 
 
@@ -50,9 +52,27 @@ def symmetrize(
         bool, typer.Option("--refit/--no-refit", help="Refit layer by layer, or only average matched weights.")
     ] = True,
     tune: Annotated[
-        int, typer.Option(min=0, metavar="EPOCHS", help="Epochs of fine-tuning with tied weights; needs labels.")
+        int,
+        typer.Option(
+            min=0,
+            metavar="EPOCHS",
+            help="Epochs of training towards the average of MODEL over the group; the symmetry stays exact.",
+        ),
     ] = 0,
-    lr: Annotated[float, typer.Option(min=0.0, help="Initial learning rate of --tune.")] = 1e-3,
+    lr: Annotated[float, typer.Option(min=0.0, help="The highest learning rate of --tune.")] = LR,
+    teacher: Annotated[
+        str,
+        typer.Option(
+            metavar="average|original",
+            help="What --tune follows: MODEL averaged over the group, or as it is, if it knows one pose only.",
+        ),
+    ] = "average",
+    label_weight: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="Share of the labels in the loss of --tune; by default none.")
+    ] = 0.0,
+    augment: Annotated[
+        bool, typer.Option("--augment/--no-augment", help="Shift images at random in --tune, or use them as they are.")
+    ] = True,
     seed: Annotated[int, typer.Option(min=0, help="Seed of random weights and of the image order in --tune.")] = 0,
     argument: Annotated[
         list[str] | None, typer.Option("--arg", metavar="NAME=VALUE", help="An argument of the factory.")
@@ -72,6 +92,9 @@ def symmetrize(
     Writes weights that load into the same MODEL with --weights, here and in 'intertwine audit', at any width. Prints
     what each network costs, its invariance error and, with labels, its accuracy: the original, its average over the
     group at run time, the symmetric network, and the same after --tune.
+
+    --tune needs no labels: the teacher is MODEL itself, averaged over the group. Run the same command again to continue
+    after an interruption; checkpoints are in a folder next to --out until the weights are written.
     """
     import torch
 
@@ -92,9 +115,15 @@ def symmetrize(
     with warnings_as_lines():
         pictures, labels, _ = load_images(data, folder, "train", images, size, network, mean, std)
         test_images, test_labels, origin = load_images(data, folder, "test", images, size, network, mean, std)
-        first = _symmetrized(network.model, pictures, labels, symmetry, width, refit, tune, batch_size, seed)
-        twin = _tuned(first, pictures, labels, tune, lr, batch_size, seed) if tune else first
+        if tune and label_weight:
+            _require_classes(network.model, pictures, labels)
+        first = _symmetrized(network.model, pictures, symmetry, width, refit, batch_size, seed)
+        options: dict[str, Any] = {"epochs": tune, "lr": lr, "batch_size": batch_size, "seed": seed}
+        options |= {"teacher": teacher, "label_weight": label_weight}
+        run = out.with_name(f"{out.stem}.tuning")
+        twin = _tuned(first, pictures, labels, run, augment, **options) if tune else first
         twin.save(out)
+        shutil.rmtree(run, ignore_errors=True)
         stages = [
             ("original", network.model),
             ("averaged at run time", GroupAverage(network.model, symmetry)),
@@ -137,27 +166,23 @@ def _require_writable(out: Path) -> None:
         ) from None
 
 
-def _symmetrized(
-    model: nn.Module,
-    pictures: Tensor,
-    labels: Tensor,
-    symmetry: str,
-    width: float,
-    refit: bool,
-    epochs: int,
-    batch_size: int,
-    seed: int,
-) -> Symmetrized:
-    """The symmetric network before tuning; checks first whether it can be tuned."""
-    from ..measure import symmetrize as symmetrized
-
-    if epochs and (labels.dim() != 1 or _gives_images(model, pictures)):
+def _require_classes(model: nn.Module, pictures: Tensor, labels: Tensor) -> None:
+    """Check, before the refit, that labels can be used."""
+    if labels.dim() != 1 or _gives_images(model, pictures):
         raise InputError(
             _CALLER,
-            expected="class scores as outputs and one label per image for --tune",
+            expected="class scores as outputs and one label per image for --label-weight",
             got="images as outputs" if labels.dim() == 1 else "other targets",
-            fix="Leave out --tune.",
+            fix="Leave out --label-weight.",
         )
+
+
+def _symmetrized(
+    model: nn.Module, pictures: Tensor, symmetry: str, width: float, refit: bool, batch_size: int, seed: int
+) -> Symmetrized:
+    """The symmetric network before tuning."""
+    from ..measure import symmetrize as symmetrized
+
     with _progress("refit", "{task.fields[note]}") as show:
         twin = symmetrized(
             model,
@@ -180,21 +205,12 @@ def _symmetrized(
 
 
 def _tuned(
-    twin: Symmetrized, pictures: Tensor, labels: Tensor, epochs: int, lr: float, batch_size: int, seed: int
+    twin: Symmetrized, pictures: Tensor, labels: Tensor, folder: Path, augment: bool, **options: Any
 ) -> Symmetrized:
-    from ..measure import tune
+    from ..train import tune
 
-    total = epochs * len(pictures)
-    with _progress("tune", "loss {task.fields[note]}") as show:
-        return tune(
-            twin,
-            (pictures, labels),
-            epochs=epochs,
-            lr=lr,
-            batch_size=batch_size,
-            seed=seed,
-            progress=lambda seen, loss: show(seen, total, f"{loss:.3f}"),
-        )
+    data = (pictures, labels) if options["label_weight"] else pictures
+    return tune(twin, data, folder=folder, augment="shift" if augment else None, **options)
 
 
 def _gives_images(model: nn.Module, images: Tensor) -> bool:
@@ -228,12 +244,16 @@ def _report(
     scored = labels.dim() == 1 and not dense
     kind = "equivariance error" if dense else "invariance error"
     typer.echo(f"{'':<20} {'accuracy  ' if scored else ''}{kind}  parameters  multiply-adds")
+    costs = []
     for title, net in stages:
         error = (equivariance_error if dense else invariance_error)(net, images, symmetry, batch_size=batch_size)
         score = f"{accuracy(net, (images, labels), batch_size=batch_size):<10.4f}" if scored else ""
         size = sum(p.numel() for p in net.parameters())
-        line = f"{title:<20} {score}{error.mean:<{len(kind)}.3g}  {size:<10,}  {_multiply_adds(net, images[:1]):,}"
+        costs.append(_multiply_adds(net, images[:1]))
+        line = f"{title:<20} {score}{error.mean:<{len(kind)}.3g}  {size:<10,}  {costs[-1]:,}"
         typer.echo(line.rstrip())
+    if costs[2] > costs[1]:  # the cost grows with the square of the width, and with larger windows
+        typer.echo("this width costs more than averaging at run time, which loses nothing: choose a smaller one")
     typer.echo(f"on {len(images)} images of {origin}")
 
 

@@ -6,7 +6,7 @@ each imports only those before it. ``metrics``, ``graph`` and ``surgery`` have p
     metrics   errors of outputs, layers and capsules
     graph     which channels belong together; networks with permuted, flipped and rotated filters
     matching  which channels correspond to each other
-    surgery   merge, repair, barrier, symmetrize, tune
+    surgery   merge, repair, barrier, symmetrize, tie
     load      networks and weights from files
     audits    all measurements of one network, and the files they write
 """
@@ -47,4 +47,3 @@ from .surgery import merge as merge
 from .surgery import repair as repair
 from .surgery import symmetrize as symmetrize
 from .surgery import tie as tie
-from .surgery import tune as tune

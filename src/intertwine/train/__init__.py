@@ -1,7 +1,8 @@
 """Training: a crash-safe loop for any model and any data, in one process or several.
 
 :func:`fit` trains, :class:`TrainConfig` says how, :func:`deterministic_loader` supplies the batches, and
-:class:`RunRecord` documents the run. Lightning Fabric, TensorBoard, rich and yaml are imported when they are used.
+:class:`RunRecord` documents the run. :func:`tune` trains a symmetrized network on. Lightning Fabric, TensorBoard, rich
+and yaml are imported when they are used.
 
 The files at the top define configurations, seeds and batches. The sub-packages come in this order, and each
 imports only those before it.
@@ -9,8 +10,12 @@ imports only those before it.
     loading  batches as pure functions of the seed
     records  the files of a run: record, metrics, checkpoints
     loop     the training loop, and what it computes with
+    tuning   symmetrized networks trained on, without leaving the symmetry
 """
 
+from typing import TYPE_CHECKING
+
+from .._lazy import lazy_face
 from ._config import TrainConfig as TrainConfig
 from ._content import content_hash as content_hash
 from ._seeding import derive_seed as derive_seed
@@ -34,3 +39,9 @@ from .records._record import RecordWarning as RecordWarning
 from .records._record import RunRecord as RunRecord
 from .records._record import read_records as read_records
 from .records._storage import locked as locked
+
+if TYPE_CHECKING:  # lets type checkers and editors see what __getattr__ provides
+    from .tuning._tune import tune as tune
+
+# Only tuning needs measurements; training does not.
+__getattr__, __dir__ = lazy_face(__name__, {"tuning._tune": ["tune"]})

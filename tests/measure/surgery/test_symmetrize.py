@@ -13,13 +13,14 @@ from torch.nn.utils import parametrize
 
 from intertwine.errors import InputError, NumericalError
 from intertwine.groups import Cyclic, FiniteGroup
-from intertwine.measure import Symmetry, match, parse_symmetry, permute, symmetrize, tie, tune
+from intertwine.measure import Symmetry, match, parse_symmetry, permute, symmetrize, tie
 from intertwine.measure.graph._permute import full_state
 from intertwine.measure.surgery import stride_artifacts
 from intertwine.measure.surgery._merge import reset_batch_norms
 from intertwine.measure.surgery._tied import projected
 from intertwine.measure.surgery._windows import symmetric_windows
 from intertwine.models import GVGG11
+from intertwine.train import tune
 from tests.measure import nets
 from tests.measure.matching.test_matching import symmetric_vgg
 
@@ -247,7 +248,7 @@ def test_colors_that_change_places(name):
     assert max(size for sizes in symmetrized.fields.values() for size in sizes) >= 3, "not only fixed channels"
     again = symmetrize(symmetrized.model, torch.cat([symmetry.apply(g, x) for g in range(symmetry.order)]), symmetry)
     assert max(again.distance.values()) < 1e-4, "a symmetric network is found to be one"
-    better = tune(symmetrized, (x, torch.arange(60) % 5), lr=1e-2)
+    better = tune(symmetrized, x, epochs=1)
     assert error(better.model, symmetry, x) <= 1e-5
 
 
@@ -326,3 +327,20 @@ def test_networks_from_elsewhere(name, size):
         rounding = float((symmetrized.model(x[:8]) - y).norm() / y.norm())
     assert rounding < 3e-5
     assert error(symmetrized.model, symmetry, x[:8]) <= max(1e-5, 2 * rounding)
+
+
+def test_stride_artifacts_says_why_a_network_does_not_run():
+    net = nn.Sequential(nn.Conv2d(3, 4, 3, 2, 1), nn.Flatten(), nn.Linear(4 * 16, 2))
+    assert stride_artifacts(net, (3, 8, 8), "hflip")
+    with pytest.raises(InputError, match=r"raises RuntimeError: .*channel") as failure:
+        stride_artifacts(net, (1, 8, 8), "hflip")
+    assert isinstance(failure.value.__cause__, RuntimeError)
+
+
+def test_stride_artifacts_hides_no_error_of_its_own(monkeypatch):
+    def broken(name, args, out):
+        raise ZeroDivisionError("a fault of the check")
+
+    monkeypatch.setattr("intertwine.measure.surgery._stride._grids", broken)
+    with pytest.raises(ZeroDivisionError, match="a fault of the check"):
+        stride_artifacts(nn.Conv2d(3, 4, 3, 2, 1), (3, 8, 8), "hflip")

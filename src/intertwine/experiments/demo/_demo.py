@@ -18,11 +18,11 @@ from ..._checked import checked
 from ..._figures import Panel, Panels
 from ...data import AugmentedSplit, Split, load, random_rotation90
 from ...groups import Cyclic
-from ...measure import Audit, accuracy, audit, invariance_error, match, symmetrize, tune
+from ...measure import Audit, accuracy, audit, invariance_error, match, symmetrize
 from ...measure.surgery import filter_pairs
 from ...models import GroupCNN, SimpleNet, SoftResNet, TopographicVAE, plain_cnn
 from ...relaxed import RelaxationTable, relaxation_penalty, relaxation_table
-from ...train import TrainConfig, deterministic_loader, fit, seed_all
+from ...train import TrainConfig, deterministic_loader, fit, seed_all, tune
 from ..lab._classifier import cross_entropy, hit_rate
 from ._capsules import DIVERGENCE, SIZE, STEPS, TurningDigits, save_capsules, train_capsules
 
@@ -164,9 +164,10 @@ def run_demo(
         twin = symmetrize(trained[name], matched_on, "c4")
         about = f"the {name} network, made invariant to quarter turns: channels matched, merged and refitted"
         demo.networks.append(_measured(f"{name}, symmetrized", "measure", about, twin.model, test))
-    say("measure: the augmented network, made symmetric and fine-tuned with tied weights")
-    final = tune(twin, train.as_tensors(), epochs=1 if quick else 4, lr=1e-2).model
-    about = "the previous network, fine-tuned for four epochs with tied weights; it stays exactly symmetric"
+    say("measure: the augmented network, made symmetric and tuned without labels")
+    epochs = 1 if quick else 4
+    final = tune(twin, train, epochs=epochs, folder=folder / "tuned", progress=progress).model
+    about = "the previous network, tuned for four epochs without labels; it stays exactly symmetric"
     demo.networks.append(_measured("augmented, symmetrized, tuned", "measure", about, final, test))
     demo.pictures.append(_filters(trained["augmented"], turned))
     say("learn: a topographic autoencoder of turning digits")

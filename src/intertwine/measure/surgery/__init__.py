@@ -15,4 +15,4 @@ from ._stride import stride_artifacts as stride_artifacts
 from ._symmetrize import Symmetrized as Symmetrized
 from ._symmetrize import symmetrize as symmetrize
 from ._tied import tie as tie
-from ._tune import tune as tune
+from ._untie import untie as untie

@@ -24,7 +24,7 @@ TOLERANCE = 1e-9
 """The largest relative error in float64 of a network that counts as exact; rounding alone gives about 1e-14."""
 
 
-def require_exact(model: nn.Module, images: Tensor, matching: Matching) -> float:
+def require_exact(model: nn.Module, images: Tensor, matching: Matching, *, caller: str) -> float:
     """Measure the error of a symmetrized network in float64; raise an error that names the layer if it is not exact."""
     twin = copy.deepcopy(model).cpu().double().eval()
     x = images[:8].cpu().double()
@@ -34,7 +34,7 @@ def require_exact(model: nn.Module, images: Tensor, matching: Matching) -> float
         layer = breaking_layer(twin, x, matching)
         causes = [u.where for u in graph.untraced] + list(graph.lost)
         raise NumericalError(
-            "symmetrize",
+            caller,
             expected=f"a network that commutes with {matching.symmetry.name}",
             got=f"an error of {error:.1e}, first in {layer}"
             + (f"; not followed: {'; '.join(causes)}" if causes else ""),
@@ -62,7 +62,7 @@ def breaking_layer(model: nn.Module, x: Tensor, matching: Matching, *, tolerance
             move = symmetry.require_axis_move(g, caller="symmetrize")
             order = torch.tensor(symmetry.channel_order(g, x.shape[1]))
             for name, values in _run(graph, state, symmetry.apply(g, x)):
-                if name not in before:
+                if name not in before or name not in graph.labels:  # the output has no label
                     continue
                 label = graph.labels[name]
                 expected = _permuted(

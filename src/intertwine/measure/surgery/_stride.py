@@ -85,13 +85,13 @@ def stride_artifacts(
     moves = [symmetry.require_axis_move(g, caller="stride_artifacts") for g in range(symmetry.order)]
     probe = copy.deepcopy(model).eval().to("meta")
     artifacts = _broken(probe, input_shape, moves)
-    if artifacts is None:
+    if isinstance(artifacts, Exception):
         raise InputError(
             "stride_artifacts",
             expected="a network that runs on images of this shape",
-            got=str(input_shape),
+            got=f"{input_shape}, where it raises {type(artifacts).__name__}: {artifacts}",
             fix="Give (channels, height, width) as the network expects them.",
-        )
+        ) from artifacts
     better = None
     if artifacts:
         better = next(
@@ -109,16 +109,20 @@ def stride_artifacts(
     return StrideReport(symmetry.name, input_shape, artifacts, better)
 
 
-def _broken(model: nn.Module, shape: tuple[int, ...], moves: list[AxisMove]) -> tuple[Artifact, ...] | None:
+def _broken(model: nn.Module, shape: tuple[int, ...], moves: list[AxisMove]) -> tuple[Artifact, ...] | Exception:
+    """The artifacts at an image size, or the error of the network: too small an image, or a network of one size."""
     first = next(iter(model.parameters()), None)
     x = torch.empty(2, *shape, device="meta", dtype=first.dtype if first is not None else torch.float32)
-    artifacts: list[Artifact] = []
-    try:
-        with torch.no_grad(), _layers(model) as where, _Watch(moves, where, artifacts):
-            model(x)
-    except Exception:  # the image is too small, or the network takes one size only
-        return None
-    return tuple(artifacts)
+    with torch.no_grad(), _layers(model) as where:
+        watch = _Watch(moves, where)
+        try:
+            with watch:
+                model(x)
+        except Exception as error:  # of the network, which may raise anything; errors of our own checks are not hidden
+            if watch.checking:
+                raise
+            return error
+    return tuple(watch.artifacts)
 
 
 @contextmanager
@@ -139,13 +143,20 @@ def _layers(model: nn.Module) -> Iterator[Callable[[], str]]:
 class _Watch(TorchDispatchMode):
     """Checks every operation that samples the plane."""
 
-    def __init__(self, moves: list[AxisMove], where: Callable[[], str], artifacts: list[Artifact]) -> None:
+    def __init__(self, moves: list[AxisMove], where: Callable[[], str]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.moves, self.where, self.artifacts = moves, where, artifacts
+        self.moves, self.where = moves, where
+        self.artifacts: list[Artifact] = []
+        self.checking = False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = func(*args, **(kwargs or {}))
-        name = func._schema.name.split("::")[1]
+        self.checking = True
+        self._check(func._schema.name.split("::")[1], args, out)
+        self.checking = False
+        return out
+
+    def _check(self, name: str, args: Any, out: Any) -> None:
         if args and isinstance(args[0], Tensor) and args[0].dim() == 4:
             after = out if isinstance(out, Tensor) else out[0] if isinstance(out, tuple) else None
             for reason in self._reasons(name, args, after):
@@ -153,7 +164,6 @@ class _Watch(TorchDispatchMode):
                 self.artifacts.append(
                     Artifact(self.where(), name.strip("_").replace("_with_indices", ""), size, reason)
                 )
-        return out
 
     def _reasons(self, name: str, args: Any, out: Tensor | None) -> Iterator[str]:
         grids = _grids(name, args, out)

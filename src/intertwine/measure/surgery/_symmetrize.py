@@ -49,6 +49,7 @@ class Symmetrized:
         free_parameters: the number of free parameters, about 1/|G| of all; :func:`tie` stores only these.
         matching: how the group permutes the channels of the network.
         error: the error of the network under the symmetry, measured in float64.
+        original: the network that was given.
     """
 
     model: nn.Module
@@ -58,6 +59,7 @@ class Symmetrized:
     free_parameters: int
     matching: Matching = field(repr=False)
     error: float
+    original: nn.Module = field(repr=False)
 
     @checked
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -159,8 +161,9 @@ def symmetrize(
         out = projected(_repaired(out, base, matching, data, options), after)
     # Counted here, because REPAIR may have added biases.
     free = sum(int(orbits.max()) + 1 for orbits in parameter_orbits(out, after).values())
-    error = require_exact(out, first, after)
-    return Symmetrized(out, field_types(after), windows, _distance(full_state(model), out), free, after, error)
+    error = require_exact(out, first, after, caller="symmetrize")
+    moved = distance(full_state(model), out)
+    return Symmetrized(out, field_types(after), windows, moved, free, after, error, model)
 
 
 def _require_options(symmetry: Symmetry, width: float, ridge: float, progress: Progress | None) -> None:
@@ -250,7 +253,8 @@ def _matched(
     return match(base, data, symmetry, constrained=True, graph=graph, **options)
 
 
-def _distance(before: dict[str, Tensor], out: nn.Module) -> dict[str, float]:
+def distance(before: dict[str, Tensor], out: nn.Module) -> dict[str, float]:
+    """How far each parameter moved, relative to its norm; those whose shape changed are left out."""
     return {
         name: float(
             (p.detach().double() - before[name].double()).norm() / before[name].double().norm().clamp_min(1e-300)

@@ -1,0 +1,1 @@
+"""Tuning of symmetrized networks, with the original network as the teacher."""

@@ -5,8 +5,10 @@ the paper, without augmentation, this holds for rotations and barely for transla
 weak penalty, λ ≤ 0.01, loses to the strict network. ``soft-samples`` has more samples, ``soft-augmented`` augmented
 images.
 
-Rows ``fourier-...`` have the kernel network of equations 7 and 8, the others the network with the published sizes. The
-paper has one column of numbers for the two descriptions, so they stand beside both.
+Rows ``fourier-...`` have the kernel network of equations 7 and 8, the others one network of all coordinates. The
+paper has one column of numbers for the two descriptions, so they stand beside both. Rows ``principal-...`` give angles
+to the network as numbers, which has the published sizes but kernels that jump at ±π; the others are continuous on the
+circle, as section 5 asks for.
 """
 
 from __future__ import annotations
@@ -31,6 +33,14 @@ ROWS = (
         kinds=("strict", "soft", "lambda-0.1"),
         plane=_PLANE,
     ),
+    *published_rows(
+        "cifar10",
+        ("se2-4",),
+        prefix="principal-",
+        note="angles as numbers: ",
+        angles="principal",
+        kinds=("strict", "soft"),
+    ),
 )
 
 EXPERIMENT = Experiment(
@@ -53,6 +63,7 @@ EXPERIMENT = Experiment(
         Ordering("se2-4-strict", "se2-4-lambda-0.01", TEST.name),
         Ordering("fourier-t2-soft", "fourier-t2-strict", TEST.name),
         Ordering("fourier-se2-4-soft", "fourier-se2-4-strict", TEST.name),
+        Ordering("principal-se2-4-soft", "principal-se2-4-strict", TEST.name),
     ),
     run=run,
     data={"smoke": "digits", "quick": "cifar10", "small": "cifar10", "paper": "cifar10"},

@@ -145,6 +145,7 @@ def published_rows(
     prefix: str = "",
     note: str = "",
     net: str = "joint",
+    angles: str = "circle",
     kinds: Sequence[str] | None = None,
     plane: Mapping[Scale, Mapping[str, Any]] | None = None,
 ) -> tuple[ExperimentRow, ...]:
@@ -156,6 +157,7 @@ def published_rows(
         prefix: the start of the row names.
         note: the start of the titles.
         net: the kernel network.
+        angles: how the kernel network sees angles.
         kinds: the models; by default all published ones.
         plane: settings that rows without rotations change at a scale.
 
@@ -171,7 +173,7 @@ def published_rows(
             weights = _WEIGHTS.get((samples > 1, kind))
             if weights is not None and net == "joint":
                 published[PARAMETERS.name] = Published(weights[index // 2])
-            kernel = {"net": net, "frequency": FREQUENCIES[net]}
+            kernel = {"net": net, "frequency": FREQUENCIES[net], "angles": angles}
             settings = {**relaxation(kind, samples), **kernel, "augment": column.endswith("+")}
             name, line = f"{prefix}{group}-{kind}", f"{note}{title} {_TITLES[kind]}"
             rows.append(ExperimentRow(name, line, settings, published, {} if plane is None or samples > 1 else plane))

@@ -57,7 +57,11 @@ def breaking_layer(model: nn.Module, x: Tensor, matching: Matching, *, tolerance
     state = {name: v.detach() for name, v in [*model.named_parameters(), *model.named_buffers()]}
     nodes = {n.name: n for n in graph.program.graph.nodes}
     with torch.no_grad():
-        before = {name: values[0].clone() for name, values in _run(graph, state, x) if _is_map(values[0])}
+        before = {
+            name: values[0].clone()
+            for name, values in _run(graph, state, x)
+            if _is_map(values[0]) and _is_described(graph, graph.labels[name])
+        }
         for g in range(1, symmetry.order):
             move = symmetry.require_axis_move(g, caller="symmetrize")
             order = torch.tensor(symmetry.channel_order(g, x.shape[1]))
@@ -79,6 +83,16 @@ def _run(graph: ChannelGraph, state: Mapping[str, Tensor], x: Tensor):  # type: 
 
 def _is_map(value: object) -> bool:
     return isinstance(value, Tensor) and value.is_floating_point()
+
+
+def _is_described(graph: ChannelGraph, label: Label) -> bool:
+    """Whether each axis moves on its own: not the channels inside heads, where the heads are another axis."""
+    for axis in label:
+        for segment in axis:
+            atoms = {f.atom for f in segment}
+            if any(f.kind in "sx" or (f.atom in graph.outers and graph.outers[f.atom] not in atoms) for f in segment):
+                return False
+    return True
 
 
 def _permuted(value: Tensor, graph: ChannelGraph, label: Label, permutations: Permutations) -> Tensor:

@@ -37,12 +37,14 @@ class Atom:
         parts: what replaced them.
         outers: the atoms whose channels each contain a copy of this one, such as heads.
         divided: for the first part of a divided atom, that atom and the other part.
+        cut: where it was cut into several parts.
     """
 
     size: int
     parts: Axis | None = None
     outers: list[Atom] = field(default_factory=list)
     divided: tuple[Atom, Atom] | None = None
+    cut: str = ""
 
 
 @dataclass(eq=False)
@@ -159,10 +161,19 @@ class Axes:
             before, after = segment[:position], segment[position + 1 :]
             if len(parts) > 1 and prod(f.size for f in before) > 1:
                 # Segments cannot describe a split of any factor but the leading one, so its parts stay in place.
-                self.pin(parts, "an inner factor of a flattened axis was split")
+                self.pin(parts, factor.atom.cut or "an inner factor of a flattened axis was split")
                 parts = fixed(factor.size)
             return tuple(s for part in parts for s in self._resolved((*before, *part, *after)))
         return (joined(segment),)
+
+    def product(self, axis: Axis) -> list[Axis]:
+        """The axes that an axis was divided into, which may have several segments each."""
+        atom = axis[0][0].atom if len(axis) == len(axis[0]) == 1 else None
+        if atom is None or atom.parts is None:
+            return [axis]
+        if len(atom.parts) == 1 and all(f.atom is not None for f in atom.parts[0]):
+            return [a for f in atom.parts[0] for a in self.product(((f,),))]
+        return [self.resolve(axis)]
 
     def atoms(self, axis: Axis) -> Iterator[Atom]:
         """Atoms that occur in an axis, or in the streams of a stack."""
@@ -216,7 +227,7 @@ class Axes:
                 out.append(self._unify_segments(s, t, why))
                 continue
             big, small = (left, t) if length(s) > length(t) else (right, s)
-            cut = self._cut(big[0], length(small))
+            cut = self._cut(big[0], length(small), why)
             if cut is None:
                 self.pin_all([tuple(left), tuple(right)], why)
                 rest = extent(tuple(left))
@@ -263,7 +274,7 @@ class Axes:
         if len(segment) == 1 and segment[0].atom is not None:
             segment[0].atom.outers += atom.outers
 
-    def _cut(self, segment: Segment, count: int) -> list[Segment] | None:
+    def _cut(self, segment: Segment, count: int, why: str) -> list[Segment] | None:
         """Split a segment into its first ``count`` entries and the rest; None if that is impossible."""
         head, rest = segment[0], segment[1:]
         inner = prod(f.size for f in rest)
@@ -272,7 +283,7 @@ class Axes:
             return None
         if head.atom is not None:
             parts = [fresh(n)[0] for n in (first, head.size - first)]
-            head.atom.parts = tuple(parts)
+            head.atom.parts, head.atom.cut = tuple(parts), why
         else:
             if head.kind == "i":
                 self.colors_cut = True
@@ -289,7 +300,7 @@ class Axes:
             while count > 0:
                 rest[:1] = self.resolve((rest[0],))
                 if length(rest[0]) > count:
-                    parts = self._cut(rest[0], count)
+                    parts = self._cut(rest[0], count, why)
                     if parts is None:
                         self.pin(tuple(rest), why)
                         left = [count, *counts[position + 1 :]]

@@ -330,6 +330,7 @@ class _Tracer:
                 for segment in axis:
                     for f in segment:
                         if isinstance(f.link, Lookup):
+                            f.link.label = tuple(part for a in f.link.label for part in self.axes.product(a))
                             self.axes.pin_all(f.link.label, "")
                             f.link.label = tuple(self.axes.resolve(a) for a in f.link.label)
 

@@ -12,7 +12,7 @@ from ..._checked import checked
 from ...errors import InputError
 from ...spaces import AxisMove
 from .._symmetry import Symmetry, SymmetryLike, parse_symmetry
-from ._axes import Axis, Factor, Label, Lookup, kind_of, length
+from ._axes import Axis, Factor, Label, Lookup, extent, kind_of, length
 from ._channel_graph import ChannelGraph, channel_graph
 from ._permute import full_state, with_state
 
@@ -157,10 +157,10 @@ def _reversed(value: Tensor, factors: Sequence[Factor], move: AxisMove) -> Tenso
 
 def _table_index(name: str, size: int, lookup: Lookup, move: AxisMove, order: Tensor) -> Tensor:
     """The order of a table after what is read from it has moved."""
-    read = lookup.index.cpu()
-    numbers = torch.arange(read.numel()).reshape(read.shape)
+    read = lookup.index.cpu().flatten() % size
+    numbers = torch.arange(len(read)).reshape([extent(axis) for axis in lookup.label])
     moved = moved_tensor(name, numbers, lookup.label, move, order).flatten()
-    index, read = torch.arange(size), read.flatten() % size
+    index = torch.arange(size)
     index[read] = read[moved]
     if not torch.equal(index[read], read[moved]):
         raise InputError(

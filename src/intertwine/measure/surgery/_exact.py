@@ -19,6 +19,7 @@ from ..matching._match import Matching
 from ..matching._moments import lockstep
 from ..metrics import equivariance_error, invariance_error
 from ._tied import graph_of
+from ._windows import require_windows
 
 TOLERANCE = 1e-9
 """The largest relative error in float64 of a network that counts as exact; rounding alone gives about 1e-14."""
@@ -31,14 +32,16 @@ def require_exact(model: nn.Module, images: Tensor, matching: Matching) -> float
     error = symmetry_error(twin, x, matching.symmetry)
     if not error <= TOLERANCE:
         graph = graph_of(model, matching)
-        layer = breaking_layer(twin, x, matching)
+        layer, node = breaking_layer(twin, x, matching)
+        require_windows(twin, tuple(x.shape[1:]), matching.symmetry, layer)  # type: ignore[arg-type]
         causes = [u.where for u in graph.untraced] + list(graph.lost)
         raise NumericalError(
             "symmetrize",
             expected=f"a network that commutes with {matching.symmetry.name}",
-            got=f"an error of {error:.1e}, first in {layer}"
+            got=f"an error of {error:.1e}, first in {layer or f'the network itself ({node})'}"
             + (f"; not followed: {'; '.join(causes)}" if causes else ""),
-            fix="Write this part with layers that can commute: convolutions, linear maps, norms, pooling, attention.",
+            fix="Write this part with layers that can commute: convolutions, linear maps, norms, pooling, attention. "
+            "GroupAverage, the average over the group at run time, is symmetric for every network.",
         )
     return error
 
@@ -51,8 +54,9 @@ def symmetry_error(model: nn.Module, x: Tensor, symmetry: Symmetry) -> float:
     return measure(model, x, symmetry).mean
 
 
-def breaking_layer(model: nn.Module, x: Tensor, matching: Matching, *, tolerance: float = 1e-6) -> str:
-    """The module of the first value that does not move as it should: h(τ_g x) = P_g τ_g h(x)."""
+def breaking_layer(model: nn.Module, x: Tensor, matching: Matching, *, tolerance: float = 1e-6) -> tuple[str, str]:
+    """The first value that does not move as it should, h(τ_g x) = P_g τ_g h(x): its module and its name."""
+    x = x[:2]  # as traced: where windows or heads join the batch, its axis is described for two images
     graph, symmetry = graph_of(model, matching), matching.symmetry
     state = {name: v.detach() for name, v in [*model.named_parameters(), *model.named_buffers()]}
     nodes = {n.name: n for n in graph.program.graph.nodes}
@@ -60,7 +64,7 @@ def breaking_layer(model: nn.Module, x: Tensor, matching: Matching, *, tolerance
         before = {
             name: values[0].clone()
             for name, values in _run(graph, state, x)
-            if _is_map(values[0]) and _is_described(graph, graph.labels[name])
+            if name in graph.labels and _is_map(values[0]) and _is_described(graph, graph.labels[name])
         }
         for g in range(1, symmetry.order):
             move = symmetry.require_axis_move(g, caller="symmetrize")
@@ -73,8 +77,8 @@ def breaking_layer(model: nn.Module, x: Tensor, matching: Matching, *, tolerance
                     moved_tensor(name, before[name], label, move, order), graph, label, matching.permutations[g]
                 )
                 if float((values[0] - expected).norm()) > tolerance * float(expected.norm()):
-                    return module_of(nodes[name]) or f"the network itself ({name})"
-    return "its output"
+                    return module_of(nodes[name]), name
+    return "", "its output"
 
 
 def _run(graph: ChannelGraph, state: Mapping[str, Tensor], x: Tensor):  # type: ignore[no-untyped-def]

@@ -150,6 +150,7 @@ def symmetrize(
     layouts = chosen_layouts(matching, width)
     copies = _copies(base, matching)
     out, after = _reduced(base, matching, layouts, copies)
+    error = require_exact(out, first, after)  # here already: a refit would be in vain
     if refit and width < symmetry.order:
         device = next(iter(copies[0].values())).device
         calibration = {**options, "max_images": min(IMAGES, max_images or IMAGES)}

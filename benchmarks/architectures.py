@@ -92,13 +92,18 @@ ARCHITECTURES: dict[str, tuple[int, Factory]] = {
     "timm vit_tiny_patch16_224": (64, _timm("vit_tiny_patch16_224", img_size=64, depth=2)),
     "torchvision VisionTransformer": (
         64,
-        _torchvision("VisionTransformer", image_size=64, patch_size=16, num_layers=2, num_heads=3, hidden_dim=192, mlp_dim=768),
+        _torchvision(
+            "VisionTransformer", image_size=64, patch_size=16, num_layers=2, num_heads=3, hidden_dim=192, mlp_dim=768
+        ),
     ),
     "timm deit_tiny_distilled_patch16_224": (
         64,
         _timm("deit_tiny_distilled_patch16_224", img_size=64, depth=2),
     ),
-    "timm beit_base_patch16_224": (64, _timm("beit_base_patch16_224", img_size=64, depth=2, embed_dim=192, num_heads=3)),
+    "timm beit_base_patch16_224": (
+        64,
+        _timm("beit_base_patch16_224", img_size=64, depth=2, embed_dim=192, num_heads=3),
+    ),
     "timm eva02_tiny_patch14_224": (56, _timm("eva02_tiny_patch14_224", img_size=56, depth=2)),
     "timm cait_xxs24_224": (64, _timm("cait_xxs24_224", img_size=64, depth=2)),
     "timm xcit_nano_12_p16_224": (64, _timm("xcit_nano_12_p16_224", img_size=64, depth=2)),
@@ -107,7 +112,9 @@ ARCHITECTURES: dict[str, tuple[int, Factory]] = {
     "torchvision SwinTransformer, window 4": (64, _swin(4)),
     "timm swin_tiny, window 4": (
         64,
-        _timm("swin_tiny_patch4_window7_224", img_size=64, window_size=4, depths=(2, 2), embed_dim=48, num_heads=(3, 6)),
+        _timm(
+            "swin_tiny_patch4_window7_224", img_size=64, window_size=4, depths=(2, 2), embed_dim=48, num_heads=(3, 6)
+        ),
     ),
     "timm swinv2_tiny, window 4": (
         64,

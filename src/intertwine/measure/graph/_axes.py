@@ -457,9 +457,9 @@ def joined(segment: Segment) -> Segment:
         if f.size == 1:
             continue
         last = out[-1] if out else None
-        if last is not None and f.kind in "hw" and last.kind == f.kind:
-            if last.stride == f.stride * f.size and not f.offset:
-                out[-1] = Factor(f.kind, last.size * f.size, None, f.stride, last.offset * f.size)
-                continue
-        out.append(f)
+        inside = last is not None and f.kind in "hw" and last.kind == f.kind and last.stride == f.stride * f.size
+        if last is not None and inside and not f.offset:
+            out[-1] = Factor(f.kind, last.size * f.size, None, f.stride, last.offset * f.size)
+        else:
+            out.append(f)
     return tuple(out) or (Factor("f", 1),)

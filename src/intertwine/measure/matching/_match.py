@@ -221,7 +221,9 @@ def _matched_heads(
     crosses: Mapping[str, Sequence[Table]],
     constrained: bool,
 ) -> dict[int, dict[str, Tensor]]:
-    scores = {g: head_scores(graph, heads, {n: t[g - 1][0] for n, t in crosses.items()}) for g in range(1, symmetry.order)}
+    scores = {
+        g: head_scores(graph, heads, {n: t[g - 1][0] for n, t in crosses.items()}) for g in range(1, symmetry.order)
+    }
     if constrained:
         chosen = best_head_representation(symmetry.require_finite(caller="match"), heads.size, scores)
     else:

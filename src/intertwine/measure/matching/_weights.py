@@ -92,7 +92,9 @@ def _uses(graph: ChannelGraph, name: str) -> list[tuple[str, int, bool]]:
         for k, axis in enumerate(label)
         if any(_positions(graph, name, s) for s in axis)
     ]
-    return places + [(p, 1, True) for p, (axis, _) in graph.grouped.items() if any(_positions(graph, name, s) for s in axis)]
+    return places + [
+        (p, 1, True) for p, (axis, _) in graph.grouped.items() if any(_positions(graph, name, s) for s in axis)
+    ]
 
 
 def _positions(graph: ChannelGraph, name: str, segment: Segment) -> list[int]:

@@ -20,8 +20,8 @@ from ..graph._permute import permuted_state, segment_sources
 from ..matching._match import Matching
 
 _COUNTING = """
-layer_norm rms_norm group_norm matmul bmm mm baddbmm einsum scaled_dot_product_attention softmax split split_with_sizes tensor_split
-unbind slice narrow select pad constant_pad_nd
+layer_norm rms_norm group_norm matmul bmm mm baddbmm einsum scaled_dot_product_attention softmax split
+split_with_sizes tensor_split unbind slice narrow select pad constant_pad_nd
 """
 COUNTING = frozenset(_COUNTING.split())
 """Operations that depend on the number of channels, or contain it."""

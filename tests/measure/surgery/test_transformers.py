@@ -10,9 +10,10 @@ from torch import nn
 
 from intertwine.errors import InputError, NumericalError
 from intertwine.groups import Cyclic, Dihedral, Symmetric
-from intertwine.measure import channel_graph, match_networks, parse_symmetry, permute, symmetrize
+from intertwine.measure import channel_graph, match_networks, parse_symmetry, permute, symmetrize, tie
 from intertwine.measure.graph._permute import random_permutations, require_preserved
 from intertwine.measure.matching._heads import HEADS, best_head_representation, best_heads
+from intertwine.nn import typed
 from tests.measure import nets
 
 
@@ -86,6 +87,24 @@ def test_a_symmetric_transformer_is_recognized():
     twin = symmetrize(model, x, "hflip", refit=False).model
     again = symmetrize(twin, torch.cat([x, x.flip(3)]), "hflip", refit=False, repair=False)
     assert max(again.distance.values()) < 1e-8
+
+
+def test_a_wider_transformer_is_exact_and_keeps_its_ties():
+    torch.manual_seed(0)
+    model, x = perturbed(nets.ViT()), images(24, 12)
+    twin = symmetrize(model, x, "hflip", width=1.25)
+    assert twin.model.mlp[0][1].weight.shape[0] > 16
+    assert largest_error(twin.model, "hflip", x[:4]) <= 1e-10
+    tied = tie(twin.model, twin.matching)
+    assert sum(p.numel() for p in tied.parameters()) == twin.free_parameters
+    torch.testing.assert_close(tied(x), twin.model(x))
+
+
+def test_a_symmetric_transformer_gets_field_types():
+    torch.manual_seed(0)
+    model, x = perturbed(nets.ViT()), images(24, 12)
+    twin = symmetrize(model, x, "hflip", refit=False)
+    torch.testing.assert_close(typed(twin)(x).flatten(1), twin.model(x))
 
 
 def test_windows_that_a_mirror_does_not_map_to_windows_are_refused():

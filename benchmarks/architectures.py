@@ -190,7 +190,9 @@ def markdown(rows: dict[str, dict[str, Any]]) -> str:
         lines.append(f"| {name} | {r['size']} | {count} | {traced} | {cells} | {r['seconds']:.0f} |")
     for name in (n for n in ARCHITECTURES if n in rows):
         reasons = {rows[name][s]["refused"] for s in SYMMETRIES if "refused" in rows[name][s]}
-        lines += [f"- {name}: {reason}" for reason in sorted(reasons)]
+        lines += [
+            f"- {name}: {reason}" for reason in sorted(r.partition("; got ")[2].partition(". ")[0] for r in reasons)
+        ]
     return "\n".join(lines)
 
 

@@ -12,7 +12,7 @@ from ...errors import NumericalError
 from .._batches import as_tensor
 from .._symmetry import Symmetry
 from ..graph._axes import Label
-from ..graph._channel_graph import ChannelGraph, module_of
+from ..graph._channel_graph import ChannelGraph, channel_graph, module_of
 from ..graph._permute import Permutations, axis_index
 from ..graph._transform import moved_tensor
 from ..matching._match import Matching
@@ -57,7 +57,8 @@ def symmetry_error(model: nn.Module, x: Tensor, symmetry: Symmetry) -> float:
 def breaking_layer(model: nn.Module, x: Tensor, matching: Matching, *, tolerance: float = 1e-6) -> tuple[str, str]:
     """The first value that does not move as it should, h(τ_g x) = P_g τ_g h(x): its module and its name."""
     x = x[:2]  # as traced: where windows or heads join the batch, its axis is described for two images
-    graph, symmetry = graph_of(model, matching), matching.symmetry
+    # Traced anew, because the program may contain the precision in which the network was traced before.
+    graph, symmetry = channel_graph(model, matching.input_shape), matching.symmetry
     state = {name: v.detach() for name, v in [*model.named_parameters(), *model.named_buffers()]}
     nodes = {n.name: n for n in graph.program.graph.nodes}
     with torch.no_grad():

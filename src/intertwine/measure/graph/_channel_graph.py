@@ -87,7 +87,7 @@ class ChannelGraph:
     >>> net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 36, 5))
     >>> graph = channel_graph(net, (3, 8, 8))
     >>> graph.groups
-    (ChannelGroup(name='0', size=8),)
+    (ChannelGroup(name='0', size=8, heads=None),)
     >>> graph.describe("3.weight")
     '(f5) (0:8·h6·w6)'
     """

@@ -366,7 +366,8 @@ class Axes:
             factor.atom.parts = ((Factor("c", count, first), Factor("c", rest, second)),)
             return Factor("c", count, first), Factor("c", rest, second)
         if factor.kind in "hw" and factor.offset % rest:
-            self.lost[f"{why}, and a mirror of the shifted rows does not map windows of {rest} to windows"] = None
+            where = why.partition(": ")[0]
+            self.lost[f"{where}: a mirror of the shifted rows does not map windows of {rest} to windows"] = None
             return Factor("f", count), Factor("f", rest)
         windows = Factor(factor.kind, count, None, factor.stride * rest, factor.offset // rest)
         return windows, Factor(factor.kind, rest, None, factor.stride)

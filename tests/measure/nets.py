@@ -157,3 +157,91 @@ def torchvision():
     import torchvision
 
     return torchvision
+
+
+class Attention(nn.Module):
+    """Attention with heads; queries, keys and values in one linear map; optionally a bias by relative position."""
+
+    def __init__(self, width: int, heads: int, *, window: int = 0, norm: bool = False) -> None:
+        super().__init__()
+        self.heads = heads
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.norm = nn.LayerNorm(width // heads) if norm else nn.Identity()
+        self.table = nn.Parameter(torch.randn((2 * window - 1) ** 2, heads)) if window else None
+        places = torch.cartesian_prod(torch.arange(window), torch.arange(window))
+        far = places[:, None] - places[None] + window - 1 if window else torch.zeros(0, 0, 2)
+        self.register_buffer("places", (far[..., 0] * (2 * window - 1) + far[..., 1]).flatten().long())
+
+    def forward(self, x, mask=None):
+        n, tokens, width = x.shape
+        qkv = self.qkv(x).reshape(n, tokens, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
+        q, k, v = self.norm(qkv[0]), self.norm(qkv[1]), qkv[2]
+        scores = q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5
+        if self.table is not None:
+            scores = scores + self.table[self.places].view(tokens, tokens, -1).permute(2, 0, 1)
+        if mask is not None:
+            many = len(mask)
+            scores = scores.view(n // many, many, self.heads, tokens, tokens) + mask[:, None]
+            scores = scores.view(n, self.heads, tokens, tokens)
+        return self.out((scores.softmax(-1) @ v).transpose(1, 2).reshape(n, tokens, width))
+
+
+class ViT(nn.Module):
+    """Patches, a class token, positions, two blocks of attention with heads and an MLP."""
+
+    def __init__(self, *, width: int = 12, heads: int = 3, norm: bool = False) -> None:
+        super().__init__()
+        self.patch = nn.Conv2d(3, width, 4, 4)
+        self.token, self.position = (nn.Parameter(torch.randn(1, n, width)) for n in (1, 10))
+        self.attention = nn.ModuleList(Attention(width, heads, norm=norm) for _ in range(2))
+        self.mlp = nn.ModuleList(
+            nn.Sequential(nn.LayerNorm(width), nn.Linear(width, 16), nn.GELU(), nn.Linear(16, width)) for _ in range(2)
+        )
+        self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(3))
+        self.head = nn.Linear(width, 4)
+
+    def forward(self, x):
+        x = self.patch(x).flatten(2).transpose(1, 2)
+        x = torch.cat([self.token.expand(x.shape[0], -1, -1), x], 1) + self.position
+        for norm, attention, mlp in zip(self.norms[:2], self.attention, self.mlp, strict=True):
+            x = x + attention(norm(x))
+            x = x + mlp(x)
+        return self.head(self.norms[2](x)[:, 0])
+
+
+class Windows(nn.Module):
+    """Attention in windows, in shifted windows with a mask, and on cells of 2 x 2 pixels that are merged."""
+
+    def __init__(self, *, size: int = 8, window: int = 4, shift: int = 2, width: int = 8, slices: bool = False) -> None:
+        super().__init__()
+        self.window, self.shift, self.slices = window, shift, slices
+        self.stem = nn.Conv2d(3, width, 3, padding=1)
+        self.plain, self.shifted = Attention(width, 2, window=window), Attention(width, 2, window=window)
+        self.norm, self.merge = nn.LayerNorm(4 * width), nn.Linear(4 * width, 6)
+        self.head = nn.Linear(6, 4)
+        region = (torch.arange(size) >= size - window).long() + (torch.arange(size) >= size - shift).long()
+        cells = self.cut((3 * region[:, None] + region[None])[None, :, :, None]).squeeze(-1)
+        self.register_buffer("mask", (cells[:, :, None] != cells[:, None]).float() * -100)
+
+    def cut(self, x):
+        n, h, w, c = x.shape
+        x = x.view(n, h // self.window, self.window, w // self.window, self.window, c).permute(0, 1, 3, 2, 4, 5)
+        return x.reshape(-1, self.window**2, c)
+
+    def join(self, x, shape):
+        n, h, w, c = shape
+        x = x.view(n, h // self.window, w // self.window, self.window, self.window, c)
+        return x.permute(0, 1, 3, 2, 4, 5).reshape(n, h, w, c)
+
+    def forward(self, x):
+        x = self.stem(x).permute(0, 2, 3, 1)
+        x = x + self.join(self.plain(self.cut(x)), x.shape)
+        y = torch.roll(x, (-self.shift, -self.shift), (1, 2))
+        y = self.join(self.shifted(self.cut(y), self.mask), x.shape)
+        x = x + torch.roll(y, (self.shift, self.shift), (1, 2))
+        n, h, w, c = x.shape
+        if self.slices:
+            x = torch.cat([x[:, i::2, j::2] for j in (0, 1) for i in (0, 1)], -1)
+        else:
+            x = x.view(n, h // 2, 2, w // 2, 2, c).permute(0, 1, 3, 4, 2, 5).reshape(n, h // 2, w // 2, 4 * c)
+        return self.head(F.gelu(self.merge(self.norm(x))).mean((1, 2)))

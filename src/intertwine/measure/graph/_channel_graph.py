@@ -17,7 +17,7 @@ from torch import Tensor, fx, nn
 from ..._checked import checked
 from ...errors import InputError
 from . import _shape_rules as _shape_rules  # registers its rules
-from ._axes import Atom, Axes, Axis, Label, fixed, fresh, kind_of, plane
+from ._axes import Atom, Axes, Axis, Label, Lookup, Segment, fixed, fresh, kind_of, length, plane
 from ._rules import RULES, Call, Labeled, unknown
 
 _NONLINEAR = """
@@ -30,10 +30,18 @@ NONLINEAR = frozenset(_NONLINEAR.split())
 @checked
 @dataclass(frozen=True)
 class ChannelGroup:
-    """``size`` channels that one permutation moves, wherever they occur."""
+    """``size`` channels that one permutation moves, wherever they occur.
+
+    Attributes:
+        name: the name of the group.
+        size: the number of channels.
+        heads: for the channels of attention heads, the name of the group of heads. Channels are listed head by head,
+            and a permutation maps the channels of a head to those of one head, as the permutation of heads says.
+    """
 
     name: str
     size: int
+    heads: str | None = None
 
 
 @checked
@@ -79,7 +87,7 @@ class ChannelGraph:
     >>> net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 36, 5))
     >>> graph = channel_graph(net, (3, 8, 8))
     >>> graph.groups
-    (ChannelGroup(name='0', size=8),)
+    (ChannelGroup(name='0', size=8, heads=None),)
     >>> graph.describe("3.weight")
     '(f5) (0:8·h6·w6)'
     """
@@ -98,10 +106,16 @@ class ChannelGraph:
     constants: dict[str, Any] = field(repr=False, default_factory=dict)
     names: dict[Atom, str] = field(repr=False, default_factory=dict)
     labels: dict[str, Label] = field(repr=False, default_factory=dict)
+    outers: dict[Atom, Atom] = field(repr=False, default_factory=dict)
+    """For the channels inside heads, the heads."""
 
     def group(self, name: str) -> ChannelGroup:
         """The group with this name."""
         return next(g for g in self.groups if g.name == name)
+
+    def inside(self, name: str) -> tuple[ChannelGroup, ...]:
+        """The groups of channels inside the heads of this name; none for other groups."""
+        return tuple(g for g in self.groups if g.heads == name)
 
     def describe(self, parameter: str) -> str:
         """The axes of a parameter as text."""
@@ -223,7 +237,7 @@ class _Tracer:
         name = self.inputs.get(node.name)
         if name is None:
             kinds = {2: "fi", 4: "fihw"}.get(x.dim(), "f" * x.dim())
-            return Labeled(x, tuple(plane(kind, n) for kind, n in zip(kinds, x.shape, strict=True)))
+            return Labeled(x, tuple(plane(kind, n) for kind, n in zip(kinds, x.shape, strict=True)), varies=True)
         value = self.state[name]
         if name not in self.parameters:
             # A tensor with two names is still one tensor.
@@ -251,7 +265,7 @@ class _Tracer:
         call = Call(self.axes, ordered, out, f"{module_of(node) or 'network'} ({name})")
         handler = RULES.get(name)
         label = handler(call) if handler else unknown(call, "this operation is not supported")
-        result = _labeled(out, label)
+        result = _labeled(out, label, any(t.varies for t in _tensors(ordered)))
         if isinstance(result, Labeled):
             self.streams.append((node, result.label))
             if name == "add" and self._adds_streams(ordered, result):
@@ -268,20 +282,31 @@ class _Tracer:
         grouped = {name: (resolve(axis), groups) for name, (axis, groups) in self.axes.grouped.items()}
         # Twice, because resolving the grouped axes may pin some more.
         parameters = {name: tuple(resolve(a) for a in label) for name, label in parameters.items()}
-        names = self._names(parameters)
-        sites = self._sites(names)
-        # Parameters that are not used in evaluation have channels that cannot be observed.
-        idle = {atom: name for atom, name in names.items() if not sites[name]}
+        self._settle_lookups(parameters)
+        parameters = {name: tuple(resolve(a) for a in label) for name, label in parameters.items()}
+        outers = self._outers(parameters)
+        names = self._names(parameters, set(outers.values()))
+        sites = self._sites(names, outers)
+        # Parameters that are not used in evaluation have channels that cannot be observed. Heads are observed by
+        # the channels inside them.
+        watched = {o for atom, o in outers.items() if sites[names[atom]]}
+        idle = {atom: name for atom, name in names.items() if not sites[name] and atom not in watched}
         for atom in idle:
             atom.parts = fixed(atom.size)
         names = {atom: name for atom, name in names.items() if atom not in idle}
+        outers = {atom: o for atom, o in outers.items() if atom in names and o in names}
         parameters = {name: tuple(resolve(a) for a in label) for name, label in parameters.items()}
         untraced = Counter[str]()
         for why, channels in self.axes.pinned:
             if why:
                 untraced[why] += channels
         return ChannelGraph(
-            groups=tuple(ChannelGroup(name, atom.size) for atom, name in names.items()),
+            groups=tuple(
+                ChannelGroup(name, atom.size * outers[atom].size, names[outers[atom]])
+                if atom in outers
+                else ChannelGroup(name, atom.size)
+                for atom, name in names.items()
+            ),
             axes=parameters,
             grouped={name: (resolve(axis), groups) for name, (axis, groups) in grouped.items()},
             untraced=tuple(Untraced(where, n) for where, n in untraced.items()),
@@ -295,9 +320,43 @@ class _Tracer:
             constants=self.constants,
             names=names,
             labels={node.name: tuple(resolve(a) for a in label) for node, label in self.streams},
+            outers=outers,
         )
 
-    def _names(self, parameters: dict[str, Label]) -> dict[Atom, str]:
+    def _settle_lookups(self, parameters: dict[str, Label]) -> None:
+        """Tables move as what is read from them; channels that are read keep their order."""
+        for label in parameters.values():
+            for axis in label:
+                for segment in axis:
+                    for f in segment:
+                        if isinstance(f.link, Lookup):
+                            f.link.label = tuple(part for a in f.link.label for part in self.axes.product(a))
+                            self.axes.pin_all(f.link.label, "")
+                            f.link.label = tuple(self.axes.resolve(a) for a in f.link.label)
+
+    def _outers(self, parameters: dict[str, Label]) -> dict[Atom, Atom]:
+        """For each atom whose channels each head may permute in its own way, the heads.
+
+        That needs the heads wherever the atom occurs: in the same segment of a parameter, or in the same value. An atom
+        that occurs without its heads, such as in a norm with the same weights for all heads, has one permutation.
+        """
+        labels = [tuple(self.axes.resolve(a) for a in label) for _, label in self.streams]
+        segments = [(s,) for label in parameters.values() for axis in label for s in axis]
+        segments += [(s,) for axis, _ in self.axes.grouped.values() for s in self.axes.resolve(axis)]
+        places = segments + [tuple(s for axis in label for s in axis) for label in labels]
+        outers: dict[Atom, Atom | None] = {}
+        for place in places:
+            present = {f.atom for s in place for f in s if f.atom is not None}
+            for atom in present:
+                if atom not in outers:
+                    outers[atom] = self.axes.outer(atom)
+                if outers[atom] not in present:
+                    outers[atom] = None
+        inner = {atom: o for atom, o in outers.items() if o is not None}
+        # One level: what is inside a head contains no heads.
+        return {atom: o for atom, o in inner.items() if o not in inner and atom not in inner.values()}
+
+    def _names(self, parameters: dict[str, Label], heads: set[Atom]) -> dict[Atom, str]:
         """Name each group after the first module that produces its channels."""
         names: dict[Atom, str] = {}
         used = Counter[str]()
@@ -308,27 +367,38 @@ class _Tracer:
                     for factor in segment:
                         if factor.atom is not None and factor.atom not in names:
                             base = name.rpartition(".")[0] or name
+                            base = f"{base}.heads" if factor.atom in heads else base
                             used[base] += 1
                             names[factor.atom] = base if used[base] == 1 else f"{base}#{used[base]}"
         return names
 
-    def _sites(self, names: dict[Atom, str]) -> dict[str, tuple[Site, ...]]:
+    def _sites(self, names: dict[Atom, str], outers: dict[Atom, Atom]) -> dict[str, tuple[Site, ...]]:
         by_group: dict[str, list[Site]] = {name: [] for name in names.values()}
         for node, label in self.streams:
             shape = self.values[node].shape
+            label = tuple(self.axes.resolve(a) for a in label)
+            # Where the channels inside heads are seen too, their order differs from head to head.
+            mixed = {outers.get(f.atom) for axis in label for s in axis for f in s if f.atom is not None}
             for k, axis in enumerate(label):
                 start = 0
-                for segment in self.axes.resolve(axis):
-                    size = 1
-                    for f in segment:
-                        size *= f.size
-                    if len(segment) == 1 and segment[0].atom in names and k > 0:
+                for segment in axis:
+                    size = length(segment)
+                    atom = _observed(segment, outers)
+                    if atom in names and atom not in mixed and k > 0:
                         positions = int(torch.Size(shape[1:]).numel()) // shape[k]
                         nonlinear = operation_of(node.target) in NONLINEAR
                         site = Site(node.name, module_of(node), k, start, size, positions, nonlinear)
-                        by_group[names[segment[0].atom]].append(site)
+                        by_group[names[atom]].append(site)
                     start += size
         return {name: tuple(sites) for name, sites in by_group.items()}
+
+
+def _observed(segment: Segment, outers: dict[Atom, Atom]) -> Atom | None:
+    """The atom whose channels are the entries of a segment, in order."""
+    atoms = [f.atom for f in segment]
+    if len(segment) == 2 and atoms[1] is not None and outers.get(atoms[1]) is atoms[0]:
+        return atoms[1]
+    return atoms[0] if len(segment) == 1 and atoms[0] not in outers else None
 
 
 def _tensors(value: Any) -> list[Labeled]:
@@ -349,10 +419,10 @@ def _holds_tensor(value: Any) -> bool:
     return isinstance(value, Tensor) or (isinstance(value, list | tuple) and any(_holds_tensor(v) for v in value))
 
 
-def _labeled(out: Any, label: Any) -> Any:
+def _labeled(out: Any, label: Any, varies: bool) -> Any:
     if isinstance(out, Tensor):
-        return Labeled(out, label)
-    return [_labeled(o, x) for o, x in zip(out, label, strict=True)]
+        return Labeled(out, label, varies=varies)
+    return [_labeled(o, x, varies) for o, x in zip(out, label, strict=True)]
 
 
 def operation_of(target: Any) -> str:

@@ -10,32 +10,66 @@ from torch import Tensor, nn
 
 from ..._checked import checked
 from ...errors import InputError
-from ._axes import Axis
+from ._axes import Atom, Axis, Segment, length
 from ._channel_graph import ChannelGraph, channel_graph
 
 Permutations = Mapping[str, Tensor]
+_NONE = Atom(0)
 
 
 @checked
 def random_permutations(graph: ChannelGraph, *, seed: int = 0) -> dict[str, Tensor]:
     """A random permutation for every group of channels."""
     generator = torch.Generator().manual_seed(seed)
-    return {g.name: torch.randperm(g.size, generator=generator) for g in graph.groups}
+    permutations = {g.name: torch.randperm(g.size, generator=generator) for g in graph.groups}
+    for g in graph.groups:
+        if g.heads is not None:
+            heads = permutations[g.heads]
+            inside = torch.rand(len(heads), g.size // len(heads), generator=generator).argsort(1)
+            permutations[g.name] = (heads[:, None] * inside.shape[1] + inside).flatten()
+    return permutations
 
 
 def axis_index(graph: ChannelGraph, axis: Axis, permutations: Permutations) -> Tensor | None:
     """The index that reorders an axis; None if it stays as it is."""
-    parts, start, moved = [], 0, False
+    known = [f.atom for segment in axis for f in segment if graph.names.get(f.atom or _NONE) in permutations]
+    if not known:
+        return None
+    parts, start = [], 0
     for segment in axis:
-        sizes = [f.size for f in segment]
-        index = torch.arange(int(torch.Size(sizes).numel())).reshape(sizes)
-        for k, factor in enumerate(segment):
-            p = permutations.get(graph.names[factor.atom]) if factor.atom is not None else None
-            if p is not None:
-                index, moved = index.index_select(k, p.cpu()), True
-        parts.append(index.reshape(-1) + start)
-        start += index.numel()
-    return torch.cat(parts) if moved else None
+        parts.append(segment_sources(graph, segment, permutations)[0] + start)
+        start += length(segment)
+    return torch.cat(parts)
+
+
+def segment_sources(graph: ChannelGraph, segment: Segment, sources: Mapping[str, Tensor], copies: int = 1) -> Tensor:
+    """For each copy of a network, the old entry of every new entry of a segment.
+
+    Args:
+        graph: the channel graph.
+        segment: the segment.
+        sources: by group, the old channel of every new channel, as (channels) or (copies, channels).
+        copies: the number of copies.
+    """
+    atoms = [f.atom for f in segment]
+    grids, sizes = [], []
+    for f in segment:
+        source = sources.get(graph.names.get(f.atom or _NONE, ""))
+        grids.append(torch.arange(f.size).expand(copies, -1) if source is None else source.cpu().expand(copies, -1))
+        outer = graph.outers.get(f.atom or _NONE)
+        heads = outer.size if source is not None and outer is not None and outer in atoms else 1
+        sizes.append(grids[-1].shape[1] // heads)
+    index = torch.zeros(copies, *sizes, dtype=torch.long)
+    for k, (f, grid) in enumerate(zip(segment, grids, strict=True)):
+        shape = [copies, *[1] * len(segment)]
+        shape[1 + k] = sizes[k]
+        if grid.shape[1] > sizes[k]:  # each head has its own order
+            head = atoms.index(graph.outers[f.atom])  # type: ignore[index]
+            grid = (grid % f.size).reshape(copies, -1, sizes[k])
+            grid = grid if head < k else grid.mT
+            shape[1 + head] = sizes[head]
+        index = index * f.size + grid.reshape(shape)
+    return index.flatten(1)
 
 
 def permuted_state(graph: ChannelGraph, state: Mapping[str, Tensor], permutations: Permutations) -> dict[str, Tensor]:
@@ -95,6 +129,18 @@ def permute(model: nn.Module, permutations: Permutations, *, graph: ChannelGraph
                 got=f"{name!r} with {len(p)} entries",
                 fix="Groups and sizes are in channel_graph(model, input_shape).groups.",
             )
+    for g in graph.groups:
+        if g.name in permutations and g.heads is not None:
+            count = sizes[g.heads]
+            heads = permutations.get(g.heads, torch.arange(count))
+            if not torch.equal(
+                permutations[g.name].cpu() // (g.size // count), heads.cpu().repeat_interleave(g.size // count)
+            ):
+                raise InputError(
+                    "permute",
+                    expected=f"{g.name} to move channels from head to head as {g.heads} moves the heads",
+                    got="a permutation that tears heads apart",
+                )
     return with_state(model, permuted_state(graph, full_state(model), permutations))
 
 

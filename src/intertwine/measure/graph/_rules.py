@@ -19,6 +19,8 @@ class Labeled:
     label: Label
     name: str | None = None
     """The name, if it is a parameter or buffer."""
+    varies: bool = False
+    """Whether it depends on the image."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -229,7 +231,16 @@ def _linear(call: Call) -> Label:
 
 @rule("matmul", "mm", "bmm")
 def _matmul(call: Call) -> Label:
-    a, b = call.need(0), call.need(1)
+    return _product(call, call.need(0), call.need(1))
+
+
+@rule("baddbmm")
+def _baddbmm(call: Call) -> Label:
+    label = _product(call, call.need(1), call.need(2))
+    return broadcast(call, [Labeled(call.out, label), call.need(0)])
+
+
+def _product(call: Call, a: Labeled, b: Labeled) -> Any:
     if len(a.shape) < 2 or len(b.shape) < 2:
         return unknown(call, "a product with a vector")
     call.unify(a.label[-1], b.label[-2])
@@ -251,13 +262,36 @@ def _addmm(call: Call) -> Label:
     return (a.label[0], leaving)
 
 
+@rule("einsum")
+def _einsum(call: Call) -> Any:
+    equation = "".join(call.args[0].split())
+    tensors = [t for t in call.args[1] if isinstance(t, Labeled)]
+    terms, arrow, result = equation.partition("->")
+    names = terms.split(",")
+    if not arrow or "." in equation or any(len(n) != len(t.shape) for n, t in zip(names, tensors, strict=True)):
+        return unknown(call, f"the product {equation}")
+    axes: dict[str, Axis] = {}
+    for letters, t in zip(names, tensors, strict=True):
+        for letter, axis, n in zip(letters, t.label, t.shape, strict=True):
+            known = axes.get(letter)
+            axes[letter] = call.unify(known, axis) if known is not None and extent(known) == n > 1 else known or axis
+    return tuple(axes[letter] for letter in result)
+
+
 @rule("scaled_dot_product_attention")
 def _attention(call: Call) -> Label:
-    q, k, v = call.need(0), call.need(1), call.need(2)
+    q, k, v, mask = call.need(0), call.need(1), call.need(2), call.tensor(3)
     call.unify(q.label[-1], k.label[-1])
     call.unify(k.label[-2], v.label[-2])
     for q_axis, k_axis, v_axis in zip(q.label[:-2], k.label[:-2], v.label[:-2], strict=True):
-        call.unify(q_axis, k_axis), call.unify(q_axis, v_axis)
+        for other in (k_axis, v_axis):
+            if extent(q_axis) == extent(other):
+                call.unify(q_axis, other)
+    if mask is not None:
+        maps = (*q.label[:-2], q.label[-2], k.label[-2])
+        for axis, other in zip(reversed(mask.label), reversed(maps), strict=False):
+            if extent(axis) == extent(other) > 1:
+                call.unify(axis, other)
     return (*q.label[:-1], v.label[-1])
 
 

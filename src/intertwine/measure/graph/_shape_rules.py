@@ -1,12 +1,16 @@
-"""Rules for operations that only rearrange: reshape, permute, concatenate, split, pad."""
+"""Rules for operations that only rearrange: reshape, permute, concatenate, split, pad, shift, look up."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import permutations, product
+from math import prod
 from typing import Any
 
+import torch
 from torch import Tensor
 
-from ._axes import Axis, Label, constant, extent, fixed, kind_of, plane
+from ._axes import Axis, Factor, Label, Lookup, Segment, constant, extent, fixed, fresh, kind_of, plane
 from ._rules import Call, Labeled, broadcast, rule, unknown
 
 
@@ -111,8 +115,32 @@ def _cat(call: Call) -> Label:
         for k in range(len(label)):
             if k != dim:
                 label[k] = call.unify(label[k], t.label[k])
-    label[dim] = tuple(s for t in parts for s in call.axes.resolve(t.label[dim]))
+    phases = _phase_factors(call, parts, dim)
+    if phases:
+        for t in parts[1:]:
+            label[dim] = call.unify(label[dim], t.label[dim])
+        label[dim] = call.axes.merge([(phases,), label[dim]], call.where)
+    else:
+        label[dim] = tuple(s for t in parts for s in call.axes.resolve(t.label[dim]))
     return tuple(label)
+
+
+def _phase_factors(call: Call, parts: list[Labeled], dim: int) -> Segment:
+    """The rows and columns inside a cell, if the parts are all those that slices with a step take from cells."""
+    phases = [call.axes.phases.get(id(t.value), {}) for t in parts]
+    axes = sorted(phases[0])
+    steps = [phases[0][k][0] for k in axes]
+    if not axes or dim in axes or len(parts) != prod(steps):
+        return ()
+    if any({k: n for k, (n, _) in p.items()} != dict(zip(axes, steps, strict=True)) for p in phases):
+        return ()
+    for order in permutations(axes):
+        sizes = [phases[0][k][0] for k in order]
+        grid = list(product(*(range(n) for n in sizes)))
+        if [tuple(p[k][1] for k in order) for p in phases] == grid:
+            kinds = [kind_of(call.axes.resolve(parts[0].label[k])) for k in order]
+            return tuple(Factor(kind, n) for kind, n in zip(kinds, sizes, strict=True))
+    return ()
 
 
 @rule("stack")
@@ -131,8 +159,7 @@ def _split(call: Call) -> list[Label]:
     pieces = call.out
     if pieces[0].dim() < len(x.shape):  # unbind
         dim = call.get(1, 0) % len(x.shape)
-        call.axes.pin(x.label[dim], f"{call.where}: channels are split one by one")
-        return [(*x.label[:dim], *x.label[dim + 1 :]) for _ in pieces]
+        return [_entry(call, x, dim, k, f"{call.where}: channels are split one by one") for k in range(len(pieces))]
     dim = call.get(2, 0) % len(x.shape)
     cut = call.axes.cut(x.label[dim], [p.shape[dim] for p in pieces], f"{call.where}: channels are split")
     return [(*x.label[:dim], c, *x.label[dim + 1 :]) for c in cut]
@@ -150,6 +177,9 @@ def _slice(call: Call) -> Label:
         return x.label
     if kind_of(axis) in "hw":
         axis = plane(kind_of(axis), out)
+        before = call.axes.phases.get(id(x.value), {})
+        if step > 1 and n == out * step and dim not in before:
+            call.axes.phases[id(call.out)] = {**before, dim: (step, start)}
     elif step != 1:
         call.axes.pin(axis, f"{call.where}: every {step}th channel is taken")
         axis = fixed(out)
@@ -162,13 +192,73 @@ def _slice(call: Call) -> Label:
 @rule("select")
 def _select(call: Call) -> Label:
     x = call.need(0)
-    dim, n = call.args[1] % len(x.shape), x.shape[call.args[1]]
-    index = call.args[2] % n
-    counts = [c for c in (index, 1, n - index - 1) if c]
+    dim = call.args[1] % len(x.shape)
+    return _entry(call, x, dim, call.args[2] % x.shape[dim], f"{call.where}: one channel is taken")
+
+
+def _entry(call: Call, x: Labeled, dim: int, k: int, why: str) -> Label:
+    """The label of entry k along an axis: a stream of its own, or one channel, which then stays in place."""
+    call.axes.separate(x.label[dim])
     axis = call.axes.resolve(x.label[dim])
+    if len(axis) == 1 and axis[0][0].kind == "s":
+        return call.axes.member(x.label, dim, k)
     if kind_of(axis) == "c":
-        call.axes.cut(axis, counts, f"{call.where}: one channel is taken")
+        n = x.shape[dim]
+        call.axes.cut(axis, [c for c in (k, 1, n - k - 1) if c], why)
     return (*x.label[:dim], *x.label[dim + 1 :])
+
+
+@rule("roll")
+def _roll(call: Call) -> Any:
+    x = call.need(0)
+    if not call.get(2):
+        return unknown(call, "a cyclic shift of all entries")
+    label = list(x.label)
+    for shift, dim in zip(_list(call.args[1]), _list(call.args[2]), strict=True):
+        axis = call.axes.resolve(label[dim])
+        if kind_of(axis) in "hw":
+            f = axis[0][0]
+            # The mirror p → n − 1 − o − p becomes p → n − 1 − (o − 2·shift) − p.
+            label[dim] = ((replace(f, offset=(f.offset - 2 * shift) % f.size),),)
+        elif shift % extent(axis):
+            call.axes.pin(axis, f"{call.where}: a cyclic shift of channels")
+            label[dim] = fixed(extent(axis))
+    return tuple(label)
+
+
+@rule("index")
+def _index(call: Call) -> Any:
+    x, indices = call.need(0), call.args[1]
+    places = [k for k, i in enumerate(indices) if i is not None]
+    if len(places) != 1 or not isinstance(indices[places[0]], Labeled):
+        return unknown(call, "several indices")
+    return _lookup(call, x, places[0], indices[places[0]])
+
+
+@rule("index_select")
+def _index_select(call: Call) -> Any:
+    return _lookup(call, call.need(0), call.args[1] % len(call.need(0).shape), call.need(2))
+
+
+@rule("embedding")
+def _embedding(call: Call) -> Any:
+    return _lookup(call, call.need(0), 0, call.need(1))
+
+
+def _lookup(call: Call, x: Labeled, dim: int, index: Labeled) -> Any:
+    """Entries of a table, read by an index that does not depend on the image."""
+    if index.value.dtype == torch.bool or index.varies:
+        return unknown(call, "entries are read by an index that depends on the image")
+    for axis in index.label:
+        call.axes.release(axis)
+    axis = call.axes.resolve(x.label[dim])
+    if len(axis) != 1 or len(axis[0]) != 1 or axis[0][0].atom is None:
+        call.axes.pin(axis, f"{call.where}: entries are read by an index")
+        read = tuple(fixed(n) for n in index.shape)
+    else:
+        read = tuple(fresh(n) for n in index.shape)
+        axis[0][0].atom.parts = ((Factor("t", x.shape[dim], link=Lookup(index.value, read)),),)
+    return (*x.label[:dim], *read, *x.label[dim + 1 :])
 
 
 @rule("pad", "constant_pad_nd")

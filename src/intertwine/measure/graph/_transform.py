@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -11,7 +12,7 @@ from ..._checked import checked
 from ...errors import InputError
 from ...spaces import AxisMove
 from .._symmetry import Symmetry, SymmetryLike, parse_symmetry
-from ._axes import Axis, Label, kind_of
+from ._axes import Axis, Factor, Label, Lookup, extent, kind_of, length
 from ._channel_graph import ChannelGraph, channel_graph
 from ._permute import full_state, with_state
 
@@ -86,25 +87,22 @@ def transformed_state(
 
 def moved_tensor(name: str, value: Tensor, label: Label, move: AxisMove, order: Tensor) -> Tensor:
     """A tensor whose rows, columns and colors have moved; ``label`` says which axes these are."""
-    kinds = [kind_of(axis) for axis in label]
-    if "h" in kinds and "w" in kinds:
-        h, w = kinds.index("h"), kinds.index("w")
-        if move.swaps and value.shape[h] != value.shape[w]:
+    alone = [axis[0][0] if kind_of(axis) in "hw" else Factor("f", 1) for axis in label]
+    if move.swaps and [f for f in alone if f.kind in "hw"]:
+        pairs = _pairs(alone)
+        if pairs is None and {f.kind for f in alone} >= {"h", "w"}:
             raise InputError(
                 "transform_network",
                 expected="square filters for quarter turns",
                 got=f"{name} of shape {tuple(value.shape)}",
                 fix="Use hflip and vflip for this network.",
             )
-        if value.shape[h] * value.shape[w] > 1:
-            value = move(value.movedim((h, w), (-2, -1))).movedim((-2, -1), (h, w))
-    elif "h" in kinds or "w" in kinds:
-        k = kinds.index("h" if "h" in kinds else "w")
-        if move.swaps:
+        if pairs is None:
             raise _not_adjacent(name)
-        value = value.flip(k) if move.flips[0 if "h" in kinds else 1] else value
+        value = _exchanged(value, pairs)
+    value = _reversed(value, alone, move)
     for k, axis in enumerate(label):
-        if kinds[k] in "ci" and any(f.kind in "hwi" for segment in axis for f in segment):
+        if kind_of(axis) in "ci" and any(f.kind in "hwit" for segment in axis for f in segment):
             value = value.index_select(k, _axis_index(name, axis, move, order).to(value.device))
     return value.contiguous()
 
@@ -113,25 +111,64 @@ def _axis_index(name: str, axis: Axis, move: AxisMove, order: Tensor) -> Tensor:
     """The order of a flattened axis after the rows and columns in its segments have moved."""
     parts, start = [], 0
     for segment in axis:
-        sizes = [f.size for f in segment]
-        kinds = [f.kind for f in segment]
-        index = torch.arange(int(torch.Size(sizes).numel())).reshape(sizes)
-        if "i" in kinds and sizes[kinds.index("i")] == len(order):
-            index = index.index_select(kinds.index("i"), order)
-        if "h" in kinds and "w" in kinds:
-            h, w = kinds.index("h"), kinds.index("w")
-            if move.swaps and sizes[h] != sizes[w]:
+        index = torch.arange(length(segment)).reshape([f.size for f in segment])
+        for k, f in enumerate(segment):
+            if f.kind == "i" and f.size == len(order):
+                index = index.index_select(k, order)
+            elif isinstance(f.link, Lookup):
+                index = index.index_select(k, _table_index(name, f.size, f.link, move, order))
+        if move.swaps and any(f.kind in "hw" for f in segment):
+            pairs = _pairs(segment)
+            if pairs is None:
                 raise _not_adjacent(name)
-            index = move(index.movedim((h, w), (-2, -1))).movedim((-2, -1), (h, w))
-        elif "h" in kinds or "w" in kinds:
-            if move.swaps:
-                raise _not_adjacent(name)
-            high = "h" in kinds
-            if move.flips[0 if high else 1]:
-                index = index.flip(kinds.index("h" if high else "w"))
-        parts.append(index.reshape(-1) + start)
+            index = _exchanged(index, pairs)
+        parts.append(_reversed(index, segment, move).reshape(-1) + start)
         start += index.numel()
     return torch.cat(parts)
+
+
+def _pairs(factors: Sequence[Factor]) -> list[tuple[int, int]] | None:
+    """Rows with columns of the same number, windows with windows; None if some have no partner."""
+    rows = [k for k, f in enumerate(factors) if f.kind == "h"]
+    columns = [k for k, f in enumerate(factors) if f.kind == "w"]
+    pairs = []
+    for k in rows:
+        partner = next((j for j in columns if replace(factors[j], kind="h") == factors[k]), None)
+        if partner is None:
+            return None
+        columns.remove(partner)
+        pairs.append((k, partner))
+    return None if columns else pairs
+
+
+def _exchanged(value: Tensor, pairs: Sequence[tuple[int, int]]) -> Tensor:
+    for h, w in pairs:
+        value = value.transpose(h, w)
+    return value
+
+
+def _reversed(value: Tensor, factors: Sequence[Factor], move: AxisMove) -> Tensor:
+    """Rows and columns in reverse where the move says so, around the middle that a cyclic shift has left them."""
+    for k, f in enumerate(factors):
+        if f.kind in "hw" and move.flips["hw".index(f.kind)]:
+            value = value.flip(k).roll(-f.offset, k) if f.offset else value.flip(k)
+    return value
+
+
+def _table_index(name: str, size: int, lookup: Lookup, move: AxisMove, order: Tensor) -> Tensor:
+    """The order of a table after what is read from it has moved."""
+    read = lookup.index.cpu().flatten() % size
+    numbers = torch.arange(len(read)).reshape([extent(axis) for axis in lookup.label])
+    moved = moved_tensor(name, numbers, lookup.label, move, order).flatten()
+    index = torch.arange(size)
+    index[read] = read[moved]
+    if not torch.equal(index[read], read[moved]):
+        raise InputError(
+            "transform_network",
+            expected="tables in which places that the symmetry exchanges have entries of their own",
+            got=name,
+        )
+    return index
 
 
 def _not_adjacent(name: str) -> InputError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -13,15 +13,18 @@ from ..._checked import Positive, checked
 from ...errors import InputError
 from .._batches import Fitting, Images, batches, measuring
 from .._symmetry import Symmetry, SymmetryLike, parse_symmetry
-from ..graph._channel_graph import ChannelGraph, channel_graph
+from ..graph._channel_graph import ChannelGraph, ChannelGroup, channel_graph
 from ..graph._permute import full_state, require_preserved
 from ..graph._transform import transformed_state
 from ._assignment import best_permutation, cycle_lengths
+from ._heads import HEADS, best_head_representation, best_heads
 from ._moments import CrossMoments, Moments, chosen_sites, lockstep, samples
 from ._representation import best_representation
 from ._weights import weight_matching
 
 Method = Literal["activation", "weight", "identity"]
+Table: TypeAlias = tuple[Tensor, Tensor, Tensor]
+"""Correlations, and which channels are dead in the first and in the other network."""
 
 
 @checked
@@ -165,7 +168,7 @@ def match(
 def _from_correlations(
     symmetry: Symmetry,
     graph: ChannelGraph,
-    crosses: Mapping[str, Sequence[tuple[Tensor, Tensor, Tensor]]],
+    crosses: Mapping[str, Sequence[Table]],
     constrained: bool,
     shape: tuple[int, ...],
 ) -> Matching:
@@ -174,25 +177,65 @@ def _from_correlations(
     correlations: dict[int, dict[str, Tensor]] = {g: {} for g in elements}
     dead: dict[str, Tensor] = {}
     for group in graph.groups:
-        tables = {g: crosses[group.name][g - 1] for g in elements}
-        dead[group.name] = next(iter(tables.values()))[1].cpu()
-        if constrained:
-            # A channel that is dead on these images may have a live partner on the moved images, so only channels that
-            # are dead in all networks are frozen.
-            frozen = dead[group.name].clone()
-            for _, _, other in tables.values():
-                frozen &= other.cpu()
-            chosen = best_representation(
-                symmetry.require_finite(caller="match"), {g: t[0] for g, t in tables.items()}, dead=frozen
-            )
+        if group.name in crosses:
+            dead[group.name] = crosses[group.name][0][1].cpu()
+        if group.heads is not None:
+            continue  # matched with its heads
+        if graph.inside(group.name):
+            chosen = _matched_heads(symmetry, graph, group, crosses, constrained)
         else:
-            chosen = {g: best_permutation(t[0], dead=(t[1], t[2])) for g, t in tables.items()}
-            chosen[0] = torch.arange(group.size)
-        for g, p in chosen.items():
-            permutations[g][group.name] = p
-            if g:
-                correlations[g][group.name] = tables[g][0].cpu().gather(1, p[:, None])[:, 0]
+            tables = {g: crosses[group.name][g - 1] for g in elements}
+            chosen = {g: {group.name: p} for g, p in _matched(symmetry, group, tables, constrained).items()}
+        for g, matched in chosen.items():
+            permutations[g].update(matched)
+    for g in elements:
+        for name, tables_of in crosses.items():
+            correlations[g][name] = tables_of[g - 1][0].cpu().gather(1, permutations[g][name][:, None])[:, 0]
+        for group in graph.groups:
+            if group.name not in crosses:  # heads that are observed by their channels only
+                dead[group.name] = torch.zeros(group.size, dtype=torch.bool)
+                parts = [correlations[g][i.name].view(group.size, -1) for i in graph.inside(group.name)]
+                correlations[g][group.name] = torch.cat(parts, 1).mean(1)
     return Matching(symmetry, graph, permutations, correlations, dead, "activation", constrained, shape)
+
+
+def _matched(
+    symmetry: Symmetry, group: ChannelGroup, tables: Mapping[int, Table], constrained: bool
+) -> dict[int, Tensor]:
+    if not constrained:
+        chosen = {g: best_permutation(t[0], dead=(t[1], t[2])) for g, t in tables.items()}
+        return {0: torch.arange(group.size), **chosen}
+    # A channel that is dead on these images may have a live partner on the moved images, so only channels that are dead
+    # in all networks are frozen.
+    frozen = next(iter(tables.values()))[1].cpu().clone()
+    for _, _, other in tables.values():
+        frozen &= other.cpu()
+    whole = symmetry.require_finite(caller="match")
+    return best_representation(whole, {g: t[0] for g, t in tables.items()}, dead=frozen)
+
+
+def _matched_heads(
+    symmetry: Symmetry,
+    graph: ChannelGraph,
+    heads: ChannelGroup,
+    crosses: Mapping[str, Sequence[Table]],
+    constrained: bool,
+) -> dict[int, dict[str, Tensor]]:
+    scores = {
+        g: head_scores(graph, heads, {n: t[g - 1][0] for n, t in crosses.items()}) for g in range(1, symmetry.order)
+    }
+    if constrained:
+        chosen = best_head_representation(symmetry.require_finite(caller="match"), heads.size, scores)
+    else:
+        chosen = {g: best_heads(heads.size, s) for g, s in scores.items()}
+        chosen[0] = {n: torch.arange(len(p)) for n, p in chosen[1].items()}
+    return {g: {n or heads.name: p for n, p in matched.items()} for g, matched in chosen.items()}
+
+
+def head_scores(graph: ChannelGraph, heads: ChannelGroup, tables: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The scores of heads, if they are observed themselves, and of the channels inside them."""
+    scores = {HEADS: tables[heads.name]} if heads.name in tables else {}
+    return {**scores, **{g.name: tables[g.name] for g in graph.inside(heads.name)}}
 
 
 def correlate(
@@ -202,7 +245,7 @@ def correlate(
     *,
     fit: Fitting | None = None,
     every: bool = True,
-) -> dict[str, list[tuple[Tensor, Tensor, Tensor]]]:
+) -> dict[str, list[Table]]:
     """Correlations of the channels of the first network with those of each other network, in one pass over the images.
 
     For each group of channels and each other network: the correlations K, and which channels are dead in the first and
@@ -240,7 +283,7 @@ def correlate(
     fitting = fit or Fitting("match")
     for x in images:
         fitting(run, x)
-    correlations: dict[str, list[tuple[Tensor, Tensor, Tensor]]] = {}
+    correlations: dict[str, list[Table]] = {}
     for name, chosen in sites.items():
         parts = [moments[name, k] for k in range(len(chosen))]
         correlations[name] = [
@@ -308,7 +351,15 @@ def match_networks(
         device = next(iter(states[0].values())).device
         images = (b[0] for b in batches(data, caller="match_networks", batch_size=batch_size, max_images=max_images))
         crosses = correlate(graph, states, images, fit=Fitting("match_networks", device))
-    return graph, {name: best_permutation(t[0][0], dead=(t[0][1], t[0][2])) for name, t in crosses.items()}
+    permutations: dict[str, Tensor] = {}
+    for group in graph.groups:
+        if graph.inside(group.name):
+            matched = best_heads(group.size, head_scores(graph, group, {n: t[0][0] for n, t in crosses.items()}))
+            permutations.update({n or group.name: p for n, p in matched.items()})
+        elif group.heads is None:
+            table, *dead = crosses[group.name][0]
+            permutations[group.name] = best_permutation(table, dead=(dead[0], dead[1]))
+    return graph, permutations
 
 
 def _shape(data: Images | None, caller: str) -> tuple[int, ...]:

@@ -14,14 +14,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ..graph._axes import Axis
+from ..graph._axes import Axis, length
 from ..graph._channel_graph import ChannelGraph, operation_of
-from ..graph._permute import permuted_state
+from ..graph._permute import permuted_state, segment_sources
 from ..matching._match import Matching
 
 _COUNTING = """
-layer_norm rms_norm group_norm matmul bmm mm scaled_dot_product_attention softmax split split_with_sizes tensor_split
-unbind slice narrow select pad constant_pad_nd
+layer_norm rms_norm group_norm matmul bmm mm baddbmm einsum scaled_dot_product_attention softmax split
+split_with_sizes tensor_split unbind slice narrow select pad constant_pad_nd
 """
 COUNTING = frozenset(_COUNTING.split())
 """Operations that depend on the number of channels, or contain it."""
@@ -109,17 +109,17 @@ def merged_groups(graph: ChannelGraph) -> set[str]:
 def axis_layout(graph: ChannelGraph, axis: Axis, layouts: Mapping[str, Layout], order: int) -> tuple[Tensor, Tensor]:
     """For each copy, the old entry of every new entry of an axis; and the copy that each new entry belongs to."""
     sources, copies, start = [], [], 0
+    tables = {name: layout.source for name, layout in layouts.items()}
     for segment in axis:
-        index, copy = torch.zeros(order, 1, dtype=torch.long), torch.full((1,), -1)
+        copy = torch.full((1,), -1)
         for f in segment:
-            chosen = layouts.get(graph.names.get(f.atom, "")) if f.atom is not None else None
-            source = torch.arange(f.size).expand(order, -1) if chosen is None else chosen.source
+            # Channels inside heads are always merged, so they belong to no copy.
+            chosen = layouts.get(graph.names.get(f.atom, "")) if f.atom and f.atom not in graph.outers else None
             owner = torch.full((f.size,), -1) if chosen is None else chosen.copy
-            index = (index[:, :, None] * f.size + source[:, None]).flatten(1)
             copy = torch.maximum(copy[:, None], owner[None]).flatten()
-        sources.append(index + start)
+        sources.append(segment_sources(graph, segment, tables, order) + start)
         copies.append(copy)
-        start += int(torch.Size([f.size for f in segment]).numel())
+        start += length(segment)
     return torch.cat(sources, 1), torch.cat(copies)
 
 

@@ -16,6 +16,8 @@ from ..graph._channel_graph import ChannelGraph, module_of, operation_of
 
 _FILTERS = ("linear", "conv2d")
 _NORM = "batch_norm"
+_NOTHING = ("dropout", "feature_dropout", "contiguous", "clone", "alias")
+"""Operations that change nothing in evaluation mode."""
 
 
 @dataclass(frozen=True)
@@ -168,6 +170,8 @@ class Program:
             end = after if norm is not None else end
         other: int | None = None
         after = _only_user(end)
+        while after is not None and operation(after) in _NOTHING:
+            end, after = after, _only_user(after)
         if after is not None and (norm is not None or bias is not None) and operation(after) == "add":
             rest = [a for a in after.args if a is not end]
             if len(after.args) == 2 and not after.kwargs and len(rest) == 1 and isinstance(rest[0], fx.Node):

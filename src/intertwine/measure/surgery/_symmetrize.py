@@ -152,7 +152,8 @@ def symmetrize(
     layouts = chosen_layouts(matching, width)
     copies = _copies(base, matching)
     out, after = _reduced(base, matching, layouts, copies)
-    if refit and width < symmetry.order:
+    require_exact(out, first, after, caller="symmetrize")  # here already: a refit would be in vain
+    if refit and any(bool((layout.copy < 0).any()) for layout in layouts.values()):
         device = next(iter(copies[0].values())).device
         calibration = {**options, "max_images": min(IMAGES, max_images or IMAGES)}
         images = [b[0].to(device) for b in batches(data, caller="symmetrize", **calibration)]

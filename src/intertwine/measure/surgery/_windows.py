@@ -21,12 +21,15 @@ Size = tuple[int, int]
 def symmetric_windows(
     model: nn.Module, input_shape: tuple[int, int, int], symmetry: Symmetry
 ) -> tuple[nn.Module, tuple[str, ...]]:
-    """A copy of the network in which every layer can commute with the symmetry, and the layers that were replaced.
+    """A copy of the network whose layers can commute with the symmetry, and the layers that were replaced.
 
     A 3 x 3 convolution with stride 2 on an even width samples columns 0, 2, 4, ..., its mirror image 1, 3, 5, ....
     Padded with a column of zeros, the same filter is 3 x 4. It computes the same outputs, and now the mirrored filter
     fits into the same window. Average pools, slices and padding inside a module of its own become convolutions in the
     same way. The window of a max pool has no zeros to fill it with, so its outputs change a little.
+
+    What cannot be replaced stays as it is: slices that take all rows in turn do no harm. :func:`require_windows` names
+    the others.
     """
     report = stride_artifacts(model, input_shape, symmetry)
     twin = copy.deepcopy(model).eval()
@@ -39,31 +42,43 @@ def symmetric_windows(
     with _shapes(twin, names) as shapes, torch.no_grad():
         example = next(iter(twin.parameters()), torch.zeros(()))
         twin(torch.zeros(1, *input_shape, device=example.device, dtype=example.dtype))
+    replaced = []
     for name in names:
         module = twin.get_submodule(name)
-        if any(True for _ in module.children()) or len(set(shapes[name])) != 1:
-            raise _unfit(
-                report.better, f"an operation inside {name or 'the network'}", "a module of its own, used once"
-            )
-        replaced = _symmetric(name, module, *shapes[name][0], mirrored).to(example.device, example.dtype)
+        if _inside(module) or len(set(shapes[name])) != 1:
+            continue
+        symmetric = _symmetric(module, *shapes[name][0], mirrored)
+        if symmetric is None:
+            continue
+        replaced.append(name)
+        symmetric = symmetric.to(example.device, example.dtype)
         if not name:
-            return replaced, names
-        twin.set_submodule(name, replaced)
-    left = stride_artifacts(twin, input_shape, symmetry)
-    if left:
-        broken = left.artifacts[0]
-        raise _unfit(report.better, f"{broken.layer}, where {broken.reason}", "layers that can commute")
-    return twin, names
+            return symmetric, ("",)
+        twin.set_submodule(name, symmetric)
+    return twin, tuple(replaced)
 
 
-def _unfit(better: Size | None, got: str, expected: str) -> InputError:
-    size = f"Use images of {better[0]} x {better[1]} pixels, or write" if better else "Write"
-    return InputError(
+def require_windows(model: nn.Module, input_shape: tuple[int, int, int], symmetry: Symmetry, layer: str) -> None:
+    """Raise an error if a stride in this layer breaks the symmetry."""
+    report = stride_artifacts(model, input_shape, symmetry)
+    broken = next((a for a in report.artifacts if a.layer == layer), None)
+    if broken is None:
+        return
+    inside = _inside(model.get_submodule(broken.layer))
+    size = f"Use images of {report.better[0]} x {report.better[1]} pixels, or write" if report.better else "Write"
+    raise InputError(
         "symmetrize",
-        expected=f"for each stride that breaks the symmetry, {expected}",
-        got=got,
-        fix=f"{size} this part as a convolution or a pooling module.",
+        expected="for each stride that breaks the symmetry, a convolution or a pooling module of its own, used once",
+        got=f"an operation inside {broken.layer or 'the network'}"
+        if inside or not broken.layer
+        else f"{broken.layer}, where {broken.reason}",
+        fix=f"{size} this part as a convolution or a pooling module. GroupAverage is symmetric for every network.",
     )
+
+
+def _inside(module: nn.Module) -> bool:
+    """Whether a module has parts, so that an operation in it is not all that it does."""
+    return any(True for _ in module.children())
 
 
 @contextmanager
@@ -72,7 +87,11 @@ def _shapes(model: nn.Module, names: Sequence[str]) -> Iterator[dict[str, list[t
     shapes: dict[str, list[tuple[torch.Size, torch.Size]]] = {name: [] for name in names}
 
     def see(name: str) -> Any:
-        return lambda _, args, out: shapes[name].append((args[0].shape, out.shape))
+        def note(_: nn.Module, args: tuple[Any, ...], out: Any) -> None:
+            if len(args) == 1 and isinstance(args[0], Tensor) and isinstance(out, Tensor):
+                shapes[name].append((args[0].shape, out.shape))
+
+        return note
 
     handles = [model.get_submodule(name).register_forward_hook(see(name)) for name in names]
     try:
@@ -82,7 +101,10 @@ def _shapes(model: nn.Module, names: Sequence[str]) -> Iterator[dict[str, list[t
             handle.remove()
 
 
-def _symmetric(name: str, module: nn.Module, before: torch.Size, after: torch.Size, mirrored: list[bool]) -> nn.Module:
+def _symmetric(module: nn.Module, before: torch.Size, after: torch.Size, mirrored: list[bool]) -> nn.Module | None:
+    """The module with symmetric windows; None if it is neither linear nor a max pool."""
+    if len(before) != 4 or len(after) != 4:
+        return None
     if isinstance(module, nn.MaxPool2d) and _pair(module.dilation) == (1, 1) and not module.return_indices:
         kernel, stride, padding = (_pair(v) for v in (module.kernel_size, module.stride, module.padding))
         spans = [
@@ -93,7 +115,9 @@ def _symmetric(name: str, module: nn.Module, before: torch.Size, after: torch.Si
         ]
         sizes, steps, pads = ([s.size for s in spans], [s.stride for s in spans], [-s.first for s in spans])
         return nn.MaxPool2d(tuple(sizes), tuple(steps), tuple(pads), ceil_mode=module.ceil_mode)
-    layer = module if _is_plain(module) else _as_convolution(name, module, before, after)
+    layer = module if _is_plain(module) else _as_convolution(module, before, after)
+    if layer is None:
+        return None
     return widened_window(layer, before[2:], after[2:], mirrored)  # type: ignore[arg-type]
 
 
@@ -166,8 +190,8 @@ def widened_window(layer: nn.Conv2d, before: Size, after: Size, mirrored: Sequen
     return twin.eval()
 
 
-def _as_convolution(name: str, module: nn.Module, before: torch.Size, after: torch.Size) -> nn.Conv2d:
-    """The convolution that computes what a linear module computes, read off from its derivatives."""
+def _as_convolution(module: nn.Module, before: torch.Size, after: torch.Size) -> nn.Conv2d | None:
+    """The convolution that computes what a linear module computes, read off from its derivatives; None for others."""
     double = copy.deepcopy(module).double().eval()
     device = next((p.device for p in module.parameters()), torch.device("cpu"))
     x = torch.zeros(1, *before[1:], dtype=torch.float64, device=device, requires_grad=True)
@@ -213,9 +237,7 @@ def _as_convolution(name: str, module: nn.Module, before: torch.Size, after: tor
             layer.bias.copy_(bias)
         probe = torch.randn(2, *before[1:], generator=torch.Generator().manual_seed(0), dtype=torch.float64).to(device)
         expected, got = double(probe), layer(probe)
-    if expected.shape != got.shape or not torch.allclose(expected, got, atol=1e-10):
-        raise _unfit(None, f"{name} ({type(module).__name__})", "a linear layer or a max pool")
-    return layer
+    return layer if expected.shape == got.shape and torch.allclose(expected, got, atol=1e-10) else None
 
 
 def _derivatives(x: Tensor, y: Tensor, place: Sequence[int]) -> Tensor:

@@ -79,6 +79,13 @@ def typed(twin: Symmetrized) -> Sequential:
     types: dict[str, Representation] = {}
     orders: dict[str, Tensor] = {}
     for group in graph.groups:
+        if group.heads is not None or graph.inside(group.name):
+            # Heads stay in order, so that the channels of a head stay together; no layer outside attention sees them.
+            moved = torch.stack([matching.permutations[g][group.name].cpu() for g in range(symmetry.order)])
+            matrices = torch.eye(group.size, dtype=torch.float64)[moved]
+            orders[group.name] = torch.arange(group.size)
+            types[group.name] = finite(plane).representation(matrices, name="heads")
+            continue
         # h(τ_g x)_i = τ_g h(x)_{p[i]}, so element g sends channel p[i] to i.
         table = torch.stack([matching.permutations[g][group.name].cpu().argsort() for g in range(symmetry.order)])
         orders[group.name], types[group.name] = orbit_type(finite(plane), table)

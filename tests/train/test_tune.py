@@ -97,7 +97,7 @@ def test_a_result_that_is_not_symmetric_is_refused():
     broken = copy.copy(twin)
     broken.model = copy.deepcopy(twin.model)
     broken.model.register_forward_hook(lambda module, args, out: out + args[0][:, :1, 0, 0])
-    with pytest.raises(NumericalError, match=r"untie: expected a network that commutes .* first in its output"):
+    with pytest.raises(NumericalError, match=r"untie: expected a network that commutes .* first in the network itself"):
         untie(broken, free, X)
 
 

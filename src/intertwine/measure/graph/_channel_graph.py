@@ -408,6 +408,8 @@ class _Tracer:
             # Where the channels inside heads are seen too, their order differs from head to head.
             mixed = {outers.get(f.atom) for axis in label for s in axis for f in s if f.atom is not None}
             for k, axis in enumerate(label):
+                if not any(f.atom in names for segment in axis for f in segment):
+                    continue
                 for segment, (_, channels) in zip(axis, wholes(axis), strict=True):
                     atom = _observed(segment, outers)
                     if atom in names and atom not in mixed and k > 0 and not segment[-1].first:  # slices count once

@@ -16,7 +16,7 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-from ._axes import Atom, Axes, Axis, Constant, Factor, Label, Segment, length
+from ._axes import Atom, Axes, Axis, Constant, Factor, Label, Segment, extent, is_stacked, length
 
 Slices: TypeAlias = Mapping[Atom, Factor]
 """For each atom that has become part of a larger one, the slice that stands for it."""
@@ -32,17 +32,21 @@ def exchangeable(axes: Axes, places: Sequence[Axis]) -> list[list[Atom]]:
         axes: the algebra that the axes are from.
         places: all axes of parameters and values, and all pieces that axes were split into.
     """
+    neighbors = {f.atom for axis in places if len(axis) > 1 for segment in axis for f in segment} - {None}
+    if not neighbors:
+        return []
     occurrences: dict[Atom, list[tuple[int, Segment]]] = defaultdict(list)
     excluded: set[Atom] = set()
     for number, axis in enumerate(places):
-        alone = []
+        if is_stacked(axis):
+            excluded.update(axes.atoms(axis))
         for segment in axis:
             atoms = [f.atom for f in segment if f.atom is not None]
-            if len(atoms) == 1:
-                alone.append(atoms[0])
+            if len(atoms) > 1:
+                excluded.update(atoms)
+            elif atoms and atoms[0] in neighbors:
                 beside = tuple(Factor("c", 0) if f.atom is not None else f for f in segment)
                 occurrences[atoms[0]].append((number, beside))
-        excluded |= set(axes.atoms(axis)) - set(alone)
     constants = _constants(axes)
     alike: dict[object, list[Atom]] = defaultdict(list)
     for atom, where in occurrences.items():
@@ -98,22 +102,23 @@ def wholes(axis: Axis) -> list[tuple[Segment, Tensor]]:
     >>> [places.tolist() for _, places in wholes(axis)]
     [[0, 1, 6], [2, 3, 4, 5], [0, 1, 6]]
     """
+    entries = torch.arange(extent(axis)).split([length(s) for s in axis])
+    grids = [e.reshape([f.size for f in s]) for e, s in zip(entries, axis, strict=True)]
+    if not any(f.is_slice for segment in axis for f in segment):
+        return list(zip(axis, grids, strict=True))
     seen = Counter[Segment]()
     keys: list[tuple[Segment, int]] = []
     parts: dict[tuple[Segment, int], list[tuple[int, Tensor]]] = defaultdict(list)
-    start = 0
-    for segment in axis:
+    for segment, grid in zip(axis, grids, strict=True):
         whole = tuple(replace(f, size=f.atom.size, first=0) if f.atom is not None else f for f in segment)
         # An axis may hold the same channels several times, as after ``repeat``; the n-th slices belong together.
         keys.append((whole, seen[segment]))
         seen[segment] += 1
-        grid = torch.arange(start, start + length(segment)).reshape([f.size for f in segment])
         parts[keys[-1]].append((sum(f.first for f in segment), grid))
-        start += length(segment)
     places = {}
-    for (whole, number), grids in parts.items():
+    for (whole, number), together in parts.items():
         dim = next((k for k, f in enumerate(whole) if f.atom is not None), 0)
-        ordered = [grid for _, grid in sorted(grids, key=lambda part: part[0])]
+        ordered = [grid for _, grid in sorted(together, key=lambda part: part[0])]
         places[whole, number] = torch.cat(ordered, dim) if len(ordered) > 1 else ordered[0]
     return [(key[0], places[key]) for key in keys]
 

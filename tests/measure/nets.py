@@ -35,6 +35,38 @@ class Residual(nn.Module):
         return self.head(F.relu(x + y).mean((2, 3)))
 
 
+class Padded(nn.Module):
+    """Two residual blocks whose shortcuts pad their channels with zeros on both sides, and a change to the second.
+
+    The first stage has 4 channels, the second 2 + 4 + 2, the last 4 + 8 + 4.
+    """
+
+    def __init__(self, change: str = "") -> None:
+        super().__init__()
+        self.change = change
+        self.stem = nn.Conv2d(3, 4, 3, padding=1)
+        self.a1, self.a2, self.norm1 = nn.Conv2d(4, 6, 3, 2, 1), nn.Conv2d(6, 8, 3, padding=1), nn.BatchNorm2d(8)
+        self.b1, self.b2, self.norm2 = nn.Conv2d(8, 7, 3, 2, 1), nn.Conv2d(7, 16, 3, padding=1), nn.BatchNorm2d(16)
+        self.groups = nn.GroupNorm(4, 16)
+        self.wide = nn.Conv2d(7, 32, 1)
+        self.head = nn.Linear(32 if change == "twice" else 16, 4)
+
+    def forward(self, x):
+        x = F.relu(self.stem(x))
+        x = F.relu(F.pad(x[:, :, ::2, ::2], (0, 0, 0, 0, 2, 2)) + self.norm1(self.a2(F.relu(self.a1(x)))))
+        y, x = F.relu(self.b1(x)), x[:, :, ::2, ::2]
+        if self.change == "numbers":
+            x = torch.cat([torch.zeros(len(x), 4, *x.shape[2:]).to(x), x, torch.ones(len(x), 4, *x.shape[2:]).to(x)], 1)
+        else:
+            x = F.pad(x, (0, 0, 0, 0, 4, 4))
+        if self.change == "twice":  # the zeros become ½ in one half of the channels
+            return self.head(F.relu(torch.cat([torch.sigmoid(x), x], 1) + self.wide(y)).mean((2, 3)))
+        x = F.relu(x + self.norm2(self.b2(y)))
+        if self.change == "front":
+            return self.head(torch.cat([x[:, :4], x[:, 4:]], 1).mean((2, 3)))
+        return self.head((self.groups(x) if self.change == "norm" else x).mean((2, 3)))
+
+
 class Dense(nn.Module):
     """Concatenation, cutting, squeeze and excitation, grouped and depthwise convolutions, group norms."""
 

@@ -13,9 +13,10 @@ import intertwine as tw
 from intertwine import nn as tnn
 from intertwine.errors import InputError
 from intertwine.groups import Cyclic, Dihedral
-from intertwine.measure import Symmetrized, Symmetry, symmetrize
+from intertwine.measure import Symmetrized, Symmetry, match, symmetrize
 from intertwine.nn.twins._orbit_types import orbit_type
 from intertwine.testing import assert_equivariant
+from tests.measure.nets import Padded
 
 
 def conv(a: int, b: int, **options) -> nn.Module:
@@ -264,6 +265,22 @@ class Position(nn.Module):
 
     def forward(self, x):
         return x * torch.linspace(0, 1, x.shape[-1])
+
+
+@pytest.mark.parametrize("moved", [False, True])
+def test_channels_on_both_sides_of_a_padded_shortcut(moved):
+    """The zeros of the shortcut are fixed, so the channels that they are added to have to be fixed too."""
+    net, x = Padded().eval(), torch.randn(40, 3, 9, 9)
+    matching = match(net, x, "hflip")
+    for name in ("a2", "b2"):
+        still = torch.arange(len(matching.permutations[1][name]))
+        matching.permutations[1][name] = still.roll(len(still) // 2) if moved and name == "b2" else still
+    twin = symmetrize(net, x, "hflip", matching=matching, refit=False)
+    if moved:
+        with pytest.raises(InputError, match="the channels b2, which lie before and after"):
+            tnn.typed(twin)
+    else:
+        assert assert_equivariant(tnn.typed(twin), size=9) < 1e-10
 
 
 def test_what_does_not_commute_is_refused():

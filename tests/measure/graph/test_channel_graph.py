@@ -10,7 +10,7 @@ from torch import nn
 
 from intertwine.errors import InputError
 from intertwine.measure import channel_graph, permute
-from intertwine.measure.graph._permute import random_permutations, require_preserved
+from intertwine.measure.graph._permute import full_state, random_permutations, require_preserved, with_state
 from intertwine.models import LeNet5, SimpleNet, multilayer_perceptron, plain_cnn
 from tests.measure import nets
 
@@ -19,7 +19,13 @@ SMALL = {
     "vgg-bn": (lambda: nets.vgg(norm=True), (3, 8, 8), [8, 16]),
     "projection": (lambda: nets.Residual(option_a=False), (3, 8, 8), [6, 5, 9, 12]),
     # The stem's 6 channels run through all stages; the 3 + 3 padded ones of the last stage are on their own.
-    "option-a": (lambda: nets.Residual(option_a=True), (3, 8, 8), [6, 5, 9, 3, 3]),
+    "option-a": (lambda: nets.Residual(option_a=True), (3, 8, 8), [6, 5, 9, 6]),
+    "padded": (nets.Padded, (3, 9, 9), [4, 6, 4, 7, 8]),
+    # Channels that a norm counts apart, that are sliced, or that meet different numbers, are not exchanged.
+    "padded, norm": (lambda: nets.Padded("norm"), (3, 9, 9), [2, 2, 6, 2, 2, 7, 4, 4]),
+    "padded, front": (lambda: nets.Padded("front"), (3, 9, 9), [4, 6, 4, 7, 4, 4]),
+    "padded, numbers": (lambda: nets.Padded("numbers"), (3, 9, 9), [4, 6, 4, 7, 4, 4]),
+    "padded, twice": (lambda: nets.Padded("twice"), (3, 9, 9), [4, 6, 4, 7, 8, 8]),
     # 8 + 4 in the concatenation, cut further by the 4 groups of 3 inputs, the group norm, and the cut 9 + 5
     "dense": (nets.Dense, (3, 8, 8), None),
     "channels-last": (nets.ChannelsLast, (3, 8, 8), [8, 20]),
@@ -47,6 +53,35 @@ def test_permuting_preserves_the_output(name):
     changed = [n for n, p in model.named_parameters() if not torch.equal(p, other.get_parameter(n))]
     assert changed, "something must have moved"
     torch.testing.assert_close(other(x), model(x), atol=1e-5, rtol=1e-4)
+
+
+def _exchanged(model, graph, i, j):
+    """A copy of the network with channels i and j of its last residual stream exchanged."""
+    order = torch.arange(16)
+    order[[i, j]] = order[[j, i]]
+    state = full_state(model)
+    stream = graph.axes["norm2.weight"][0]
+    for name, label in graph.axes.items():
+        for k, axis in enumerate(label):
+            if axis == stream:
+                state[name] = state[name].index_select(k, order)
+    return with_state(model, state)
+
+
+def test_channels_that_meet_the_zeros_of_a_padding_are_one_group():
+    model = nets.Padded().eval().double()
+    graph = channel_graph(model, (3, 9, 9))
+    assert graph.describe("head.weight") == "(f4) (b2:4 + a2:2 + stem:4 + a2:2 + b2:4)"
+    x = torch.randn(3, 3, 9, 9, dtype=torch.float64)
+    with torch.no_grad():
+        expected = model(x)
+        swapped = permute(model, {"b2": torch.arange(8).roll(4), "a2": torch.tensor([2, 1, 0, 3])}, graph=graph)
+        order = [12, 13, 14, 15, 10, 5, 6, 7, 8, 9, 4, 11, 0, 1, 2, 3]
+        assert torch.equal(swapped.b2.weight, model.b2.weight[order])
+        torch.testing.assert_close(swapped(x), expected, atol=1e-12, rtol=0)
+        torch.testing.assert_close(_exchanged(model, graph, 1, 14)(x), expected, atol=1e-12, rtol=0)
+        # A channel that meets zeros and one that meets another channel are not alike.
+        assert (_exchanged(model, graph, 1, 5)(x) - expected).abs().max() > 1e-3
 
 
 def test_every_group_is_really_free():
@@ -131,7 +166,9 @@ def test_every_group_has_a_place_to_watch():
     assert all(graph.sites[g.name] for g in graph.groups)
     watched = graph.sites["stem"]
     # The stem's channels are seen at the stem, after the first block, and inside the padded stream of the last one.
-    assert {(s.start, s.size) for s in watched} == {(0, 6), (3, 6)}
+    assert {s.runs for s in watched} == {((0, 6),), ((3, 6),)}
+    assert {s.runs for s in graph.sites["b2"]} == {((0, 3), (9, 3))}
+    assert {s.size for s in graph.sites["b2"]} == {6}
     assert all(s.axis == 1 for s in watched)
 
 

@@ -281,6 +281,17 @@ def test_a_permuted_copy_is_recognized(make, method):
     assert graph2 is graph
 
 
+@pytest.mark.parametrize("method", ["activation", "weight"])
+def test_channels_before_and_after_a_padded_shortcut_are_exchanged(method):
+    model = nets.Padded().eval()
+    graph = channel_graph(model, (3, 9, 9))
+    model.norm2.bias.data += 1  # no channel is dead
+    truth = torch.tensor([6, 1, 4, 7, 2, 5, 0, 3])
+    other = permute(model, {"b2": truth}, graph=graph)
+    _, permutations = match_networks(model, other, torch.randn(40, 3, 9, 9), method=method, graph=graph)
+    assert torch.equal(permutations["b2"], truth.argsort())
+
+
 def test_one_hidden_layer_is_matched_by_weights_in_one_step():
     model = nn.Sequential(nn.Linear(6, 30), nn.ReLU(), nn.Linear(30, 4))
     graph = channel_graph(model, (6,))

@@ -133,6 +133,18 @@ def test_the_closed_form_on_linear_units_is_exact_in_the_first_layer():
     torch.testing.assert_close(fixed[0](x).movedim(1, 0).flatten(1).std(1), wanted, atol=1e-4, rtol=1e-3)
 
 
+def test_the_closed_form_finds_the_correlations_of_channels_that_lie_apart():
+    model = nets.Residual(option_a=True, norm=False).eval()
+    x = torch.randn(50, 3, 9, 9)
+    graph = channel_graph(model, (3, 9, 9))
+    r = {g.name: torch.ones(g.size) for g in graph.groups}
+    r["b2"] = torch.tensor([1.0, 1.0, 1.0, -0.5, 0.0, 0.5])
+    fixed = repair_closed_form(model, [model, model], x, graph=graph, correlations=r)
+    scale = (fixed.b2.weight / model.b2.weight).mean((1, 2, 3))
+    expected = torch.tensor([1.0] * 9 + [0.25, 0.5, 0.75]).rsqrt()  # σ is met if it is √((1 + r) / 2) of its goal
+    torch.testing.assert_close(scale, expected, atol=1e-4, rtol=1e-4)
+
+
 def test_repair_behind_residual_blocks():
     torch.manual_seed(1)
     vision = nets.torchvision()

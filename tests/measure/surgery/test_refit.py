@@ -92,6 +92,23 @@ def test_refitting_wins_back_what_merging_costs(trained):
     assert scores[2.0] > scores["original"] - 0.02
 
 
+@pytest.mark.parametrize("width", [1.0, 1.5])
+def test_orbits_may_lie_on_both_sides_of_a_padded_shortcut(width):
+    """On odd sizes the shortcut stays as it is, so the number of channels on each side cannot change."""
+    model, x = nets.Padded().eval(), torch.randn(60, 3, 9, 9)
+    matching = match(model, x, "hflip")
+    matching.permutations[1]["b2"] = torch.arange(8).roll(4)
+    matching.permutations[1]["a2"] = torch.tensor([3, 1, 2, 0])
+    twin = symmetrize(model, x, "hflip", matching=matching, width=width)
+    assert twin.error < 1e-12
+    assert twin.windows == ()
+    assert twin.fields["b2"] == {2: 4}
+    assert twin.fields["a2"] == {1: 2, 2: 1}
+    assert (len(twin.model.b1.weight) > 7) == (width > 1)
+    weight = twin.model.b2.weight
+    torch.testing.assert_close(weight.sum((1, 2, 3))[:4], weight.sum((1, 2, 3))[12:], atol=1e-5, rtol=0)
+
+
 @pytest.mark.parametrize("symmetry", ["hflip", pytest.param("c4", marks=pytest.mark.slow), "d4"])
 def test_every_width_is_exact_and_keeps_the_budget(trained, symmetry):
     model, x, _ = trained

@@ -5,7 +5,7 @@ An axis is a sequence of segments, and a segment is a product of factors (major 
 - the channels of an :class:`Atom`, a set of channels that one permutation moves wherever they occur,
 - ``h`` or ``w``, the rows or columns of the image plane,
 - ``i``, the channels of the image, which only a symmetry of colors moves,
-- ``f``, entries that stay in place, and ``z``, equal constants, which any permutation preserves,
+- ``f``, entries that stay in place, and ``z``, equal numbers (:class:`Constant`), which any permutation preserves,
 - ``t``, the entries of a table that a fixed index reads, and which move as what was read (:class:`Lookup`),
 - ``s`` and ``x``, several streams side by side and their axes (:class:`Stack`).
 
@@ -21,7 +21,7 @@ heads by ``outers``.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import TypeAlias
 
@@ -62,6 +62,17 @@ class Lookup:
     label: Label
 
 
+@dataclass(eq=False)
+class Constant:
+    """Entries of an axis that are all equal, such as the zeros on both sides of a padded axis.
+
+    Attributes:
+        counted: whether the network says how many there are.
+    """
+
+    counted: bool = False
+
+
 @dataclass(frozen=True)
 class Factor:
     """One factor of a segment.
@@ -72,8 +83,9 @@ class Factor:
         atom: the channels.
         stride: how many rows or columns lie between neighbors; more than 1 for windows.
         offset: after a cyclic shift, a mirror maps row p to row n − 1 − offset − p, modulo n.
-        link: the stack or the lookup that it belongs to.
+        link: the stack or the lookup that it belongs to, or which constant its entries are.
         slot: which axis of the stack it is.
+        first: the first channel of the atom that occurs here; the other channels may be in other segments.
     """
 
     kind: str
@@ -81,8 +93,14 @@ class Factor:
     atom: Atom | None = None
     stride: int = 1
     offset: int = 0
-    link: Stack | Lookup | None = None
+    link: Stack | Lookup | Constant | None = None
     slot: int = 0
+    first: int = 0
+
+    @property
+    def is_slice(self) -> bool:
+        """Whether these are only some channels of the atom; a graph has such factors, the algebra below has none."""
+        return self.atom is not None and self.size < self.atom.size
 
 
 Segment: TypeAlias = tuple[Factor, ...]
@@ -100,9 +118,26 @@ def fixed(size: int) -> Axis:
     return ((Factor("f", size),),)
 
 
-def constant(size: int) -> Axis:
-    """An axis along which all entries are equal."""
-    return ((Factor("z", size),),)
+def constant(size: int, link: Constant | None = None) -> Axis:
+    """An axis along which all entries are equal; equal to those of other axes with the same link."""
+    return ((Factor("z", size, link=link or Constant()),),)
+
+
+def is_constant(segment: Segment) -> bool:
+    """Whether all entries of a segment are equal."""
+    return all(f.kind == "z" for f in segment)
+
+
+def with_own_constants(axis: Axis) -> Axis:
+    """The same axis, whose constants are no longer taken to equal those of other tensors."""
+    own: dict[Constant, Constant] = {}
+    return tuple(
+        tuple(
+            replace(f, link=own.setdefault(f.link, Constant(f.link.counted))) if isinstance(f.link, Constant) else f
+            for f in segment
+        )
+        for segment in axis
+    )
 
 
 def plane(kind: str, size: int) -> Axis:
@@ -146,6 +181,10 @@ class Axes:
     """Where rows and columns could not be followed."""
     grouped: dict[str, tuple[Axis, int]] = field(default_factory=dict)
     """For weights of grouped convolutions: the channels on the blocks of the second axis, and the number of groups."""
+    pieces: list[Axis] = field(default_factory=list)
+    """What axes were split into."""
+    meetings: list[tuple[Segment, Segment]] = field(default_factory=list)
+    """Segments and the constants that they were added to, multiplied by, or contracted with."""
     phases: dict[int, dict[int, tuple[int, int]]] = field(default_factory=dict)
     """For values that hold every n-th row or column, by id: axis → (n, the first)."""
 
@@ -236,10 +275,11 @@ class Axes:
         return self.resolve(tuple(out))
 
     def _unify_segments(self, s: Segment, t: Segment, why: str) -> Segment:
-        if s == t or all(f.kind == "z" for f in t):
+        if s == t:
             return s
-        if all(f.kind == "z" for f in s):
-            return t
+        for segment, other in ((s, t), (t, s)):
+            if is_constant(other):
+                return self._meet(segment, other)
         for segment, other in ((s, t), (t, s)):
             if len(segment) == 1 and segment[0].atom is not None:
                 if any(f.atom is segment[0].atom for f in other):
@@ -251,12 +291,20 @@ class Axes:
         self.pin_all([(s,), (t,)], why)
         return (Factor("f", length(s)),)
 
+    def _meet(self, segment: Segment, constants: Segment) -> Segment:
+        if is_constant(segment):
+            counted = any(isinstance(f.link, Constant) and f.link.counted for f in (*segment, *constants))
+            return constant(length(segment), Constant(counted))[0]
+        self.meetings.append((segment, constants))
+        return segment
+
     def _unify_factors(self, f: Factor, g: Factor, why: str) -> Factor:
         f, g = self.resolve(((f,),))[0][0], self.resolve(((g,),))[0][0]
-        if f == g or g.kind == "z":
+        if f == g:
             return f
-        if f.kind == "z":
-            return g
+        for factor, other in ((f, g), (g, f)):
+            if other.kind == "z":
+                return self._meet((factor,), (other,))[0]
         if f.atom is not None:
             self._replace(f.atom, (g,))
             return g
@@ -288,7 +336,7 @@ class Axes:
             if head.kind == "i":
                 self.colors_cut = True
             kind = "f" if head.kind == "i" else head.kind
-            parts = [(Factor(kind, n),) for n in (first, head.size - first)]
+            parts = [(replace(head, kind=kind, size=n),) for n in (first, head.size - first)]
         return [(*part, *rest) for part in parts]
 
     def cut(self, axis: Axis, counts: list[int], why: str) -> list[Axis]:
@@ -310,6 +358,7 @@ class Axes:
                 count -= length(rest[0])
                 piece.append(rest.pop(0))
             pieces.append(self.resolve(tuple(piece)))
+        self.pieces += pieces
         return pieces
 
     def merge(self, axes: list[Axis], why: str) -> Axis:
@@ -369,8 +418,8 @@ class Axes:
             where = why.partition(": ")[0]
             self.lost[f"{where}: a mirror of the shifted rows does not map windows of {rest} to windows"] = None
             return Factor("f", count), Factor("f", rest)
-        windows = Factor(factor.kind, count, None, factor.stride * rest, factor.offset // rest)
-        return windows, Factor(factor.kind, rest, None, factor.stride)
+        windows = Factor(factor.kind, count, None, factor.stride * rest, factor.offset // rest, factor.link)
+        return windows, Factor(factor.kind, rest, None, factor.stride, link=factor.link)
 
     def _unstacked(self, axis: Axis, sizes: list[int], why: str) -> list[Axis] | None:
         """Several segments as a product: those that end alike, or streams of equal size."""

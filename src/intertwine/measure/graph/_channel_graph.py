@@ -17,8 +17,9 @@ from torch import Tensor, fx, nn
 from ..._checked import checked
 from ...errors import InputError
 from . import _shape_rules as _shape_rules  # registers its rules
-from ._axes import Atom, Axes, Axis, Label, Lookup, Segment, fixed, fresh, kind_of, length, plane
+from ._axes import Atom, Axes, Axis, Factor, Label, Lookup, Segment, fixed, fresh, kind_of, plane
 from ._rules import RULES, Call, Labeled, unknown
+from ._slices import Slices, counted, exchangeable, runs, sliced, slices_of, wholes
 
 _NONLINEAR = """
 relu relu6 gelu silu sigmoid tanh hardswish hardsigmoid hardtanh leaky_relu elu selu celu softplus mish prelu
@@ -56,15 +57,19 @@ class Untraced:
 @checked
 @dataclass(frozen=True)
 class Site:
-    """Where channels can be observed: a node of the graph, the axis, and where the group's channels start."""
+    """Where channels can be observed: a node of the graph, the axis, and the group's channels as runs (start, size)."""
 
     node: str
     module: str
     axis: int
-    start: int
-    size: int
+    runs: tuple[tuple[int, int], ...]
     positions: int
     nonlinear: bool
+
+    @property
+    def size(self) -> int:
+        """The number of channels."""
+        return sum(size for _, size in self.runs)
 
 
 @checked
@@ -83,6 +88,7 @@ class ChannelGraph:
         blocks: modules that add two streams, such as residual blocks.
         output: what the axes of the output stand for.
         labels: what the axes of each intermediate value stand for, by node of the traced program.
+        padded: groups whose number of channels is fixed by a padding.
 
     >>> net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 36, 5))
     >>> graph = channel_graph(net, (3, 8, 8))
@@ -108,6 +114,7 @@ class ChannelGraph:
     labels: dict[str, Label] = field(repr=False, default_factory=dict)
     outers: dict[Atom, Atom] = field(repr=False, default_factory=dict)
     """For the channels inside heads, the heads."""
+    padded: frozenset[str] = frozenset()
 
     def group(self, name: str) -> ChannelGroup:
         """The group with this name."""
@@ -285,17 +292,23 @@ class _Tracer:
         self._settle_lookups(parameters)
         parameters = {name: tuple(resolve(a) for a in label) for name, label in parameters.items()}
         outers = self._outers(parameters)
-        names = self._names(parameters, set(outers.values()))
-        sites = self._sites(names, outers)
+        slices = self._slices(parameters, outers)
+        names = self._names({n: sliced(label, slices) for n, label in parameters.items()}, set(outers.values()))
+        sites = self._sites(names, outers, slices)
         # Parameters that are not used in evaluation have channels that cannot be observed. Heads are observed by
         # the channels inside them.
         watched = {o for atom, o in outers.items() if sites[names[atom]]}
         idle = {atom: name for atom, name in names.items() if not sites[name] and atom not in watched}
         for atom in idle:
-            atom.parts = fixed(atom.size)
+            for part in [a for a, f in slices.items() if f.atom is atom] or [atom]:
+                part.parts = fixed(part.size)
         names = {atom: name for atom, name in names.items() if atom not in idle}
         outers = {atom: o for atom, o in outers.items() if atom in names and o in names}
-        parameters = {name: tuple(resolve(a) for a in label) for name, label in parameters.items()}
+
+        def described(label: Label) -> Label:
+            return sliced(tuple(resolve(a) for a in label), slices)
+
+        parameters = {name: described(label) for name, label in parameters.items()}
         untraced = Counter[str]()
         for why, channels in self.axes.pinned:
             if why:
@@ -308,19 +321,24 @@ class _Tracer:
                 for atom, name in names.items()
             ),
             axes=parameters,
-            grouped={name: (resolve(axis), groups) for name, (axis, groups) in grouped.items()},
+            grouped={name: (described((axis,))[0], groups) for name, (axis, groups) in grouped.items()},
             untraced=tuple(Untraced(where, n) for where, n in untraced.items()),
             lost=tuple(self.axes.lost),
             colors_cut=self.axes.colors_cut,
             sites={name: places for name, places in sites.items() if places},
             blocks=tuple(b for b in self.blocks if b),
-            output=tuple(resolve(a) for a in self.output),
+            output=described(self.output),
             program=self.program,
             inputs=self.inputs,
             constants=self.constants,
             names=names,
-            labels={node.name: tuple(resolve(a) for a in label) for node, label in self.streams},
+            labels={node.name: described(label) for node, label in self.streams},
             outers=outers,
+            padded=frozenset(
+                names[atom]
+                for atom in (slices[a].atom if a in slices else a for a in counted(self.axes))
+                if atom is not None and atom in names
+            ),
         )
 
     def _settle_lookups(self, parameters: dict[str, Label]) -> None:
@@ -356,6 +374,16 @@ class _Tracer:
         # One level: what is inside a head contains no heads.
         return {atom: o for atom, o in inner.items() if o not in inner and atom not in inner.values()}
 
+    def _slices(self, parameters: dict[str, Label], outers: dict[Atom, Atom]) -> dict[Atom, Factor]:
+        """Atoms that are part of a larger group, because their channels may be exchanged."""
+        resolve = self.axes.resolve
+        labels = [*parameters.values(), *(label for _, label in self.streams)]
+        places = [resolve(axis) for label in labels for axis in label]
+        places += [resolve(axis) for axis, _ in self.axes.grouped.values()]
+        places += [resolve(piece) for piece in self.axes.pieces]
+        heads = {*outers, *outers.values()}
+        return slices_of(atoms for atoms in exchangeable(self.axes, places) if heads.isdisjoint(atoms))
+
     def _names(self, parameters: dict[str, Label], heads: set[Atom]) -> dict[Atom, str]:
         """Name each group after the first module that produces its channels."""
         names: dict[Atom, str] = {}
@@ -372,24 +400,23 @@ class _Tracer:
                             names[factor.atom] = base if used[base] == 1 else f"{base}#{used[base]}"
         return names
 
-    def _sites(self, names: dict[Atom, str], outers: dict[Atom, Atom]) -> dict[str, tuple[Site, ...]]:
+    def _sites(self, names: dict[Atom, str], outers: dict[Atom, Atom], slices: Slices) -> dict[str, tuple[Site, ...]]:
         by_group: dict[str, list[Site]] = {name: [] for name in names.values()}
         for node, label in self.streams:
             shape = self.values[node].shape
-            label = tuple(self.axes.resolve(a) for a in label)
+            label = sliced(tuple(self.axes.resolve(a) for a in label), slices)
             # Where the channels inside heads are seen too, their order differs from head to head.
             mixed = {outers.get(f.atom) for axis in label for s in axis for f in s if f.atom is not None}
             for k, axis in enumerate(label):
-                start = 0
-                for segment in axis:
-                    size = length(segment)
+                if not any(f.atom in names for segment in axis for f in segment):
+                    continue
+                for segment, (_, channels) in zip(axis, wholes(axis), strict=True):
                     atom = _observed(segment, outers)
-                    if atom in names and atom not in mixed and k > 0:
+                    if atom in names and atom not in mixed and k > 0 and not segment[-1].first:  # slices count once
                         positions = int(torch.Size(shape[1:]).numel()) // shape[k]
                         nonlinear = operation_of(node.target) in NONLINEAR
-                        site = Site(node.name, module_of(node), k, start, size, positions, nonlinear)
+                        site = Site(node.name, module_of(node), k, runs(channels), positions, nonlinear)
                         by_group[names[atom]].append(site)
-                    start += size
         return {name: tuple(sites) for name, sites in by_group.items()}
 
 

@@ -10,8 +10,9 @@ from torch import Tensor, nn
 
 from ..._checked import checked
 from ...errors import InputError
-from ._axes import Atom, Axis, Segment, length
+from ._axes import Atom, Axis, Segment
 from ._channel_graph import ChannelGraph, channel_graph
+from ._slices import wholes
 
 Permutations = Mapping[str, Tensor]
 _NONE = Atom(0)
@@ -35,22 +36,30 @@ def axis_index(graph: ChannelGraph, axis: Axis, permutations: Permutations) -> T
     known = [f.atom for segment in axis for f in segment if graph.names.get(f.atom or _NONE) in permutations]
     if not known:
         return None
-    parts, start = [], 0
-    for segment in axis:
-        parts.append(segment_sources(graph, segment, permutations)[0] + start)
-        start += length(segment)
-    return torch.cat(parts)
+    return torch.cat(axis_sources(graph, axis, permutations), 1)[0]
 
 
-def segment_sources(graph: ChannelGraph, segment: Segment, sources: Mapping[str, Tensor], copies: int = 1) -> Tensor:
-    """For each copy of a network, the old entry of every new entry of a segment.
+def axis_sources(graph: ChannelGraph, axis: Axis, sources: Mapping[str, Tensor], copies: int = 1) -> list[Tensor]:
+    """For each copy of a network, the old entry of every new entry of an axis, segment by segment.
 
     Args:
         graph: the channel graph.
-        segment: the segment.
+        axis: the axis.
         sources: by group, the old channel of every new channel, as (channels) or (copies, channels).
         copies: the number of copies.
     """
+    out = []
+    for segment, (whole, places) in zip(axis, wholes(axis), strict=True):
+        entries = places.flatten()[_segment_sources(graph, whole, sources, copies)]
+        for k, f in enumerate(segment):
+            if f.is_slice:
+                entries = entries.unflatten(1, places.shape).narrow(1 + k, f.first, f.size).flatten(1)
+        out.append(entries)
+    return out
+
+
+def _segment_sources(graph: ChannelGraph, segment: Segment, sources: Mapping[str, Tensor], copies: int) -> Tensor:
+    """The same for one segment, whose entries are counted from 0."""
     atoms = [f.atom for f in segment]
     grids, sizes = [], []
     for f in segment:

@@ -10,7 +10,21 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ._axes import Axis, Factor, Label, Lookup, Segment, constant, extent, fixed, fresh, kind_of, plane
+from ._axes import (
+    Axis,
+    Constant,
+    Factor,
+    Label,
+    Lookup,
+    Segment,
+    constant,
+    extent,
+    fixed,
+    fresh,
+    kind_of,
+    plane,
+    with_own_constants,
+)
 from ._rules import Call, Labeled, broadcast, rule, unknown
 
 
@@ -121,7 +135,7 @@ def _cat(call: Call) -> Label:
             label[dim] = call.unify(label[dim], t.label[dim])
         label[dim] = call.axes.merge([(phases,), label[dim]], call.where)
     else:
-        label[dim] = tuple(s for t in parts for s in call.axes.resolve(t.label[dim]))
+        label[dim] = tuple(s for t in parts for s in with_own_constants(call.axes.resolve(t.label[dim])))
     return tuple(label)
 
 
@@ -276,7 +290,8 @@ def _pad(call: Call) -> Any:
         elif mode != "constant" or low < 0 or high < 0:
             return unknown(call, f"channels are padded with mode {mode}")
         else:
-            ends = [constant(n) if n else () for n in (low, high)]
+            zeros = Constant(counted=True)
+            ends = [constant(n, zeros) if n else () for n in (low, high)]
             label[-1 - k] = (*ends[0], *axis, *ends[1])
     return tuple(label)
 

@@ -91,7 +91,8 @@ class CrossMoments:
 
 def samples(value: Tensor, site: Site) -> Tensor:
     """The activations at a site, channels first."""
-    return value.narrow(site.axis, site.start, site.size).movedim(site.axis, 0)
+    runs = [value.narrow(site.axis, start, size) for start, size in site.runs]
+    return (torch.cat(runs, site.axis) if len(runs) > 1 else runs[0]).movedim(site.axis, 0)
 
 
 def chosen_sites(graph: ChannelGraph, *, every: bool = True) -> dict[str, tuple[Site, ...]]:

@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 
 from ...groups import Cyclic
-from ..graph._axes import Segment, length
+from ..graph._axes import Segment
 from ..graph._channel_graph import ChannelGraph
 from ..graph._permute import permuted_state
+from ..graph._slices import wholes
 from ._assignment import best_involution, best_permutation
 from ._heads import HEADS, best_head_representation, best_heads
 
@@ -111,27 +112,23 @@ def _products(graph: ChannelGraph, name: str, parameter: str, k: int, grouped: b
     """The inner products of all channels of ``a`` with all channels of ``b`` along one axis."""
     axis, groups = graph.grouped[parameter] if grouped else (graph.axes[parameter][k], 1)
     total: Tensor | None = None
-    start = 0
-    for segment in axis:
-        sizes = [f.size for f in segment]
-        size = length(segment)
-        positions = _positions(graph, name, segment)
-        if positions:
-            rows = [_slots(t, k, start, size, sizes, positions, groups if grouped else 0) for t in (a, b)]
+    for segment, (whole, places) in zip(axis, wholes(axis), strict=True):
+        positions = _positions(graph, name, whole)
+        if positions and not any(f.first for f in segment):  # slices count once
+            rows = [_slots(t, k, places, positions, groups if grouped else 0) for t in (a, b)]
             product = (rows[0] @ rows[1].T).cpu()
             total = product if total is None else total + product
-        start += size
     if total is None:
         raise RuntimeError(f"{parameter} does not hold the channels it was listed for")
     return total
 
 
-def _slots(t: Tensor, k: int, start: int, size: int, sizes: list[int], positions: list[int], groups: int) -> Tensor:
-    """One segment of an axis as a matrix of channels by everything else."""
+def _slots(t: Tensor, k: int, places: Tensor, positions: list[int], groups: int) -> Tensor:
+    """Some places of an axis as a matrix of channels by everything else."""
     if groups:  # the second axis holds the channels of one group, for one block of rows
         rows, columns = t.shape[0] // groups, t.shape[1]
-        block = start // columns
-        t, start = t[block * rows : (block + 1) * rows], start % columns
-    part = t.narrow(k, start, size).movedim(k, 0)
-    part = part.reshape(*sizes, -1).movedim(positions, list(range(len(positions))))
-    return part.reshape(prod(sizes[p] for p in positions), -1)
+        block = int(places.min()) // columns
+        t, places = t[block * rows : (block + 1) * rows], places % columns
+    part = t.index_select(k, places.flatten().to(t.device)).movedim(k, 0)
+    part = part.reshape(*places.shape, -1).movedim(positions, list(range(len(positions))))
+    return part.reshape(prod(places.shape[p] for p in positions), -1)

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ..graph._axes import Axis, length
+from ..graph._axes import Axis
 from ..graph._channel_graph import ChannelGraph, operation_of
-from ..graph._permute import permuted_state, segment_sources
+from ..graph._permute import axis_sources, permuted_state
 from ..matching._match import Matching
 
 _COUNTING = """
@@ -103,24 +103,23 @@ def merged_groups(graph: ChannelGraph) -> set[str]:
         if node.op == "call_function" and operation_of(node.target) in COUNTING:
             labels = [graph.labels.get(n.name, ()) for n in (*node.all_input_nodes, node)]
             axes += [axis for label in labels for axis in label]
-    return {graph.names[f.atom] for axis in axes for segment in axis for f in segment if f.atom in graph.names}
+    named = {graph.names[f.atom] for axis in axes for segment in axis for f in segment if f.atom in graph.names}
+    return named | graph.padded
 
 
 def axis_layout(graph: ChannelGraph, axis: Axis, layouts: Mapping[str, Layout], order: int) -> tuple[Tensor, Tensor]:
     """For each copy, the old entry of every new entry of an axis; and the copy that each new entry belongs to."""
-    sources, copies, start = [], [], 0
+    copies = []
     tables = {name: layout.source for name, layout in layouts.items()}
     for segment in axis:
         copy = torch.full((1,), -1)
         for f in segment:
             # Channels inside heads are always merged, so they belong to no copy.
             chosen = layouts.get(graph.names.get(f.atom, "")) if f.atom and f.atom not in graph.outers else None
-            owner = torch.full((f.size,), -1) if chosen is None else chosen.copy
+            owner = torch.full((f.size,), -1) if chosen is None or f.is_slice else chosen.copy  # slices are merged
             copy = torch.maximum(copy[:, None], owner[None]).flatten()
-        sources.append(segment_sources(graph, segment, tables, order) + start)
         copies.append(copy)
-        start += length(segment)
-    return torch.cat(sources, 1), torch.cat(copies)
+    return torch.cat(axis_sources(graph, axis, tables, order), 1), torch.cat(copies)
 
 
 def averaged(values: Sequence[Tensor], axes: Sequence[tuple[Tensor, Tensor] | None], entering: Sequence[int]) -> Tensor:

@@ -275,7 +275,9 @@ def repair_closed_form(
         axis = 1 if isinstance(module, nn.ConvTranspose2d) else 0
         r = torch.cat(
             [
-                correlations[graph.names[f.atom]].double() if f.atom is not None else torch.ones(f.size).double()
+                correlations[graph.names[f.atom]].double().narrow(0, f.first, f.size)
+                if f.atom is not None
+                else torch.ones(f.size).double()
                 for segment in graph.axes[f"{name}.weight"][axis]
                 for f in segment
             ]

@@ -204,16 +204,31 @@ class Translator:
         parts: list[Representation] = []
         offset = 0
         trivial = self.group.trivial
-        sites = sorted(
-            (site.start, name)
+        runs = sorted(
+            (*run, name)
             for name, sites in self.graph.sites.items()
             for site in sites
             if site.node == node.name and site.axis == 1
+            for run in site.runs
         )
-        for start, name in sites:
-            parts += [trivial] * (start - offset) + [self.types[name]]
-            offset = start + self.types[name].dim
+        for start, count, name in runs:
+            parts += [trivial] * (start - offset) + self._part(name, count)
+            offset = start + count
         return direct_sum([*parts, *[trivial] * (size - offset)])
+
+    def _part(self, name: str, count: int) -> list[Representation]:
+        """The representation on consecutive channels of a group: on all of them, or on some that the group fixes."""
+        whole = self.types[name]
+        if count == whole.dim:
+            return [whole]
+        if any(term.rho != self.group.trivial for term in whole.terms):
+            raise InputError(
+                "typed",
+                expected="channels that move together to be neighbors",
+                got=f"the channels {name}, which lie before and after those of a padded shortcut",
+                fix="Write the shortcut as a 1 x 1 convolution before symmetrize.",
+            )
+        return [self.group.trivial] * count
 
     def _commutes(self, layer: Plain, source: Node, value: Value) -> bool:
         """Whether a module commutes with the generators of the group, on a random input in float64."""
@@ -259,7 +274,7 @@ class Translator:
                 raise _NoCounterpartError(f"{name}, whose rows are not plain channels")
             factor, trivial = segment[0], self.group.trivial
             atom = factor.atom
-            parts += [self.types[self.graph.names[atom]]] if atom is not None else [trivial] * factor.size
+            parts += [trivial] * factor.size if atom is None else self._part(self.graph.names[atom], factor.size)
         return self.space.field(direct_sum(parts))
 
     def shared(self, key: tuple[Any, ...], make: Callable[[], Layer]) -> Layer:

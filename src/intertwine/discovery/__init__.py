@@ -11,6 +11,7 @@ from ._candidate import usual_candidates as usual_candidates
 from ._confused import ConfusedPair as ConfusedPair
 from ._discover import discover as discover
 from ._evidence import Evidence as Evidence
+from ._networks import OrbitPool as OrbitPool
 from ._networks import Standardize as Standardize
 from ._networks import SymmetryCNN as SymmetryCNN
 from ._paired import Difference as Difference

@@ -171,7 +171,8 @@ _WORDS = {
 
 
 def _diagonal() -> Grid2d:
-    swap = torch.stack([torch.eye(2), torch.tensor([[0.0, 1.0], [1.0, 0.0]])])
+    # The vertical axis points up, so exchanging rows and columns of an image also reverses both axes.
+    swap = torch.stack([torch.eye(2), torch.tensor([[0.0, -1.0], [-1.0, 0.0]])])
     return Grid2d("D1", action=MatrixRepresentation(Dihedral(1), swap, name="diagonal"))
 
 

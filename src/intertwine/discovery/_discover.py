@@ -18,10 +18,9 @@ from ..errors import InputError, StorageError
 from ._candidate import Candidate, CandidateLike, parse_candidate, usual_candidates
 from ._confused import ConfusedPair, confused_pairs
 from ._engines import Engine, EngineName, Progress, start_engine
-from ._evidence import Evidence, paired_curves
+from ._evidence import Evidence, spreads
 from ._joint import joint_candidate
 from ._networks import Factory, Strictness
-from ._paired import pooled_spread
 from ._program import program
 from ._result import Discovery, Finding, Gain, Picture
 from ._runs import Answer, Run, Study
@@ -306,8 +305,7 @@ class _Search:
 
     def _judged(self, names: Sequence[str]) -> dict[str, tuple[Evidence, Verdict]]:
         evidence = [self._evidence(name) for name in names]
-        spread = pooled_spread(paired_curves(evidence, full=False))
-        full = pooled_spread(paired_curves(evidence, full=True))
+        spread, full = spreads(evidence, full=False), spreads(evidence, full=True)
         evidence = [replace(each, spread=spread, full_spread=full) for each in evidence]
         return dict(zip(names, zip(evidence, judge(evidence), strict=True), strict=True))
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from .._checked import checked
 from ._networks import STRICTNESS, Strictness
-from ._paired import Difference, Spread, difference
+from ._paired import Difference, Spread, difference, pooled_spread
 from ._two_sample import AUC
 
 Curve = Mapping[float, Mapping[int, Tensor]]
@@ -30,7 +30,9 @@ class Evidence:
         guessing: seed → for each sample held out, whether the most frequent class is right.
         samples: the number of samples of the data.
         auc: the answer to the question whether moved samples look alike; None if it was not asked.
-        spread: the variance over seeds, pooled over candidates.
+        spread: network → the variance over seeds of its difference to the free one, pooled over candidates; averaged
+            over the learning curve.
+        full_spread: the same with all data.
     """
 
     name: str
@@ -40,8 +42,8 @@ class Evidence:
     guessing: Mapping[int, Tensor] = field(default_factory=dict)
     samples: int = 0
     auc: AUC | None = None
-    spread: Spread = field(default_factory=Spread)
-    full_spread: Spread = field(default_factory=Spread)
+    spread: Mapping[Strictness, Spread] = field(default_factory=dict)
+    full_spread: Mapping[Strictness, Spread] = field(default_factory=dict)
 
     @property
     def networks(self) -> list[Strictness]:
@@ -66,13 +68,14 @@ class Evidence:
         first = self.curves[network][1.0] if full else self.along_curve(network)
         second = self.curves[over][1.0] if full else self.along_curve(over)
         one, other = shared(first, second)
-        return difference(one, other, self.full_spread if full else self.spread)
+        stricter = min(network, over, key=STRICTNESS.index)
+        return difference(one, other, (self.full_spread if full else self.spread).get(stricter))
 
     @checked
     def over_guessing(self) -> Difference:
         """Accuracy of the best network with all data, minus that of guessing the most frequent class."""
         best = max(self.networks, key=self.accuracy)
-        return difference(*shared(self.curves[best][1.0], self.guessing), self.full_spread)
+        return difference(*shared(self.curves[best][1.0], self.guessing))
 
 
 def shared(first: Mapping[int, Tensor], second: Mapping[int, Tensor]) -> tuple[list[Tensor], list[Tensor]]:
@@ -81,13 +84,13 @@ def shared(first: Mapping[int, Tensor], second: Mapping[int, Tensor]) -> tuple[l
     return [first[seed] for seed in seeds], [second[seed] for seed in seeds]
 
 
-def paired_curves(evidence: Sequence[Evidence], *, full: bool) -> list[tuple[list[Tensor], list[Tensor]]]:
-    """All pairs of a network and the free one, to pool their variance over seeds."""
-    pairs = []
+def spreads(evidence: Sequence[Evidence], *, full: bool) -> dict[Strictness, Spread]:
+    """For each network, the variance over seeds of its difference to the free one, pooled over candidates."""
+    pairs: dict[Strictness, list[tuple[list[Tensor], list[Tensor]]]] = {}
     for each in evidence:
         for network in each.networks:
             if network != "free":
                 first = each.curves[network][1.0] if full else each.along_curve(network)
                 second = each.curves["free"][1.0] if full else each.along_curve("free")
-                pairs.append(shared(first, second))
-    return pairs
+                pairs.setdefault(network, []).append(shared(first, second))
+    return {network: pooled_spread(several) for network, several in pairs.items()}

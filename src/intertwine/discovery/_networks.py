@@ -15,7 +15,7 @@ from .._checked import Floats, Positive, checked
 from ..errors import InputError
 from ..groups import FiniteGroup
 from ..relaxed import relax
-from ..spaces import Grid2d
+from ..spaces import FieldAction, Grid2d
 
 Strictness: TypeAlias = Literal["invariant", "local", "relaxed", "free"]
 STRICTNESS: tuple[Strictness, ...] = ("invariant", "local", "relaxed", "free")
@@ -41,6 +41,51 @@ class Standardize(nn.Module):
         return (x - self.mean.view(shape)) / self.std.view(shape)  # type: ignore[operator]
 
 
+class OrbitPool(nn.Module):
+    """The invariants of a field: the maximum over each orbit of the group on 2 x 2 places and orientations.
+
+    A regular field has one value per orientation. Averaged over 2 x 2 places it has 4 |G| values, which the group
+    permutes in 4 orbits. What stays is where features are relative to their orientation, which a mean over the plane
+    would lose.
+
+    Shapes: ``(batch, fields · |G|, height, width)`` to ``(batch, 4 · fields)``. Equivariance: invariant.
+
+    Args:
+        plane: the plane with its group.
+        fields: the number of regular fields.
+
+    >>> plane = Grid2d("D4")
+    >>> x = torch.rand(2, 24, 6, 6)
+    >>> moved = FieldAction(plane, plane.field("3*regular")).move(5, x)
+    >>> torch.allclose(OrbitPool(plane, 3)(x), OrbitPool(plane, 3)(moved))
+    True
+    """
+
+    @checked
+    def __init__(self, plane: Grid2d, fields: Positive) -> None:
+        super().__init__()
+        group = plane.stabilizer
+        if not isinstance(group, FiniteGroup):
+            raise InputError("OrbitPool", expected="a finite group", got=str(plane))
+        self.fields, self.order = fields, group.order
+        self.register_buffer("orbits", _orbits(plane, group), persistent=False)
+
+    @checked
+    def forward(self, x: Floats) -> Tensor:
+        """The invariants of a batch."""
+        places = nn.functional.adaptive_avg_pool2d(x, _GRID).reshape(len(x), self.fields, -1)
+        orbits: Tensor = self.orbits  # type: ignore[assignment]
+        return places[:, :, orbits].amax(-1).flatten(1)
+
+
+def _orbits(plane: Grid2d, group: FiniteGroup) -> Tensor:
+    """The indices of the values of one regular field on 2 x 2 places, one row per orbit."""
+    action = FieldAction(plane, plane.field(group.regular))
+    numbered = torch.arange(float(group.order * _GRID**2)).view(1, group.order, _GRID, _GRID)
+    moved = torch.stack([action.move(g, numbered).flatten() for g in range(group.order)], 1).long()
+    return moved.sort(1).values.unique(dim=0)
+
+
 class SymmetryCNN(nn.Module):
     """A small classifier of images that obeys a symmetry as strictly as asked.
 
@@ -51,8 +96,8 @@ class SymmetryCNN(nn.Module):
     ============  ==================================  ==================================================================
     free          plain convolutions                  sees where features are, on 2 x 2 places
     local         equivariant convolutions            sees where features are, and in which orientation
-    invariant     equivariant convolutions            sees neither: the largest value over orientations, the mean over
-                                                      the plane
+    invariant     equivariant convolutions            sees only what the group does not change, see
+                                                      :class:`OrbitPool`
     relaxed       equivariant convolutions whose      like invariant
                   filters may differ by orientation,
                   by a learned amount
@@ -99,9 +144,8 @@ class SymmetryCNN(nn.Module):
             self.readout: nn.Module = nn.Sequential(nn.AdaptiveAvgPool2d(_GRID), nn.Flatten())
             self.head = nn.Linear(inside * _GRID**2, classes)
         else:
-            regular = plane.field(widths[-1] * group.regular)
-            self.readout = tnn.Sequential(tnn.GroupPool(regular), tnn.GlobalPool(tnn.GroupPool(regular).out_type))
-            self.head = nn.Linear(widths[-1], classes)
+            self.readout = OrbitPool(plane, widths[-1])
+            self.head = nn.Linear(widths[-1] * _GRID**2, classes)
 
     @checked
     def forward(self, x: Floats) -> Tensor:
@@ -153,7 +197,7 @@ def _matched_widths(order: int, channels: int, classes: int, kernel: int, strict
     """Numbers of fields with as many weights as the free network."""
     goal = _weights(1, _WIDTHS, channels, classes, kernel, _GRID**2)
     banks = _RANK if strictness == "relaxed" else 1
-    head = order * _GRID**2 if strictness == "local" else 1
+    head = order * _GRID**2 if strictness == "local" else _GRID**2
 
     def scaled(r: float) -> tuple[int, ...]:
         return tuple(max(1, round(r * width)) for width in _WIDTHS)

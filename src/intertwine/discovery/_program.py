@@ -186,7 +186,7 @@ def _typed(net: SymmetryCNN, strictness: str, shape: tuple[int, int, int]) -> st
             text = f"{type(layer).__name__}(h{len(widths)}{', 2' * isinstance(layer, tnn.AvgPool2d)})"
         lines[-1] += f" tw.nn.{text},"
     names = ", ".join(f"h{k + 1}" for k in range(len(widths)))
-    last, head = f"h{len(widths)}", f"nn.Linear({net.head.in_features}, {net.head.out_features})"
+    head = f"nn.Linear({net.head.in_features}, {net.head.out_features})"
     code = [
         f'    x = PLANE.field("{shape[0]}*trivial")',
         f'    {names} = (PLANE.field(f"{{fields}}*regular") for fields in {tuple(widths)})',
@@ -199,7 +199,5 @@ def _typed(net: SymmetryCNN, strictness: str, shape: tuple[int, int, int]) -> st
     if strictness == "local":
         code.append(f"    return nn.Sequential(features, nn.AdaptiveAvgPool2d(2), nn.Flatten(), {head})")
     else:
-        code.append(f"    pooled = tw.nn.GroupPool({last})")
-        code.append("    readout = tw.nn.Sequential(pooled, tw.nn.GlobalPool(pooled.out_type))")
-        code.append(f"    return nn.Sequential(features, readout, {head})")
+        code.append(f"    return nn.Sequential(features, tw.discovery.OrbitPool(PLANE, {widths[-1]}), {head})")
     return "\n".join(code)

@@ -9,7 +9,7 @@ import torch
 
 from .._checked import checked
 
-PERMUTATIONS = 4999
+PERMUTATIONS = 1999
 
 
 @checked

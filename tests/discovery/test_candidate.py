@@ -17,7 +17,7 @@ IMAGES = torch.rand(6, 3, 8, 8, generator=torch.Generator().manual_seed(0))
 @pytest.mark.parametrize("name", [*usual_candidates((3, 8, 8)), "transpose", "negative"])
 def test_every_element_moves_and_comes_back(name: str) -> None:
     candidate = parse_candidate(name, (3, 8, 8))
-    assert pickle.loads(pickle.dumps(candidate)).digest == candidate.digest
+    assert pickle.loads(pickle.dumps(candidate)).digest(IMAGES) == candidate.digest(IMAGES)
     for number in range(1, len(candidate.elements) + 1):
         which = torch.full((6,), number)
         assert not torch.allclose(candidate.moved(IMAGES, which), IMAGES)
@@ -65,6 +65,14 @@ def test_hue_keeps_gray_and_colors_are_all_permutations() -> None:
     hue = parse_candidate("hue", (3, 4, 4))
     assert torch.allclose(hue.moved(gray, torch.tensor([1, 3])), gray, atol=1e-5)
     assert len(parse_candidate("colors", (3, 4, 4)).elements) == 5
+
+
+def test_two_functions_of_one_name_have_different_digests() -> None:
+    one, other = (
+        parse_candidate(Transformation("mine", function), (3, 8, 8))
+        for function in (lambda x: x.flip(-1), lambda x: x.flip(-2))
+    )
+    assert one.digest(IMAGES) != other.digest(IMAGES)
 
 
 def test_users_bring_their_own() -> None:

@@ -83,6 +83,8 @@ def test_worth_is_the_horizontal_distance() -> None:
     assert four_times.interval[0] <= 4 <= four_times.interval[1]
     assert data_worth(curve(50, 70, 90), curve(50, 70, 90)).factor == pytest.approx(1)
     assert data_worth(curve(50, 70, 90), curve(40, 50, 70)).factor == pytest.approx(0.25)
+    assert data_worth(curve(100, 100, 100), curve(90, 100, 100)) is None  # nothing to gain from data
+    assert data_worth(curve(60, 90, 90), curve(60, 90, 90)).factor == pytest.approx(1)  # a plateau
     assert data_worth({1.0: {0: torch.ones(5)}}, {1.0: {0: torch.ones(5)}}) is None
 
 

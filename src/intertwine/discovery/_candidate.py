@@ -50,10 +50,10 @@ class Candidate(OnCPU):
         """Whether nothing is resampled."""
         return all(each.exact for each in self.elements)
 
-    @property
-    def digest(self) -> str:
-        """A digest of the names; functions cannot be compared."""
-        return content_digest("candidate", self.name, *(each.name for each in self.elements))
+    @checked
+    def digest(self, x: Tensor) -> str:
+        """A digest of what the elements do to these samples, since functions cannot be compared."""
+        return content_digest("candidate", self.name, *(each.forward(x) for each in self.elements))
 
     @checked
     def moved(self, x: Tensor, which: Tensor) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import tempfile
 import time
 from collections.abc import Iterable, Sequence
@@ -17,6 +18,7 @@ from .._checked import Positive, checked
 from ..errors import InputError, StorageError
 from ._candidate import Candidate, CandidateLike, parse_candidate, usual_candidates
 from ._confused import ConfusedPair, confused_pairs
+from ._effort import affordable_effort
 from ._engines import Engine, EngineName, Progress, start_engine
 from ._evidence import Evidence, spreads
 from ._joint import joint_candidate
@@ -104,6 +106,9 @@ def discover(
         running = stack.enter_context(start_engine(engine, workers, address))
         deadline = math.inf if budget is None else begun + budget
         search = _Search(study, running, deadline, seeds, progress)
+        if budget is not None:
+            count = 1 if engine == "local" else workers or os.cpu_count() or 1
+            search.study = replace(study, effort=affordable_effort(study, budget, seeds, search.shares, count))
         return search.result()
 
 
@@ -333,6 +338,8 @@ class _Search:
         notes = list(self.samples.notes)
         if not labeled:
             notes.append("There are no labels, so only the first question is answered.")
+        if self.study.effort < 1:
+            notes.append(f"To fit into the budget, networks were trained for {self.study.effort:g} of the usual steps.")
         if self.study.network is not None:
             notes.append("Symmetries are imposed on your network by augmentation and averaging.")
         text = (

@@ -122,7 +122,7 @@ def program(study: Study, finding: Finding | None, promise: float) -> str:
         shape=" x ".join(map(str, study.samples.shape)),
         classes=classes,
         layers=layers,
-        epochs=epochs_for(len(study.samples.training(0))),
+        epochs=max(1, round(study.effort * epochs_for(len(study.samples.training(0))))),
         augment=images,
         penalty=" + tw.relaxed.relaxation_penalty(net, weight=0.01)" if strictness == "relaxed" else "",
         scaled=scaled,

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -28,7 +28,7 @@ from ._samples import Samples, epochs_for
 
 ANSWER = "answer.json"
 _VERSION = 2  # increment it when a run computes something else
-_BATCH = 64
+BATCH = 64
 _AVERAGED = 8  # transformed copies of a sample whose predictions are averaged
 _PRIOR = 0.01  # weight of the penalty on the dial
 
@@ -94,12 +94,14 @@ class Study:
         candidates: by name.
         folder: where runs leave their records.
         network: builds the user's network, if there is one.
+        effort: the share of the usual training steps; less than 1 if a budget requires it.
     """
 
     samples: Samples
     candidates: Mapping[str, Candidate]
     folder: Path
     network: Factory | None = None
+    effort: float = 1.0
 
     def has_exact_layers(self, candidate: str) -> bool:
         """Whether equivariant networks are compared, and not augmentation."""
@@ -111,7 +113,7 @@ class Study:
 
     def with_candidate(self, candidate: Candidate) -> Study:
         """The same study with one more candidate."""
-        return Study(self.samples, {**self.candidates, candidate.name: candidate}, self.folder, self.network)
+        return replace(self, candidates={**self.candidates, candidate.name: candidate})
 
     def run_folder(self, run: Run) -> Path:
         """The folder of a run, named by everything that determines its result."""
@@ -122,15 +124,20 @@ class Study:
         return self.folder / "runs" / "-".join(filter(None, parts))
 
     def _about(self, run: Run) -> dict[str, Any]:
-        candidate = self.candidates[run.candidate].digest if run.candidate else ""
-        network = content_digest("network", _structure(self.network())) if self.network else ""
+        candidate = self.candidates[run.candidate].digest(self.samples.x[:2]) if run.candidate else ""
+        network = content_digest("network", repr(self.network())) if self.network else ""
         return {
             **asdict(run),
             "version": _VERSION,
+            "effort": self.effort,
             "data": self.samples.digest,
             "symmetry": candidate,
             "network": network,
         }
+
+    def steps(self, count: int) -> int:
+        """The number of training steps with this many samples."""
+        return max(1, round(self.effort * epochs_for(count) * math.ceil(count / BATCH)))
 
     def answer(self, run: Run) -> Answer | None:
         """The stored answer of a finished run; None if it is missing or damaged."""
@@ -204,12 +211,12 @@ def _trained(
 ) -> float:
     """Train in place; returns the seconds it took. The run leaves the files of ``fit`` in its folder."""
     if candidate is None:
-        loader = deterministic_loader(TensorDataset(x, y), _BATCH, seed=seed)
+        loader = deterministic_loader(TensorDataset(x, y), BATCH, seed=seed)
     else:
-        loader = deterministic_loader(_Moved(x, y, candidate), _BATCH, seed=seed, collate=_unchanged)
+        loader = deterministic_loader(_Moved(x, y, candidate), BATCH, seed=seed, collate=_unchanged)
     config = TrainConfig(
-        epochs=epochs_for(len(x)),
-        batch_size=_BATCH,
+        max_steps=study.steps(len(x)),
+        batch_size=BATCH,
         lr=3e-3,
         weight_decay=1e-2,
         schedule="cosine",
@@ -222,7 +229,7 @@ def _trained(
     )
     result = fit(
         net,
-        _cross_entropy,
+        cross_entropy,
         loader,
         config,
         folder=study.run_folder(run) / "fit",
@@ -233,7 +240,8 @@ def _trained(
     return result.record.duration
 
 
-def _cross_entropy(net: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
+def cross_entropy(net: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
+    """The mean negative log-likelihood of the labels."""
     return nn.functional.cross_entropy(net(batch[0]), batch[1])
 
 
@@ -277,10 +285,6 @@ def _scores(net: nn.Module, x: Tensor, candidate: Candidate | None = None) -> Te
 def count_weights(net: nn.Module) -> int:
     """The number of trained weights."""
     return sum(p.numel() for p in net.parameters())
-
-
-def _structure(net: nn.Module) -> str:
-    return repr(net)
 
 
 # -- do moved samples look alike? --------------------------------------------------------------------------------------

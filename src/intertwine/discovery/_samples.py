@@ -98,21 +98,31 @@ def prepare(data: Data, labels: Tensor | None = None, *, max_samples: int = 10_0
 
     >>> samples = prepare("digits", max_samples=400)
     >>> len(samples), samples.shape, len(samples.held_out(0))
-    (400, (1, 8, 8), 100)
+    (400, (1, 8, 8), 102)
     """
     x, y, classes, source = _tensors(data, labels)
-    _require_samples(x)
     notes: list[str] = []
+    if x.ndim > 1 and len(x) > max_samples:
+        notes.append(f"{max_samples} of {len(x)} samples are used")
+        chosen = _proportional(y if y is not None and y.shape == x.shape[:1] else torch.zeros(len(x)), max_samples)
+        x, y = x[chosen], None if y is None else y[chosen]
+    _require_samples(x)
     if y is not None:
         y, classes = _require_labels(x, y, classes)
-    if len(x) > max_samples:
-        notes.append(f"{max_samples} of {len(x)} samples are used")
-        chosen = torch.randperm(len(x), generator=torch.Generator().manual_seed(0))[:max_samples].sort().values
-        x, y = x[chosen], None if y is None else y[chosen]
     if x.ndim == 4:
         x, shrunk = _shrunk(x)
         notes += shrunk
     return Samples(x.contiguous(), y, classes, name or source, tuple(notes))
+
+
+def _proportional(labels: Tensor, count: int) -> Tensor:
+    """The indices of ``count`` random samples, with classes as frequent as among all."""
+    order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(0))
+    place = torch.empty(len(labels), dtype=torch.float64)
+    for each in labels.unique():
+        members = order[labels[order] == each]
+        place[members] = (torch.arange(len(members)) + 0.5).double() / len(members)
+    return order[place[order].argsort(stable=True)[:count]].sort().values
 
 
 def _tensors(data: Data, labels: Tensor | None) -> tuple[Tensor, Tensor | None, tuple[str, ...], str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -13,6 +14,7 @@ from .._checked import checked
 from ._evidence import Curve
 
 _RESAMPLES = 400
+_LEAST_RISE = 0.005  # a free curve that does not rise cannot be compared horizontally
 _MOST = 64.0  # beyond the measured range, curves say little
 
 
@@ -34,7 +36,8 @@ class Worth:
 def data_worth(free: Curve, other: Curve) -> Worth | None:
     """The horizontal distance between two learning curves, on a logarithmic axis, averaged over the measured points.
 
-    Between measured shares the free curve is a straight line on this axis. None if there are fewer than two shares.
+    Between measured shares the free curve is a straight line on this axis. None if there are fewer than two
+    shares, or if the free network does not profit from data.
 
     >>> right = {share: {0: torch.arange(100) < n} for share, n in ((0.25, 50), (1.0, 70))}
     >>> better = {share: {0: torch.arange(100) < n} for share, n in ((0.25, 60), (1.0, 80))}
@@ -49,6 +52,9 @@ def data_worth(free: Curve, other: Curve) -> Worth | None:
         return None
     sides = [[_stacked(curve, shares, seed) for seed in seeds] for curve in (free, other)]
     logs = [math.log2(share) for share in shares]
+    accuracies = _means(sides[0], [None] * len(seeds))
+    if max(accuracies) - min(accuracies) < _LEAST_RISE:
+        return None
     value = _distance(logs, *(_means(side, [None] * len(seeds)) for side in sides))
     generator = torch.Generator().manual_seed(0)
     drawn = []
@@ -77,19 +83,20 @@ def _distance(logs: list[float], free: list[float], other: list[float]) -> float
     inside = [k for k, value in enumerate(other) if rising[0] <= value <= rising[-1]]
     most = math.log2(_MOST)
     # Beyond its measured range the free curve is a guess, so these points count only if there are no others.
-    distances = [_position(logs, rising, other[k]) - logs[k] for k in inside or range(len(other))]
+    distances = [_position(logs, rising, other[k], logs[k]) - logs[k] for k in inside or range(len(other))]
     return sum(max(-most, min(most, each)) for each in distances) / len(distances)
 
 
-def _position(logs: list[float], rising: list[float], value: float) -> float:
-    """Where the free curve reaches a value."""
-    segments = list(zip(logs, logs[1:], rising, rising[1:], strict=False))
-    for left, right, low, high in segments:
-        if low <= value <= high and high > low:
-            return left + (right - left) * (value - low) / (high - low)
-    left, right, low, high = segments[0] if value < rising[0] else segments[-1]
-    slope = (high - low) / (right - left)
-    edge, start = (logs[0], rising[0]) if value < rising[0] else (logs[-1], rising[-1])
-    if slope <= 1e-6:
-        return edge if abs(value - start) < 1e-9 else math.copysign(math.inf, value - start)
-    return edge + (value - start) / slope
+def _position(logs: list[float], rising: list[float], value: float, at: float) -> float:
+    """Where the free curve has a value; of several places, the one nearest to ``at``."""
+    places = []
+    for (left, right), (low, high) in zip(pairwise(logs), pairwise(rising), strict=True):
+        if low <= value <= high:
+            flat = high == low
+            places.append(min(max(at, left), right) if flat else left + (right - left) * (value - low) / (high - low))
+    if places:
+        return min(places, key=lambda place: abs(place - at))
+    end = 0 if value < rising[0] else -1
+    near, next_ = (0, 1) if end == 0 else (-1, -2)
+    slope = (rising[near] - rising[next_]) / (logs[near] - logs[next_])
+    return logs[end] + (value - rising[end]) / slope if slope > 0 else math.copysign(math.inf, value - rising[end])

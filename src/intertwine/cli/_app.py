@@ -51,8 +51,7 @@ intertwine {version}: impose, relax, learn, measure and discover symmetry in neu
 Start      intertwine kernels --group D4 --subgroup C2 --in trivial --out regular
 Look       demo trains, relaxes, audits and symmetrizes small networks in minutes; explore opens an interactive page
 Impose     kernels solves for equivariant kernels; theory checks the table of known networks; list shows what there is
-Discover   discover says which symmetries data has, and what each is worth
-Measure    audit and symmetrize take a trained network; bench measures what layers cost on this machine
+Measure    discover finds symmetries of data; audit and symmetrize take a trained network; bench measures layers
 Reproduce  experiment runs the tables of papers, published numbers next to ours; sweep searches settings
 Help       intertwine COMMAND --help ends with an example to paste; --install-completion adds tab completion
 Python     import intertwine as tw

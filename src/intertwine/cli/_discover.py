@@ -25,8 +25,7 @@ class Engine(StrEnum):
 def register(app: typer.Typer) -> None:
     """Add this command to the program."""
     app.command(
-        epilog="Example:  intertwine discover digits --symmetry hflip --symmetry c4 --samples 200 --seeds 1 "
-        "--out discovery",
+        epilog="Example:  intertwine discover digits --symmetry c4 --samples 100 --seeds 1 --budget 5s --out discovery",
     )(discover)
 
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from .._checked import checked
+from ..errors import InputError
 
 _SEED_SPREAD = 0.01
 """The standard deviation over seeds that is assumed if there is one seed only."""
@@ -123,6 +124,11 @@ def difference(first: Sequence[Tensor], second: Sequence[Tensor], spread: Spread
     >>> difference([right, right], [right, wrong]).mean
     0.5
     """
+    shapes = [[tuple(each.shape) for each in side] for side in (first, second)]
+    if not first or shapes[0] != shapes[1]:
+        raise InputError(
+            "difference", expected="one or more seeds, with the same samples for both networks", got=str(shapes)
+        )
     per_seed = [a.double() - b.double() for a, b in zip(first, second, strict=True)]
     everything = torch.cat(per_seed)
     n, seeds = len(everything), len(per_seed)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from .._checked import checked
+from ..errors import InputError
 
 PERMUTATIONS = 1999
 
@@ -38,6 +39,8 @@ def area_under_curve(scores: Sequence[float], coins: Sequence[int], *, floor: fl
     >>> result.value, result.p_value < 0.1
     (1.0, True)
     """
+    if len(scores) != len(coins):
+        raise InputError("area_under_curve", expected=f"{len(scores)} coins, one per score", got=str(len(coins)))
     s = torch.tensor(scores, dtype=torch.float64)
     moved = torch.tensor(coins, dtype=torch.float64)
     ones = int(moved.sum())

@@ -47,7 +47,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("testing",),
     ("models",),
     ("train",),
-    ("experiments",),
+    ("experiments", "discovery"),
     ("report",),
     ("cli",),
     ("__init__", "__main__"),
@@ -69,7 +69,7 @@ INSIDE: dict[str, tuple[str, ...]] = {
     "relaxed": (TOP, "low_rank", "soft", "loosened"),
     "train": (TOP, "loading", "records", "loop", "tuning"),
     "experiments": ("lab", "classics", "lrlc", "soft", "relu", "tvae", "clouds", "sphere", "shapes", "theory", "demo"),
-    "report": (TOP, "draw", "experiment", "audit", "explore", "demo"),
+    "report": (TOP, "draw", "experiment", "audit", "discovery", "explore", "demo"),
 }
 
 # Sub-packages with an API page of their own. They hold the public names that are too special for the face of their
@@ -300,6 +300,7 @@ def test_no_floor_imports_a_higher_one(tmp_path: Path, file: str, text: str, flo
     [
         ("measure/_a.py", "from ..data import X", "measure (floor 4) imports data (floor 4)"),
         ("relaxed/_a.py", "from ..topographic import X", "relaxed (floor 6) imports topographic (floor 6)"),
+        ("discovery/_a.py", "from ..experiments import X", "discovery (floor 10) imports experiments (floor 10)"),
     ],
 )
 def test_rooms_of_one_floor_do_not_import_each_other(tmp_path: Path, file: str, text: str, floors: str) -> None:

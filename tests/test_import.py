@@ -70,6 +70,7 @@ LOADED = {
     "import intertwine.models": "groups spaces kernels nn relaxed topographic models",
     "import intertwine.train": "train",
     "import intertwine.experiments": "train experiments",
+    "import intertwine.discovery": "discovery",
     "import intertwine.report": "report",
     "from intertwine.report import write_audit_page": "groups spaces measure report",
     "from intertwine.report import kernel_figure": "groups spaces kernels report",
@@ -169,7 +170,7 @@ def test_layers_are_imported_without_garbage_collections(before: str, expected: 
     assert done.stdout.strip() == expected
 
 
-@pytest.mark.parametrize("room", ["experiments", "report"])
+@pytest.mark.parametrize("room", ["discovery", "experiments", "report"])
 def test_a_lazy_room_offers_its_names(room: str) -> None:
     """What type checkers see, ``dir`` lists and attributes return."""
     module = getattr(intertwine, room)
@@ -206,7 +207,14 @@ def test_type_checkers_see_the_same_rooms() -> None:
     tree = ast.parse((SOURCE / "__init__.py").read_text(encoding="utf-8"))
     block = next(node for node in tree.body if isinstance(node, ast.If))
     names = [alias.asname for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names]
-    assert names == list(intertwine._ROOMS)
+    assert names == [*intertwine._ROOMS, *intertwine._FUNCTIONS]
+
+
+def test_a_function_is_offered_beside_the_rooms() -> None:
+    """``tw.discover`` stays the function when the room that defines it is imported."""
+    statement = "import intertwine as tw, intertwine.discovery; assert tw.discover is tw.discovery.discover"
+    assert "intertwine.discovery" in imported(statement)
+    assert set(intertwine._FUNCTIONS) <= set(dir(intertwine))
 
 
 def test_an_unknown_attribute_is_an_attribute_error() -> None:

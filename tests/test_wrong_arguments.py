@@ -25,7 +25,7 @@ from intertwine.errors import IntertwineError
 ROOMS = (
     "groups", "spaces", "kernels", "nn", "relaxed", "topographic", "measure", "measure.metrics",
     "measure.graph", "measure.surgery", "data", "models", "testing", "train", "experiments", "experiments.relu",
-    "report",
+    "discovery", "report",
 )  # fmt: skip
 
 C4, PLANE = tw.groups.Cyclic(4), tw.spaces.Grid2d(tw.groups.Cyclic(4))

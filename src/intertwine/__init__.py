@@ -1,4 +1,4 @@
-"""Impose, relax, learn and measure symmetry in neural networks.
+"""Impose, relax, learn, measure and discover symmetry in neural networks.
 
 A layer is a map between two field types, a field type is a homogeneous space with a representation, and every
 layer states a claim about its equivariance.
@@ -13,11 +13,11 @@ Subpackages load on first use, which keeps ``import intertwine`` itself fast.
 from __future__ import annotations
 
 from importlib import import_module
-from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # lets type checkers and editors see what __getattr__ provides
     from . import data as data
+    from . import discovery as discovery
     from . import errors as errors
     from . import experiments as experiments
     from . import groups as groups
@@ -31,11 +31,13 @@ if TYPE_CHECKING:  # lets type checkers and editors see what __getattr__ provide
     from . import testing as testing
     from . import topographic as topographic
     from . import train as train
+    from .discovery import discover as discover
 
 __version__ = "0.1.0"
 
 _ROOMS = (
     "data",
+    "discovery",
     "errors",
     "experiments",
     "groups",
@@ -50,6 +52,8 @@ _ROOMS = (
     "topographic",
     "train",
 )
+_FUNCTIONS = {"discover": "discovery"}
+"""Functions that are offered beside the rooms, and the room of each."""
 
 
 def enable_torchvision() -> None:
@@ -66,11 +70,13 @@ def enable_torchvision() -> None:
     declare_missing_operations()
 
 
-def __getattr__(name: str) -> ModuleType:
+def __getattr__(name: str) -> Any:
     if name in _ROOMS:
         return import_module(f"{__name__}.{name}")
+    if name in _FUNCTIONS:
+        return getattr(import_module(f"{__name__}.{_FUNCTIONS[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_ROOMS})
+    return sorted({*globals(), *_ROOMS, *_FUNCTIONS})

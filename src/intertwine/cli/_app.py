@@ -46,12 +46,12 @@ CHECK_FAILED = 1
 BAD_INPUT = 2
 
 _WELCOME = """\
-intertwine {version}: impose, relax, learn and measure symmetry in neural networks.
+intertwine {version}: impose, relax, learn, measure and discover symmetry in neural networks.
 
 Start      intertwine kernels --group D4 --subgroup C2 --in trivial --out regular
 Look       demo trains, relaxes, audits and symmetrizes small networks in minutes; explore opens an interactive page
 Impose     kernels solves for equivariant kernels; theory checks the table of known networks; list shows what there is
-Measure    audit and symmetrize take a trained network; bench measures what layers cost on this machine
+Measure    discover finds symmetries of data; audit and symmetrize take a trained network; bench measures layers
 Reproduce  experiment runs the tables of papers, published numbers next to ours; sweep searches settings
 Help       intertwine COMMAND --help ends with an example to paste; --install-completion adds tab completion
 Python     import intertwine as tw

@@ -15,7 +15,8 @@ import typer
 from ..errors import InputError
 from ._app import CHECK_FAILED
 from ._experiment import Engine
-from ._values import parse_settings
+from ._progress import progress_bar
+from ._values import parse_seconds, parse_settings
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -129,11 +130,11 @@ def audit(
 
     symmetries = _symmetries(symmetry or ["hflip"])
     gates = _gates(fail_above, fail_below)
-    seconds = None if budget is None else _seconds(budget)
+    seconds = None if budget is None else parse_seconds(budget, option="--budget")
     torch.manual_seed(0)  # without --weights, the network is the same every time, and its audit can resume
     settings = parse_settings(argument, option="--arg")
     network = load_network(model, weights=weights, options=settings, output=output, trust=trust)
-    with _progress(quiet=as_json) as show, warnings_as_lines():
+    with progress_bar("audit", quiet=as_json) as show, warnings_as_lines():
         pictures, labels, origin = load_images(data, folder, part.value, images, size, network, mean, std)
         result = measure_audit(
             network.model,
@@ -196,18 +197,6 @@ def _gates(above: list[str] | None, below: list[str] | None) -> list[Gate]:
                 )
             gates.append(gate)
     return gates
-
-
-def _seconds(text: str) -> float:
-    units = {"s": 1.0, "m": 60.0, "h": 3600.0}
-    number, unit = (text[:-1], units[text[-1]]) if text[-1:] in units else (text, 1.0)
-    try:
-        seconds = float(number) * unit
-    except ValueError:
-        seconds = -1.0
-    if not seconds > 0:
-        raise InputError("--budget", expected="a time such as 60s, 10m or 1h", got=repr(text))
-    return seconds
 
 
 def load_images(
@@ -278,18 +267,6 @@ def warnings_as_lines() -> Iterator[None]:
         for kind in (UserWarning, RuntimeWarning):
             warnings.simplefilter("always", kind)
         yield
-
-
-@contextmanager
-def _progress(*, quiet: bool) -> Iterator[Any]:
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description:<28}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as bar:
-        task = bar.add_task("audit")
-        yield lambda title, done, total: bar.update(task, description=title, completed=done, total=total)
 
 
 def _print(

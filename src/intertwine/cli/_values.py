@@ -28,6 +28,23 @@ def parse_settings(texts: Sequence[str] | None, *, option: str) -> dict[str, Any
     return settings
 
 
+def parse_seconds(text: str, *, option: str) -> float:
+    """A time such as 60s, 10m or 1h in seconds.
+
+    >>> parse_seconds("10m", option="--budget"), parse_seconds("90", option="--budget")
+    (600.0, 90.0)
+    """
+    units = {"s": 1.0, "m": 60.0, "h": 3600.0}
+    number, unit = (text[:-1], units[text[-1]]) if text[-1:] in units else (text, 1.0)
+    try:
+        seconds = float(number) * unit
+    except ValueError:
+        seconds = -1.0
+    if not 0 < seconds < float("inf"):
+        raise InputError(option, expected="a time such as 60s, 10m or 1h", got=repr(text))
+    return seconds
+
+
 def _value(text: str) -> Any:
     try:
         return json.loads(text)

@@ -15,6 +15,7 @@ from ._estimate import Estimate as Estimate
 from ._symmetry import Symmetry as Symmetry
 from ._symmetry import parse_symmetry as parse_symmetry
 from ._transformation import Transformation as Transformation
+from ._transformation import transformations as transformations
 from .audits._audit import Audit as Audit
 from .audits._audit import audit as audit
 from .audits._files import read_audit as read_audit

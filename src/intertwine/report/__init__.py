@@ -6,6 +6,7 @@ before it.
     draw        figures as pictures: plots, panels of images, bases of kernels
     experiment  published numbers next to ours, in the terminal and as a page
     audit       an audit, in the terminal and as a page
+    discovery   what was discovered about data, in the terminal and as a page
     explore     the server, the workers and the pages of ``intertwine explore``
     demo        the page of ``intertwine demo``
 """
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from .._lazy import lazy_face
 from ._html import Block as Block
+from ._html import Code as Code
 from ._html import Column as Column
 from ._html import DataTable as DataTable
 from ._html import Facts as Facts
@@ -36,6 +38,10 @@ if TYPE_CHECKING:  # lets type checkers and editors see what __getattr__ provide
     from .audit._table import audit_text as audit_text
     from .demo._page import demo_page as demo_page
     from .demo._page import write_demo_page as write_demo_page
+    from .discovery._page import discovery_page as discovery_page
+    from .discovery._page import write_discovery_page as write_discovery_page
+    from .discovery._table import discovery_table as discovery_table
+    from .discovery._table import discovery_text as discovery_text
     from .draw._kernel_figure import kernel_figure as kernel_figure
     from .draw._svg import inline_svg as inline_svg
     from .experiment._markdown import with_tables as with_tables
@@ -51,6 +57,8 @@ __getattr__, __dir__ = lazy_face(
         "audit._page": ["audit_page", "write_audit_page"],
         "audit._table": ["audit_differences", "audit_table", "audit_text"],
         "demo._page": ["demo_page", "write_demo_page"],
+        "discovery._page": ["discovery_page", "write_discovery_page"],
+        "discovery._table": ["discovery_table", "discovery_text"],
         "draw._kernel_figure": ["kernel_figure"],
         "draw._svg": ["inline_svg"],
         "experiment._markdown": ["with_tables"],

@@ -153,6 +153,15 @@ class Prose:
 
 @checked
 @dataclass(frozen=True)
+class Code:
+    """The text of a program, as it is."""
+
+    kind: ClassVar[str] = "code"
+    text: str
+
+
+@checked
+@dataclass(frozen=True)
 class Heading:
     """A title inside a section, with a remark next to it."""
 
@@ -170,7 +179,7 @@ class LayerPicker:
     layers: Sequence[Mapping[str, Any]]
 
 
-Block = DataTable | Picture | Gallery | Facts | Note | Prose | Heading | LayerPicker
+Block = DataTable | Picture | Gallery | Facts | Note | Prose | Code | Heading | LayerPicker
 
 
 @checked

@@ -46,7 +46,7 @@ def load(
     (torch.Size([360, 1, 8, 8]), torch.int64)
     >>> load("digitz")
     Traceback (most recent call last):
-    intertwine.errors.InputError: load: expected a dataset among celeba, ...; got 'digitz', ... mean 'digits'?
+    intertwine.errors.InputError: load: expected a dataset among bars-by-color, ...; got 'digitz', ... mean 'digits'?
     """
     if isinstance(name_or_path, str) and name_or_path in names():
         entry = describe(name_or_path)

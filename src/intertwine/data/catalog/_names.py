@@ -17,7 +17,7 @@ def names() -> tuple[str, ...]:
     """The names of all datasets.
 
     >>> names()
-    ('celeba', 'cifar10', 'cifar100', 'digits', 'digits6-180', 'dsprites', ...)
+    ('bars-by-color', 'bars-by-direction', 'celeba', 'cifar10', ...)
     """
     _import_named()
     return tuple(sorted(DATASETS))

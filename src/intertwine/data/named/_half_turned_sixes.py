@@ -34,14 +34,14 @@ def mnist6_180(folder: Path | None, *, download: bool) -> ImageData:
     about="The sixes of digits, a random half of them turned by 180°, labeled by which it is.",
     files="none; it comes with the package",
 )
-def digits6_180(folder: Path | None, *, download: bool) -> ImageData:
-    """The same for the small digits in the package."""
-    return half_turned_sixes("digits6-180", digits(folder, download=download))
+def digits6_180(folder: Path | None, *, download: bool, seed: int = _SEED) -> ImageData:
+    """The same for the small digits in the package; the seed chooses the half that is turned."""
+    return half_turned_sixes("digits6-180", digits(folder, download=download), seed)
 
 
-def half_turned_sixes(name: str, data: ImageData) -> ImageData:
+def half_turned_sixes(name: str, data: ImageData, seed: int = _SEED) -> ImageData:
     """The sixes of a dataset of digits, a random half of them turned; the halves are the same on every call."""
-    generator = torch.Generator().manual_seed(_SEED)
+    generator = torch.Generator().manual_seed(seed)
     train, test = (_half_turned(split, generator) for split in (data.train, data.test))
     return replace(data, name=name, train=train, test=test)
 

@@ -1,0 +1,96 @@
+"""What was measured about one candidate: how right each network was, by share of the data and by seed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from .._checked import checked
+from ._networks import STRICTNESS, Strictness
+from ._paired import Difference, Spread, difference, pooled_spread
+from ._two_sample import AUC
+
+Curve = Mapping[float, Mapping[int, Tensor]]
+"""Share of the training samples → seed → for each sample held out, whether the prediction is right."""
+
+
+@checked
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """All measurements of one candidate.
+
+    Attributes:
+        name: the name of the candidate.
+        words: what it does, in words.
+        exact: whether equivariant layers were compared, and not augmentation.
+        curves: for each network, its learning curve; ``free`` is always there if there are labels.
+        guessing: seed → for each sample held out, whether the most frequent class is right.
+        samples: the number of samples of the data.
+        auc: the answer to the question whether moved samples look alike; None if it was not asked.
+        spread: network → the variance over seeds of its difference to the free one, pooled over candidates; averaged
+            over the learning curve.
+        full_spread: the same with all data.
+    """
+
+    name: str
+    words: str
+    exact: bool
+    curves: Mapping[Strictness, Curve] = field(default_factory=dict)
+    guessing: Mapping[int, Tensor] = field(default_factory=dict)
+    samples: int = 0
+    auc: AUC | None = None
+    spread: Mapping[Strictness, Spread] = field(default_factory=dict)
+    full_spread: Mapping[Strictness, Spread] = field(default_factory=dict)
+
+    @property
+    def networks(self) -> list[Strictness]:
+        """The networks that were measured, from strict to free."""
+        return [each for each in STRICTNESS if self.curves.get(each)]
+
+    @checked
+    def accuracy(self, network: Strictness, share: float = 1.0) -> float:
+        """The mean accuracy over samples held out and seeds."""
+        return float(torch.cat([right.double() for right in self.curves[network][share].values()]).mean())
+
+    @checked
+    def along_curve(self, network: Strictness) -> dict[int, Tensor]:
+        """For each seed and sample held out, how often the prediction is right over all shares of the data."""
+        curve = self.curves[network]
+        seeds = sorted(set.intersection(*(set(by_seed) for by_seed in curve.values())))
+        return {seed: torch.stack([curve[share][seed].double() for share in curve]).mean(0) for seed in seeds}
+
+    @checked
+    def gain(self, network: Strictness, over: Strictness = "free", *, full: bool = False) -> Difference:
+        """Accuracy of a network minus that of another one, averaged over the learning curve, or for all data."""
+        first = self.curves[network][1.0] if full else self.along_curve(network)
+        second = self.curves[over][1.0] if full else self.along_curve(over)
+        one, other = shared(first, second)
+        stricter = min(network, over, key=STRICTNESS.index)
+        return difference(one, other, (self.full_spread if full else self.spread).get(stricter))
+
+    @checked
+    def over_guessing(self) -> Difference:
+        """Accuracy of the best network with all data, minus that of guessing the most frequent class."""
+        best = max(self.networks, key=self.accuracy)
+        return difference(*shared(self.curves[best][1.0], self.guessing))
+
+
+def shared(first: Mapping[int, Tensor], second: Mapping[int, Tensor]) -> tuple[list[Tensor], list[Tensor]]:
+    """The values of the seeds that both have; networks that lose early have fewer."""
+    seeds = sorted(set(first) & set(second))
+    return [first[seed] for seed in seeds], [second[seed] for seed in seeds]
+
+
+def spreads(evidence: Sequence[Evidence], *, full: bool) -> dict[Strictness, Spread]:
+    """For each network, the variance over seeds of its difference to the free one, pooled over candidates."""
+    pairs: dict[Strictness, list[tuple[list[Tensor], list[Tensor]]]] = {}
+    for each in evidence:
+        for network in each.networks:
+            if network != "free":
+                first = each.curves[network][1.0] if full else each.along_curve(network)
+                second = each.curves["free"][1.0] if full else each.along_curve("free")
+                pairs.setdefault(network, []).append(shared(first, second))
+    return {network: pooled_spread(several) for network, several in pairs.items()}

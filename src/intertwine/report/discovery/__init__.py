@@ -1,0 +1,1 @@
+"""What was discovered about data, in the terminal and as a page."""

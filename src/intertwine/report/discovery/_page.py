@@ -93,10 +93,10 @@ def _verdicts(discovery: Discovery) -> DataTable:
         [
             TableCell(each.symmetry, title=each.words),
             TableCell(verdict_text(each), tone=_TONES[each.verdict.word]),
-            TableCell(auc_text(each), value=math.nan if each.auc is None else each.auc.value),
-            TableCell(gain_text(each), value=math.nan if each.gain is None else each.gain.mean),
-            TableCell(worth_text(each), value=math.nan if each.worth is None else each.worth.factor),
-            TableCell(confused_text(each)),
+            _number(auc_text(each), None if each.auc is None else each.auc.value),
+            _number(gain_text(each), None if each.gain is None else each.gain.mean),
+            _number(worth_text(each), None if each.worth is None else each.worth.factor),
+            TableCell(confused_text(each, 1)),
         ]
         for each in discovery.findings
     ]
@@ -109,6 +109,10 @@ def _verdicts(discovery: Discovery) -> DataTable:
         Column("confused", wrap=True),
     ]
     return DataTable("Verdicts", columns, rows)
+
+
+def _number(texts: tuple[str, str], value: float | None) -> TableCell:
+    return TableCell(texts[0], value=math.nan if value is None else value, note=texts[1])
 
 
 def _charts(findings: Sequence[Finding]) -> list[Block]:

@@ -213,7 +213,7 @@ def _method(discovery: Discovery) -> list[Block]:
         *rules[:1],
         "AUC: for every sample a coin decides whether it is moved. A network learns to tell which from half of the "
         "samples, and is tested on the other half. The p-value comes from permuting the coins. Where moving resamples, "
-        "the other samples are resampled too, there and back.",
+        "both sides are resampled twice: one is moved by two elements, the other there and back.",
         "Networks: all have about as many weights, and see the same samples in as many steps. Each seed holds out "
         "another quarter of the samples. Standard errors add the variance over samples and over seeds.",
         "Worth: the horizontal distance between the learning curves of the free network and of the one in the verdict, "

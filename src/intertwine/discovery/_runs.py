@@ -27,7 +27,7 @@ from ._networks import Factory, Standardize, Strictness, SymmetryCNN, small_mlp
 from ._samples import Samples, epochs_for
 
 ANSWER = "answer.json"
-_VERSION = 2  # increment it when a run computes something else
+_VERSION = 3  # increment it when a run computes something else
 BATCH = 64
 _AVERAGED = 8  # transformed copies of a sample whose predictions are averaged
 _PRIOR = 0.01  # weight of the penalty on the dial
@@ -293,16 +293,19 @@ def count_weights(net: nn.Module) -> int:
 def _two_sample(study: Study, run: Run) -> Answer:
     """Flip a coin for each sample: move it, or not. A network learns to tell which.
 
-    Where moving resamples, the other side is resampled too, there and back. ``floor`` compares that with untouched
-    samples.
+    Where moving resamples, both sides are resampled twice: one is moved by two elements, the other there and back.
+    ``floor`` compares there and back with untouched samples.
     """
     samples, candidate = study.samples, study.candidates[run.candidate]
     seed = derive_seed(run.seed, run.question, run.candidate)
     generator = torch.Generator().manual_seed(seed)
     coins = torch.randint(2, (len(samples),), generator=generator)
     which = torch.randint(1, len(candidate.elements) + 1, (len(samples),), generator=generator)
-    back = samples.x if candidate.is_exact else candidate.there_and_back(samples.x, which)
-    one, other = (candidate.moved(samples.x, which), back) if run.question == "alike" else (back, samples.x)
+    moved, back = candidate.moved(samples.x, which), samples.x
+    if not candidate.is_exact:
+        back = candidate.there_and_back(samples.x, which)
+        moved = candidate.moved(moved, which[torch.randperm(len(which), generator=generator)])
+    one, other = (moved, back) if run.question == "alike" else (back, samples.x)
     x = torch.where(coins.bool().view(-1, *[1] * (samples.x.ndim - 1)), one, other)
     half = torch.randperm(len(samples), generator=generator)
     train, held = half[: len(half) // 2], half[len(half) // 2 :]

@@ -47,6 +47,6 @@ def test_the_page_has_everything_and_escapes_it() -> None:
 
 def test_the_table_has_a_row_per_candidate_and_the_reasons() -> None:
     text = discovery_text(sample())
-    for part in ("hflip", "impose (invariant)", "0.90 (chance 0.45–0.55)", "2.8× [2.0, 3.5]", "Shown: something"):
+    for part in ("hflip", "impose (invariant)", "0.90 [chance 0.45–0.55]", "2.8× [2.0 to 3.5]", "Shown: something"):
         assert part in text
     assert text.count("The rule.") == 1

@@ -93,10 +93,10 @@ def _verdicts(discovery: Discovery) -> DataTable:
         [
             TableCell(each.symmetry, title=each.words),
             TableCell(verdict_text(each), tone=_TONES[each.verdict.word]),
-            TableCell(auc_text(each), value=math.nan if each.auc is None else each.auc.value),
-            TableCell(gain_text(each), value=math.nan if each.gain is None else each.gain.mean),
-            TableCell(worth_text(each), value=math.nan if each.worth is None else each.worth.factor),
-            TableCell(confused_text(each)),
+            _number(auc_text(each), None if each.auc is None else each.auc.value),
+            _number(gain_text(each), None if each.gain is None else each.gain.mean),
+            _number(worth_text(each), None if each.worth is None else each.worth.factor),
+            TableCell(confused_text(each, 1)),
         ]
         for each in discovery.findings
     ]
@@ -109,6 +109,10 @@ def _verdicts(discovery: Discovery) -> DataTable:
         Column("confused", wrap=True),
     ]
     return DataTable("Verdicts", columns, rows)
+
+
+def _number(texts: tuple[str, str], value: float | None) -> TableCell:
+    return TableCell(texts[0], value=math.nan if value is None else value, note=texts[1])
 
 
 def _charts(findings: Sequence[Finding]) -> list[Block]:
@@ -209,7 +213,7 @@ def _method(discovery: Discovery) -> list[Block]:
         *rules[:1],
         "AUC: for every sample a coin decides whether it is moved. A network learns to tell which from half of the "
         "samples, and is tested on the other half. The p-value comes from permuting the coins. Where moving resamples, "
-        "the other samples are resampled too, there and back.",
+        "both sides are resampled twice: one is moved by two elements, the other there and back.",
         "Networks: all have about as many weights, and see the same samples in as many steps. Each seed holds out "
         "another quarter of the samples. Standard errors add the variance over samples and over seeds.",
         "Worth: the horizontal distance between the learning curves of the free network and of the one in the verdict, "

@@ -9,7 +9,7 @@ from ..._checked import checked
 from ..._console import wide_console
 from ...discovery import Discovery, Finding
 from .._terminal import heading, plain_table
-from ._text import auc_text, confused_text, gain_text, verdict_text, worth_text
+from ._text import auc_text, confused_text, gain_text, together, verdict_text, worth_text
 
 if TYPE_CHECKING:
     from rich.console import Group, RenderableType
@@ -39,7 +39,8 @@ def discovery_table(discovery: Discovery, *, reasons: bool = True) -> Group:
         ("confused", False),
     )
     for each in discovery.findings:
-        texts = (auc_text(each), _accuracy(each), gain_text(each), worth_text(each), confused_text(each))
+        auc, gain, worth = (together(text(each)) for text in (auc_text, gain_text, worth_text))
+        texts = (auc, _accuracy(each), gain, worth, confused_text(each, 2))
         verdict = Text(verdict_text(each), style=_STYLE[each.verdict.word])
         table.add_row(Text(each.symmetry), verdict, *(Text(text) for text in texts))
     parts: list[RenderableType] = [heading(discovery.sentence), Text(about, style="dim"), "", table]

@@ -6,7 +6,7 @@ well). The table shows the share of hidden channels whose permutations are known
 float64 before and after, CPU seconds for both symmetries, and for a refusal its reason.
 
 Rows are written as they are done to ``benchmarks/results/architectures.json``, and rows that are there already are not
-run again: remove the file, or name architectures, to run them anew. ``--markdown`` prints the table of all rows.
+run again: remove the file, or name architectures, to run them again. ``--markdown`` prints the table of all rows.
 """
 
 from __future__ import annotations
@@ -198,7 +198,7 @@ def markdown(rows: dict[str, dict[str, Any]]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", help="architectures to run anew")
+    parser.add_argument("names", nargs="*", help="architectures to run again")
     parser.add_argument("--refit", action="store_true")
     parser.add_argument("--markdown", action="store_true")
     options = parser.parse_args()

@@ -57,7 +57,7 @@ def symmetry_error(model: nn.Module, x: Tensor, symmetry: Symmetry) -> float:
 def breaking_layer(model: nn.Module, x: Tensor, matching: Matching, *, tolerance: float = 1e-6) -> tuple[str, str]:
     """The first value that does not move as it should, h(τ_g x) = P_g τ_g h(x): its module and its name."""
     x = x[:2]  # as traced: where windows or heads join the batch, its axis is described for two images
-    # Traced anew, because the program may contain the precision in which the network was traced before.
+    # Traced again, because the program may contain the precision in which the network was traced before.
     graph, symmetry = channel_graph(model, matching.input_shape), matching.symmetry
     state = {name: v.detach() for name, v in [*model.named_parameters(), *model.named_buffers()]}
     nodes = {n.name: n for n in graph.program.graph.nodes}

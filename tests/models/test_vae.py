@@ -38,14 +38,16 @@ def test_published_sizes(image, capsules, length, published, encoder):
         assert size(topographic) - size(plain) == encoder + 1
 
 
-MODELS = [
-    VAE((1, 8, 8), **SMALL),
-    TopographicVAE((1, 8, 8), **SMALL, window=3),
-    TopographicVAE((1, 8, 8), **SMALL, window=Window.causal(3), band=1),
-    TopographicVAE((1, 8, 8), capsules=1, length=30, topology=TorusTopology(5, 6, 3)),
-    BubbleVAE((1, 8, 8), **SMALL, window=3, width=3),
-    TopographicVAE((1, 8, 8), **SMALL, window=3, network="conv", likelihood="gaussian"),
-]
+with torch.random.fork_rng():
+    torch.manual_seed(0)  # whatever was imported before
+    MODELS = [
+        VAE((1, 8, 8), **SMALL),
+        TopographicVAE((1, 8, 8), **SMALL, window=3),
+        TopographicVAE((1, 8, 8), **SMALL, window=Window.causal(3), band=1),
+        TopographicVAE((1, 8, 8), capsules=1, length=30, topology=TorusTopology(5, 6, 3)),
+        BubbleVAE((1, 8, 8), **SMALL, window=3, width=3),
+        TopographicVAE((1, 8, 8), **SMALL, window=3, network="conv", likelihood="gaussian"),
+    ]
 
 
 @pytest.mark.filterwarnings("ignore::intertwine.models.NotCyclicWarning")
@@ -55,10 +57,11 @@ class TestEvery:
         """The bound by importance sampling with one sample is an unbiased draw of the ELBO; with more it rises."""
         torch.manual_seed(0)
         with torch.no_grad():
-            elbo = torch.stack([model(X).elbo for _ in range(200)]).mean()
+            elbo = torch.stack([model(X).elbo for _ in range(200)])
             one = torch.stack([model.importance_bound(X, samples=1).mean() for _ in range(200)])
             many = torch.stack([model.importance_bound(X, samples=20).mean() for _ in range(10)]).mean()
-        assert float(one.mean()) == pytest.approx(float(elbo), abs=4 * float(one.std()) / math.sqrt(200) + 0.05)
+        error = math.hypot(float(one.std()), float(elbo.std())) / math.sqrt(200)  # the latents have heavy tails
+        assert float(one.mean()) == pytest.approx(float(elbo.mean()), abs=4 * error + 0.05)
         assert many > one.mean()
 
     @pytest.mark.parametrize("model", MODELS, ids=range(len(MODELS)))

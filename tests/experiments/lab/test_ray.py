@@ -37,6 +37,7 @@ def job(results: Path, seed: int, **settings) -> JobSpec:
     return JobSpec("lenet", "linear", "smoke", seed, str(results), None, {"images": 60, "epochs": 1, **settings})
 
 
+@pytest.mark.whole
 def test_the_same_results_as_the_local_engine(tmp_path):
     here = {o.spec.seed: dict(o.metrics) for o in run_jobs([job(tmp_path / "local", s) for s in (0, 1, 2)])}
     there = list(run_jobs([job(tmp_path / "ray", s) for s in (0, 1, 2)], engine="ray", workers=2))
@@ -78,6 +79,7 @@ def test_a_failing_job_is_an_outcome(tmp_path):
     assert "mnist" in (outcome.error or "")
 
 
+@pytest.mark.whole
 def test_a_sweep(tmp_path):
     asked = Sweep(
         study="ray",

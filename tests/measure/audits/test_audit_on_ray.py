@@ -51,6 +51,7 @@ def test_without_ray(net, monkeypatch):
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning", "ignore::FutureWarning")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.whole
 class TestOnRay:
     @pytest.fixture(scope="class", autouse=True)
     def session(self):

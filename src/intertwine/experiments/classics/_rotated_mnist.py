@@ -3,7 +3,8 @@
 Compares a network that is equivariant to quarter turns with a plain one that has as many weights. The published errors
 are from the paper's table, for Z2CNN, P4CNN and P4CNN with rotation pooling, on the 12,000 training images of rotated
 MNIST. Networks and numbers of images are the published ones; our images are MNIST rotated by other random angles, and
-the paper does not give its rates of learning and dropout: ours were chosen on other digits of MNIST. The other rows go
+the paper does not give its rates of learning and dropout. Dropout was chosen on other digits of MNIST, for the C4
+network only, out of two values; the learning rate was written down once. The other rows go
 beyond the paper: D4, and smaller networks with the field types of other publications.
 """
 

@@ -31,7 +31,7 @@ _CORRELATIONS = tuple(
         ("", ""),
         ("_circular", ", with the correlation of angles"),
         ("_disjoint", ", for frames that share no variable"),
-        ("_pairs", ", over all pairs of frames, as the published equation reads"),
+        ("_pairs", ", over all pairs of frames, our reading of the equation"),
     )
     for metric in with_nulls(Metric(f"capcorr_{factor}{suffix}", "", "higher", f"CapCorr of {name}{note}"), prior=True)
 )

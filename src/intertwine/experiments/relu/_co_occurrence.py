@@ -1,4 +1,4 @@
-"""Features that come in mirrored pairs need no mirrored filters: a construction of ours after Bökman & Kahl (2023), C.2."""
+"""Features that come in mirrored pairs need no mirrored filters: ours, after example C.2 of Bökman & Kahl (2023)."""
 
 from __future__ import annotations
 

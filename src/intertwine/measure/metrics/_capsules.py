@@ -179,8 +179,8 @@ def capsule_correlation(
         variant: ``published``: Pearson's correlation, as in the paper. ``circular``: the correlation of the angles
             2πr/n, where n is the order of s; it treats the last entry as a neighbor of the first. ``disjoint``: the
             published one, only on sequences whose two frames share no latent variable, so that nothing is compared with
-            itself. ``pairs``: our reading of the published equation, over all pairs of frames l < l' of all sequences: the
-            vote r with t_l' ≈ rho(s)^r t_l against the number of steps from l to l'.
+            itself. ``pairs``: our reading of the published equation, over all pairs of frames l < l' of all sequences:
+            the vote r with t_l' ≈ rho(s)^r t_l against the number of steps from l to l'.
         shared: for ``disjoint``: whether two frames (l, l') share latent variables.
         group: the group whose elements index the entries of a capsule, or its name; cyclic by default.
         moving: s, the element by which a step of the factor moves capsules, for all sequences or one per sequence; by

@@ -153,6 +153,7 @@ def surgery(task: Task, symmetry: str, width: float) -> list[Row]:
         validation=task.held_out,
         folder=task.folder / "runs" / f"{symmetry}-{width:g}",
         precision=options.precision,
+        augment="shift" if options.shift else None,
     )
     seconds = time.process_time() - start  # of this call only, if the run was interrupted
     title = f"width {width:g}, tuned ({teacher})"
@@ -200,6 +201,7 @@ def main() -> None:
     parser.add_argument("--images", type=int, default=48_000, help="training images per epoch")
     parser.add_argument("--test-images", type=int, default=10_000)
     parser.add_argument("--precision", default="32", choices=["32", "bf16-mixed"])
+    parser.add_argument("--shift", action="store_true", help="tune on shifted images: for networks trained on them")
     parser.add_argument("--only", nargs="*", help="rows, as in hflip-1.25")
     options = parser.parse_args()
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))

@@ -57,7 +57,7 @@ def test_it_approaches_the_average_over_the_group(make, symmetry, width):
     torch.manual_seed(0)
     symmetrized = symmetrize(make().eval(), X, symmetry, width=width, refit=False)
     kept, given = (copy.deepcopy(m) for m in (symmetrized.model, symmetrized.original))
-    better = tune(symmetrized, X, epochs=15, lr=1e-2, batch_size=20, augment=None)
+    better = tune(symmetrized, X, epochs=15, lr=1e-2, batch_size=20)
     teacher = GroupAverage(given, symmetry).eval()
     assert gap(better.model, teacher) < 0.7 * gap(kept, teacher)
     assert better.error < 1e-9
@@ -73,7 +73,7 @@ def test_outputs_that_are_images_use_the_squared_error():
     torch.manual_seed(0)
     net = nn.Sequential(nn.Conv2d(3, 6, 3, padding=1), nn.ReLU(), nn.Conv2d(6, 2, 3, padding=1)).eval()
     twin = symmetrize(net, X, "hflip", refit=False)
-    better = tune(twin, X, epochs=15, lr=1e-2, batch_size=20, augment=None)
+    better = tune(twin, X, epochs=15, lr=1e-2, batch_size=20)
     teacher = GroupAverage(net, "hflip")
     assert gap(better.model, teacher) < 0.9 * gap(twin.model, teacher)
     assert better.error < 1e-9
@@ -115,9 +115,7 @@ def test_the_original_can_be_the_teacher():
 def test_labels_can_take_part():
     torch.manual_seed(0)
     twin = symmetrize(nets.vgg(), X, "hflip")
-    taught, labeled = (
-        tune(twin, (X, LABELS), epochs=20, lr=1e-2, batch_size=20, augment=None, label_weight=w).model for w in (0, 1)
-    )
+    taught, labeled = (tune(twin, (X, LABELS), epochs=20, lr=1e-2, batch_size=20, label_weight=w).model for w in (0, 1))
     assert accuracy(labeled, (X, LABELS)) > accuracy(taught, (X, LABELS)) + 0.2
 
 
@@ -128,8 +126,8 @@ def test_it_repeats_by_seed_and_leaves_the_random_state_alone():
     assert torch.equal(torch.get_rng_state(), state)
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
-    as_they_are = tune(twin, X, epochs=1, batch_size=8, seed=1, augment=None).model(X)
-    assert not torch.equal(first, as_they_are), "images are shifted by default"
+    shifted = tune(twin, X, epochs=1, batch_size=8, seed=1, augment="shift").model(X)
+    assert not torch.equal(first, shifted)
 
 
 def test_datasets_and_loaders():

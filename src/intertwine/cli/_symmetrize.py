@@ -71,8 +71,8 @@ def symmetrize(
         float, typer.Option(min=0.0, max=1.0, help="Share of the labels in the loss of --tune; by default none.")
     ] = 0.0,
     augment: Annotated[
-        bool, typer.Option("--augment/--no-augment", help="Shift images at random in --tune, or use them as they are.")
-    ] = True,
+        bool, typer.Option("--shift", help="Shift images at random in --tune, for networks trained with random crops.")
+    ] = False,
     seed: Annotated[int, typer.Option(min=0, help="Seed of random weights and of the image order in --tune.")] = 0,
     argument: Annotated[
         list[str] | None, typer.Option("--arg", metavar="NAME=VALUE", help="An argument of the factory.")

@@ -35,7 +35,7 @@ def tune(
     teacher: Teacher = "average",
     label_weight: float = 0.0,
     loss: OutputLoss = nn.functional.mse_loss,
-    augment: Augmentation = "shift",
+    augment: Augmentation = None,
     validation: Any = None,
     seed: int = 0,
     folder: str | Path | None = None,
@@ -45,7 +45,7 @@ def tune(
 ) -> Symmetrized:
     """Train a symmetrized network on, towards what the original network computes; without labels.
 
-    The teacher is the original network, averaged over the group; it sees the same augmented images. Only the free
+    The teacher is the original network, averaged over the group; it sees the same images. Only the free
     parameters are trained (see :func:`~intertwine.measure.tie`), so the network cannot leave the symmetry. Adam's rate
     rises over the first tenth of the steps, then falls to zero along a cosine. The given network is not changed.
 
@@ -67,7 +67,9 @@ def tune(
         loss: a function of the outputs and those of the teacher, a mean over the batch. The squared error is the
             default for class scores too: a teacher is nearly certain about the images that it was trained on, so a
             divergence of class probabilities says little there.
-        augment: ``transform(image, generator)``; ``"shift"`` shifts images by up to an eighth of their size; or None.
+        augment: the augmentation that the original was trained with, if any: ``transform(image, generator)``, or
+            ``"shift"`` for shifts by up to an eighth of the image. An augmentation that the original never saw does
+            harm: the network then learns the mistakes that the original makes on such images.
         validation: other images, on which the loss is logged after every epoch as ``val_loss``.
         seed: the seed of the order of the images, of their augmentation and of randomness inside the network.
         folder: a folder for checkpoints and metrics. The same call with the same folder continues an interrupted run,

@@ -112,6 +112,7 @@ def test_ctrl_c_during_a_training(running):
     interrupt(process)
 
 
+@pytest.mark.whole
 def test_ctrl_c_while_kernels_are_computed(running):
     process, port = running
     ask(port, "GET", "/api/representations?group=C4")

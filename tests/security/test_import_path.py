@@ -33,6 +33,7 @@ def folder(tmp_path, monkeypatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
 def test_installed_packages_go_first(folder, command):
     """The page of an audit needs jinja2; the model itself is found, and what it imports from beside it."""

@@ -205,6 +205,7 @@ def load_weights_of_one(folder: Path) -> dict[str, torch.Tensor]:
     return load_weights(folder)
 
 
+@pytest.mark.whole
 @pytest.mark.usefixtures("forked_children")
 def test_processes_that_never_come_are_reported(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.train.parallel", str(tmp_path), "0", "timeout=3"]

@@ -139,6 +139,7 @@ def check_chains(
     return kills
 
 
+@pytest.mark.whole
 def test_killed_runs_end_as_if_nothing_had_happened(
     server: ForkServer, reference: tuple[dict[str, object], float], tmp_path: Path
 ) -> None:

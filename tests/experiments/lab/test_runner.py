@@ -114,6 +114,7 @@ def test_wrong_engines(tmp_path):
         list(run_jobs([quick(tmp_path)], workers=0))
 
 
+@pytest.mark.whole
 @pytest.mark.usefixtures("forked_children")
 def test_a_killed_batch_goes_on_where_it_stopped(tmp_path):
     """Killed in the middle of a run; continued, it ends with what an uninterrupted batch gives."""

@@ -445,6 +445,7 @@ def test_a_defect_is_no_answer_but_the_server_lives(monkeypatch, capfd):
         assert ask(server, "/api/soft", softness=1).status == 200
 
 
+@pytest.mark.whole
 def test_a_module_in_the_current_folder_is_not_imported(tmp_path, monkeypatch):
     (tmp_path / "torch.py").write_text("raise SystemExit('hijacked')")
     monkeypatch.chdir(tmp_path)

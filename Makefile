@@ -70,7 +70,7 @@ format: install ## Rewrite the sources in the agreed style
 	$(RUN) -m ruff check --fix .
 	$(RUN) -m ruff format .
 
-demo: install ## The four verbs on embedded digits, in minutes: trained, audited, made symmetric; demo/index.html
+demo: install ## The five verbs on embedded digits, in minutes, with three seeds: demo/index.html, demo/results.json
 	$(RUN) -m intertwine demo --out demo
 
 bench: install ## Run every benchmark; results go to benchmarks/results/

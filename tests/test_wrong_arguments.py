@@ -141,9 +141,9 @@ FUNCTIONS = ("Callable", "Score", "Likelihood", "BandLimit", "Progress")
 
 LONG = {
     "C4.from_presentation",
-    "experiments.run_demo",
-    "experiments.train_capsules",
-    "experiments.TurningDigits",
+    "demo.run_demo",
+    "demo.train_capsules",
+    "demo.TurningDigits",
     "report.Explorer",
 }
 """Callables that work for seconds or minutes when their arguments are right: here all of their arguments are wrong."""

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # lets type checkers and editors see what __getattr__ provides
     from . import data as data
+    from . import demo as demo
     from . import discovery as discovery
     from . import errors as errors
     from . import experiments as experiments
@@ -37,6 +38,7 @@ __version__ = "0.1.0"
 
 _ROOMS = (
     "data",
+    "demo",
     "discovery",
     "errors",
     "experiments",

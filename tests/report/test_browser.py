@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
 
-from intertwine.experiments import Demo, DemoNetwork
+from intertwine.demo import Demo, Scores
 from intertwine.report import (
     Facts,
     Picture,
@@ -225,15 +226,17 @@ def test_images_are_drawn_with_their_pixels_and_nothing_is_fetched(browser: Brow
 
 @pytest.mark.parametrize(("width", "scheme"), [(1200, "light"), (390, "dark")])
 def test_the_page_of_the_demonstration(browser: Browser, tmp_path: Path, width: int, scheme: str) -> None:
-    networks = [
-        DemoNetwork("plain", "impose", "no symmetry", 100, 0.96, 0.21, 1.1),
-        DemoNetwork("equivariant", "impose", "all of it", 90, 0.92, 0.92, 1e-7),
+    poses = ("upright", "turned", "turned by 90", "turned by 180", "turned by 270", "invariance error")
+    rows = {"plain": (0.96, 0.21, 0.1, 0.4, 0.13, 1.1), "equivariant": (0.92, 0.92, 0.92, 0.92, 0.92, 1e-7)}
+    impose = [
+        Scores(name, "a network", 100, {pose: (value, value) for pose, value in zip(poses, values, strict=True)})
+        for name, values in rows.items()
     ]
-    path = write_demo_page(tmp_path / "index.html", Demo(networks=networks))
+    path = write_demo_page(tmp_path / "index.html", Demo(impose=impose, digit=torch.rand(16, 16)))
     browser.open(path, width=width, scheme=scheme)
     assert browser.console() == []
     assert browser.requests() == [path.as_uri()]
     assert too_wide(browser) == []
-    browser.head("Every network", 5).click()
-    browser.head("Every network", 5).click()
-    assert browser.column("Every network", 0) == ["equivariant", "plain"]
+    browser.head("Impose", 4).click()
+    browser.head("Impose", 4).click()
+    assert browser.column("Impose", 0) == ["equivariant", "plain"]

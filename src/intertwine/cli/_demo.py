@@ -1,4 +1,4 @@
-"""``intertwine demo``: all four verbs on embedded data."""
+"""``intertwine demo``: all five verbs on embedded data."""
 
 from __future__ import annotations
 
@@ -17,19 +17,20 @@ def demo(
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for index.html and the runs.")] = Path("demo"),
     quick: Annotated[bool, typer.Option("--quick", help="One epoch each, to check that everything runs.")] = False,
 ) -> None:
-    """Train, relax, audit and symmetrize small networks on embedded digits, and write a page about it.
+    """Discover, impose, relax, learn and measure symmetry on embedded digits, and write a page about it.
 
-    Takes a few minutes on two cores and downloads nothing. An interrupted demo resumes.
+    Takes a few minutes and downloads nothing. Every number is in results.json. An interrupted demo resumes.
     """
-    from ..experiments import run_demo, save_demo
+    from ..demo import run_demo, save_demo
     from ..report import write_demo_page
 
     result = run_demo(out / "runs", say=lambda text: typer.echo(text), quick=quick)
     save_demo(out, result)
     page = write_demo_page(out / "index.html", result)
-    for network in result.networks:
-        typer.echo(
-            f"{network.name:<30} upright {network.upright:6.1%}   turned {network.turned:6.1%}   "
-            f"invariance error {network.error:.2g}"
-        )
+    for name, discovery in result.discoveries.items():
+        typer.echo(f"discover  {name}: {discovery.sentence}")
+    for verb, rows in result.verbs.items():
+        for row in rows:
+            numbers = "   ".join(f"{name} {row.mean(name):.4g}" for name in row.values)
+            typer.echo(f"{verb:<8}  {row.name:<27} {numbers}")
     typer.echo(f"Open {page}, or explore interactively: intertwine explore --demo {out}")

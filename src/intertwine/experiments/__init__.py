@@ -13,7 +13,6 @@ order, and each imports only those before it. No paper imports another.
     sphere    digits on the sphere
     shapes    shapes in 3-space, as voxels and as points
     theory    the classification of published networks, with a check of each row
-    demo      the four verbs on embedded digits
 """
 
 from typing import TYPE_CHECKING
@@ -64,14 +63,6 @@ from .lab._sweep import load_study as load_study
 from .lab._sweep import run_sweep as run_sweep
 
 if TYPE_CHECKING:  # lets type checkers and editors see what __getattr__ provides
-    from .demo._capsules import TurningDigits as TurningDigits
-    from .demo._capsules import load_capsules as load_capsules
-    from .demo._capsules import save_capsules as save_capsules
-    from .demo._capsules import train_capsules as train_capsules
-    from .demo._demo import Demo as Demo
-    from .demo._demo import DemoNetwork as DemoNetwork
-    from .demo._demo import run_demo as run_demo
-    from .demo._demo import save_demo as save_demo
     from .theory._table import Check as Check
     from .theory._table import Row as Row
     from .theory._table import classification as classification
@@ -79,8 +70,6 @@ if TYPE_CHECKING:  # lets type checkers and editors see what __getattr__ provide
 __getattr__, __dir__ = lazy_face(
     __name__,
     {
-        "demo._capsules": ["TurningDigits", "load_capsules", "save_capsules", "train_capsules"],
-        "demo._demo": ["Demo", "DemoNetwork", "run_demo", "save_demo"],
         "theory._table": ["Check", "Row", "classification"],
     },
 )

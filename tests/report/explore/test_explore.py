@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 import torch
 
+from intertwine.demo import TurningDigits, load_capsules, save_capsules
 from intertwine.errors import InputError
-from intertwine.experiments import TurningDigits, load_capsules, save_capsules
 from intertwine.groups import parse, parse_representation
 from intertwine.kernels import solve
 from intertwine.measure import audit

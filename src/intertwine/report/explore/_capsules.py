@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 import torch
 
+from ...demo import TurningDigits, load_capsules, save_capsules, train_capsules
 from ...errors import InputError, IntertwineError
-from ...experiments import TurningDigits, load_capsules, save_capsules, train_capsules
 from ...models import TopographicVAE
 from ..draw._pixels import gray_pixels
 from ._child import Child, Refused, WorkerFailedError

@@ -1,1 +1,0 @@
-"""The four verbs on embedded digits, in minutes and without downloads."""

@@ -24,23 +24,33 @@ SMALL: dict[str, Callable[..., nn.Sequential]] = {
     "wide_resnet": partial(models.wide_resnet, 10, 2, channels=2, classes=3, width=1),
     "convnext": partial(models.convnext, "tiny", patch=2, channels=2, classes=3, width=0.5),
     "convnext, patches of 4": partial(models.convnext, "tiny", channels=2, classes=3, width=0.5),
-    "unet": partial(models.unet, 3, channels=2, classes=3, width=1),
+    "unet": partial(models.unet, 2, channels=2, classes=3, width=1),
 }
 LARGER = {"convnext, patches of 4": 8}  # it halves images five times
 each = pytest.mark.parametrize("name", SMALL)
+slow = pytest.mark.slow
 
 
 def example(name: str, group: str | None, **options: object) -> nn.Sequential:
-    """A small network in float64 with random weights and statistics: values of 0 or 1 could hide a mistake."""
+    """A small network in float64 with random weights, and with statistics of random images.
+
+    Values of 0 or 1 could hide a mistake, and so could an output that does not depend on the image.
+    """
     torch.manual_seed(0)
     net = SMALL[name](group=group, **options).double()
+    x = torch.randn(4, 2, 40, 40, dtype=torch.float64)
     with torch.no_grad():
-        for p in net.parameters():
-            p.add_(0.2 * torch.randn_like(p))
-        for key, value in net.state_dict().items():
-            if "running" in key:
-                value.add_(torch.rand_like(value))
-    return net.eval()
+        for key, p in net.named_parameters():
+            p.add_(0.2 * torch.rand_like(p) if p.ndim == 1 else 0)
+            if key.endswith("scale"):  # a ConvNeXt starts with blocks that add next to nothing
+                p.fill_(0.5)
+        for part in net.modules():
+            if isinstance(part, nn.BatchNorm):
+                part.momentum = 1.0
+        net.train()(x)
+        scores = net.eval()(x)
+        assert (scores[0] - scores[1]).abs().max() > 1e-3 * scores.abs().max()
+    return net
 
 
 def largest_error(net: nn.Sequential, sizes: tuple[int, int], plane: Grid2d) -> float:
@@ -61,7 +71,7 @@ def largest_error(net: nn.Sequential, sizes: tuple[int, int], plane: Grid2d) -> 
 
 
 def keeps_axes(plane: Grid2d, h: int) -> bool:
-    return bool(plane.matrices([h])[0, 0, 0].abs() > 0.5)
+    return bool(plane.matrices(h)[0, 0].abs() > 0.5)
 
 
 @each
@@ -77,12 +87,12 @@ def test_exact_in_training(name: str) -> None:
 
 
 @each
-@pytest.mark.parametrize("group", ["hflip", "vflip", "flips", "C2", "D4"])
+@pytest.mark.parametrize("group", ["vflip", "D4"])
 def test_exact_on_images_that_are_not_square(name: str, group: str) -> None:
     net = example(name, group)
     plane = net.in_type.space
     more = LARGER.get(name, 0)
-    for height, width in ((31, 32), (32, 37), (28, 30)):
+    for height, width in ((31, 32), (28, 30)):
         assert largest_error(net, (height + more, width + more), plane) < 1e-10
 
 
@@ -96,26 +106,24 @@ def test_of_c8_exact_for_quarter_turns(name: str) -> None:
 @each
 def test_plain_and_smaller_groups_are_not_invariant(name: str) -> None:
     for group in (None, "hflip"):
-        assert largest_error(example(name, group), (32, 32), Grid2d("C4")) > 1e-3
+        assert largest_error(example(name, group, width=4), (32, 32), Grid2d("C4")) > 1e-3
 
 
 def test_without_fit_stride_even_sizes_are_refused() -> None:
     net = example("wide_resnet", "D4")
-    bare = nn.Sequential(*(nn.Sequential(*(part for part in stage if not isinstance(part, nn.FitStride)))
-                           if isinstance(stage, nn.Sequential) else stage for stage in net))  # fmt: skip
-    assert count_weights(bare) == count_weights(net)
-    strided = next(part for part in net.modules() if isinstance(part, nn.FitStride))
-    with torch.no_grad():
-        torch.testing.assert_close(strided(torch.ones(1, strided.in_type.dim, 4, 4)), torch.ones(1, 16, 3, 3))
-    window = {"stride": 2, "padding": 1}
-    conv = nn.Conv2d(strided.in_type, strided.in_type, 3, **window)
-    with pytest.raises(InputError, match="31 or 33 along the height.*FitStride"):
-        conv(torch.zeros(1, 16, 32, 32))
+    x = torch.zeros(1, 2, 32, 32, dtype=torch.float64)
+    net(x)
+    for part in net.modules():
+        for key, layer in list(part.named_children()):
+            if isinstance(layer, nn.FitStride):
+                setattr(part, key, nn.Identity(layer.in_type))
+    with pytest.raises(InputError, match=r"31 or 33 along the height.*Put FitStride before the layer"):
+        net(x)
 
 
 def test_a_vector_at_each_pixel() -> None:
     net = example("unet", "C4", output="trivial + irrep1")
-    assert str(net.out_type) == "Field(trivial + irrep1 on Grid2d(C4))"
+    assert str(net.out_type) == "Field(trivial + irrep(1) on Grid2d(C4))"
     for size in (29, 30):
         assert assert_equivariant(net, size=size, tolerance=1e-10) < 1e-10
 
@@ -140,7 +148,7 @@ FULL: dict[str, Callable[..., nn.Sequential]] = {
 PUBLISHED = {(16, 4): 2_748_890, (28, 10): 36_479_194}  # weights of the plain networks, for CIFAR-10
 
 
-@pytest.mark.parametrize("name", FULL)
+@pytest.mark.parametrize("name", [name if name == "resnet18" else pytest.param(name, marks=slow) for name in FULL])
 def test_plain_networks_are_those_of_torchvision(name: str) -> None:
     twin = torchvision_twin(name)
     with torch.device("meta"):
@@ -154,17 +162,24 @@ def test_a_plain_network_computes_what_torchvision_computes() -> None:
     torchvision = pytest.importorskip("torchvision")
     torch.manual_seed(0)
     twin, ours = torchvision.models.resnet18(num_classes=10).eval(), models.resnet(18, group=None).eval()
-    # torchvision's blocks list the shortcut last, and so do ours.
-    theirs = [p for key, p in twin.named_parameters()]
+    *theirs, weight, bias = twin.parameters()
     with torch.no_grad():
-        for p, value in zip(ours.parameters(), theirs, strict=True):
+        for p, value in zip(ours.parameters(), [*theirs, bias, weight], strict=True):
             p.copy_(value.reshape(p.shape))
         x = torch.randn(2, 3, 40, 40)
         assert (ours(x) - twin(x)).abs().max() < 1e-4 * twin(x).abs().max()
 
 
-@pytest.mark.parametrize("name", ["resnet18", "resnet50", "convnext_tiny"])
-@pytest.mark.parametrize("group", ["D4", "hflip"])
+@pytest.mark.parametrize(
+    ("name", "group"),
+    [
+        ("resnet18", "D4"),
+        pytest.param("resnet34", "C8", marks=slow),
+        pytest.param("resnet50", "D4", marks=slow),
+        pytest.param("resnet50", "hflip", marks=slow),
+        pytest.param("convnext_tiny", "D4", marks=slow),
+    ],
+)
 def test_widths_match_torchvision(name: str, group: str) -> None:
     twin = torchvision_twin(name)
     with torch.device("meta"):
@@ -175,7 +190,7 @@ def test_widths_match_torchvision(name: str, group: str) -> None:
     assert multiply_adds(heavy, 3) > 1.8 * multiply_adds(twin, 3)
 
 
-@pytest.mark.parametrize(("depth", "factor"), PUBLISHED)
+@pytest.mark.parametrize(("depth", "factor"), [(16, 4), pytest.param(28, 10, marks=slow)])
 def test_wide_networks_match_the_published_number_of_weights(depth: int, factor: int) -> None:
     with torch.device("meta"):
         plain, ours = (models.wide_resnet(depth, factor, group=group) for group in (None, "C4"))
@@ -183,10 +198,12 @@ def test_wide_networks_match_the_published_number_of_weights(depth: int, factor:
     assert count_weights(ours) == pytest.approx(PUBLISHED[depth, factor], rel=0.02)
 
 
-@pytest.mark.parametrize(("match", "measure"), [("weights", count_weights), ("cost", partial(multiply_adds, channels=3))])
+@pytest.mark.parametrize(
+    ("match", "measure"), [("weights", count_weights), ("cost", partial(multiply_adds, channels=3))]
+)
 def test_unets_match(match: str, measure: Callable[[torch.nn.Module], int]) -> None:
     with torch.device("meta"):
-        plain, ours = models.unet(group=None), models.unet(group="C8", match=match)
+        plain, ours = models.unet(3, group=None), models.unet(3, group="C4", match=match)
     assert measure(ours) == pytest.approx(measure(plain), rel=0.02)
 
 
@@ -205,24 +222,30 @@ def test_a_given_width_counts() -> None:
 # -- a network like any other ------------------------------------------------------------------------------------
 
 
-@each
+some = pytest.mark.parametrize(
+    "name", [name if name in ("wide_resnet", "unet") else pytest.param(name, marks=slow) for name in SMALL]
+)
+
+
+@some
 def test_plain_exported_and_compiled_versions_compute_the_same(name: str) -> None:
     net = example(name, "D4").float()
     plain = nn.to_plain(net)
     assert not any(isinstance(part, nn.Layer) for part in plain.modules())
-    for size in (32, 33):
-        x = torch.randn(2, 2, size, size)
-        with torch.no_grad(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # from the exporter itself
-            expected = net(x)
-            torch._dynamo.reset()
-            exported = torch.export.export(plain, (x,)).module()
-            compiled = torch.compile(net, fullgraph=True, backend="eager")
-            for other in (plain, exported, compiled):
-                assert (other(x) - expected).abs().max() < 1e-4 * expected.abs().max()
+    x = torch.randn(2, 2, 33, 33)
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # from the exporter itself
+        expected = net(x)
+        torch._dynamo.reset()
+        exported = torch.export.export(plain, (x,)).module()
+        compiled = torch.compile(net, fullgraph=True, backend="eager")
+        for other in (plain, exported, compiled):
+            assert (other(x) - expected).abs().max() < 1e-4 * expected.abs().max()
+        other_size = torch.randn(1, 2, 36, 36)  # even: the plain version decides by size, as the network does
+        assert (plain(other_size) - net(other_size)).abs().max() < 1e-4 * net(other_size).abs().max()
 
 
-@each
+@some
 def test_onnx(name: str) -> None:
     runtime = pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")
@@ -249,7 +272,7 @@ def test_state_goes_from_one_network_to_another(name: str) -> None:
 
 @each
 def test_gradients_reach_all_weights(name: str) -> None:
-    net = example(name, "C4").train()
+    net = example(name, "C4", width=2).train()
     net(torch.randn(2, 2, 32, 32, dtype=torch.float64)).square().sum().backward()
     assert all(p.grad is not None and bool(p.grad.abs().max() > 0) for p in net.parameters())
 
@@ -262,11 +285,11 @@ def test_wrong_arguments_are_explained() -> None:
         models.resnet(18, group="SO(2)")
     with pytest.raises(InputError, match=r"a finite group of the plane"):
         models.unet(group="Oh")
-    with pytest.raises(InputError, match="18, 34, 50, 101, 152"):
+    with pytest.raises(InputError, match="18, 34, 50, 101 or 152"):
         models.resnet(20, group="D4")
     with pytest.raises(InputError, match=r"wide_resnet: expected a depth of 10, 16.*got 12"):
         models.wide_resnet(12, group="D4")
     with pytest.raises(InputError, match="a finite width above 0; got 0"):
         models.convnext(group="D4", width=0)
-    with pytest.raises(InputError, match="at least"):
+    with pytest.raises(InputError, match=r"at least 2 along the height; got sizes \(1, 1\)"):
         models.unet(4, group="D4", width=1)(torch.zeros(1, 3, 8, 8))

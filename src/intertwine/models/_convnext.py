@@ -43,7 +43,8 @@ def convnext(
         group: a group by name, as a group, or as a plane; None is the plain network, the same as torchvision's.
         channels: the channels of the image.
         classes: the number of classes.
-        patch: the size and the stride of the first convolution; 1 or 2 for small images.
+        patch: the size and the stride of the first convolution; 1 or 2 for small images. Groups such as C8, which do
+            not map the pixel grid to itself, need kernels of odd size: patches of even size then overlap.
         match: what the width is chosen to match, ``weights`` or ``cost``.
         width: the number of regular fields after the stem, instead of a match; 96 in the plain tiny network. The later
             stages have 2, 4 and 8 times as many, rounded.
@@ -85,4 +86,11 @@ def _convnext(
 
 
 def _patches(x: FieldType, y: FieldType, size: int) -> list[Layer]:
-    return [FitStride(x, size, stride=size), Conv2d(x, y, size, stride=size)]
+    """Convolutions of patches side by side.
+
+    Groups such as C8 need an odd kernel, because 2 x 2 taps cannot show more than quarter turns. Patches then overlap.
+    """
+    kernel = size if x.space.exact or size % 2 else size + 1  # type: ignore[attr-defined]
+    padding = size // 2 if kernel > size else 0
+    fit = FitStride(x, kernel, stride=size, padding=padding)
+    return [fit, Conv2d(x, y, kernel, stride=size, padding=padding)]

@@ -49,7 +49,7 @@ def unet(
     >>> torch.allclose(net(x).rot90(1, (-2, -1)), net(x.rot90(1, (-2, -1))), atol=1e-4)
     True
     >>> unet(2, group="C4", output="trivial + irrep1", width=1).out_type
-    Field(trivial + irrep1 on Grid2d(C4))
+    Field(trivial + irrep(1) on Grid2d(C4))
     """
     plane = plane_of("unet", group)
 

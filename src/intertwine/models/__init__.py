@@ -6,8 +6,12 @@ from ._classic import multilayer_perceptron as multilayer_perceptron
 from ._convnext import convnext as convnext
 from ._group_cnn import GroupCNN as GroupCNN
 from ._group_cnn import plain_cnn as plain_cnn
+from ._names import MODELS as MODELS
+from ._names import NamedModel as NamedModel
 from ._point_network import point_block as point_block
 from ._point_network import point_network as point_network
+from ._recipe import Recipe as Recipe
+from ._recipe import trained as trained
 from ._resnet import resnet as resnet
 from ._simple_net import SimpleNet as SimpleNet
 from ._soft_resnet import SOFT_RESNETS as SOFT_RESNETS

@@ -14,7 +14,6 @@ from .._checked import Positive, checked
 from .._files import replace_file
 from .._untrusted import read_json
 from ..errors import InputError
-from ..measure import load_weights_into
 from ..nn import Exact, Plain, Sequential, to_plain
 from ..spaces import FieldType
 from ._names import MODELS
@@ -116,6 +115,8 @@ def trained(folder: str | Path, *, plain: bool = False) -> nn.Module:
     ...     trained(folder).out_type
     Field(2 trivial on Grid2d(D1))
     """
+    from ..measure import load_weights_into  # imported here because nothing else in this room measures
+
     network = Recipe.read(folder).build()
     load_weights_into(network, Path(folder) / WEIGHTS)
     return to_plain(network) if plain else network.eval()

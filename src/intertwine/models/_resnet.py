@@ -68,7 +68,7 @@ def resnet(
     >>> import torch
     >>> net = resnet(18, group="D4", channels=1, stem="cifar", width=2).eval()
     >>> net.in_type, net.out_type
-    (Field(1 trivial on Grid2d(D4)), Field(10 trivial on Grid2d(D4)))
+    (Field(trivial on Grid2d(D4)), Field(10 trivial on Grid2d(D4)))
     >>> x = torch.rand(1, 1, 30, 30)
     >>> torch.allclose(net(x), net(x.rot90(1, (-2, -1)).flip(-1)), atol=1e-4)
     True

@@ -1,10 +1,10 @@
 """What do the ready-made networks cost, compared with the plain networks of torchvision?
 
 Run as ``python benchmarks/ready_made.py``. For each network and group, with the width matched in cost and in weights:
-CPU seconds of a training step (forward and backward, without the optimizer) and of an evaluation with plain filters
-(``to_plain``), each divided by those of torchvision's network, or of ``group=None`` where torchvision has none. Runs of
-both sides alternate; the table shows the median ratio of the pairs and its range from quartile to quartile. Results go
-to ``benchmarks/results/ready_made.json``.
+CPU seconds of a training step (forward and backward, without the optimizer), of an evaluation, and of an evaluation of
+the exported network (``to_plain``), each divided by those of torchvision's network, or of ``group=None`` where
+torchvision has none. Runs of both sides alternate; the table shows the median ratio of the pairs and its range from
+quartile to quartile. Results go to ``benchmarks/results/ready_made.json``.
 """
 
 from __future__ import annotations
@@ -51,10 +51,11 @@ def measure(name: str, group: str, match: str, repeats: int) -> dict[str, object
     x = torch.randn(shape)
     g = torch.randn_like(plain(x))
     step = compare(training_step(plain, x, g), training_step(ours, x, g), repeats=repeats)
-    exported = to_plain(ours)
-    use = compare(evaluation(plain.eval(), x), evaluation(exported.eval(), x), repeats=repeats)
+    plain.eval()
+    exported = compare(evaluation(plain, x), evaluation(to_plain(ours), x), repeats=repeats)
+    use = compare(evaluation(plain, x), evaluation(ours.eval(), x), repeats=repeats)
     weights = sum(p.numel() for p in ours.parameters())
-    for title, result in (("training step", step), ("evaluation", use)):
+    for title, result in (("training step", step), ("evaluation", use), ("exported", exported)):
         low, high = result.spread
         print(
             f"{name:<16} {group:<6} match={match:<8} {weights / 1e6:6.2f} M weights  {title:<14} "
@@ -62,7 +63,13 @@ def measure(name: str, group: str, match: str, repeats: int) -> dict[str, object
             flush=True,
         )
     about = {"network": name, "plain": twin or "group=None", "group": group, "match": match, "batch": shape}
-    return {**about, "weights": weights, "training_step": asdict(step), "evaluation": asdict(use)}
+    return {
+        **about,
+        "weights": weights,
+        "training_step": asdict(step),
+        "evaluation": asdict(use),
+        "exported": asdict(exported),
+    }
 
 
 def main() -> None:

@@ -10,6 +10,7 @@ from torch import nn as torch_nn
 from torch.nn.functional import interpolate
 
 from ..._checked import checked
+from ...errors import TypeMismatchError
 from ...groups import Cyclic, Dihedral
 from ...spaces import Grid2d, Grid3d
 from .._centers import require_square_lattice
@@ -45,7 +46,15 @@ class SameSize(Layer):
     def __init__(self, body: Layer) -> None:
         space = require_grid("SameSize", body.in_type, body.out_type)
         require_square_lattice("SameSize", space)
+        if not body.keeps_space or body.companions:
+            raise TypeMismatchError(
+                "SameSize",
+                expected="a body from one field to a field with spatial axes",
+                got=f"{type(body).__name__}, which "
+                + ("takes more than one input" if body.companions else "returns values without spatial axes"),
+            )
         super().__init__(body.in_type, body.out_type, Exact())
+        self.fixed_sizes = body.fixed_sizes
         self.body, self._mode = body, _MODES[space.dimension]
 
     @classmethod

@@ -83,6 +83,9 @@ def test_a_plain_network_is_audited_under_the_mirror(bars: Path, tmp_path: Path)
     summary = json.loads(done.stdout)
     assert (summary["audit"]["symmetry"], summary["images"]["validation"]) == ("hflip", 3)
     assert summary["audit"]["invariance_error"] > 1e-3
+    twin = ["--symmetry", "hflip", "--images", "16", "--no-refit", "--out", str(tmp_path / "twin.safetensors")]
+    done = runner.invoke(program(), ["symmetrize", str(out), "--data", str(bars), *twin])
+    assert done.exit_code == 0, done.output
 
 
 def test_ctrl_c_and_the_same_command_again(bars: Path, tmp_path: Path) -> None:
@@ -128,5 +131,15 @@ def test_wrong_input_is_explained(bars: Path, tmp_path: Path) -> None:
         done = train(bars, "--out", tmp_path / "run", *options)
         assert done.exit_code == 2, done.output
         assert message in done.stderr
-    done = train("dsprites", "--out", tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_quarter_turns_need_square_images(tmp_path: Path) -> None:
+    wide = tmp_path / "wide.npz"
+    np.savez(wide, images=np.arange(40 * 63, dtype=np.uint8).reshape(40, 7, 9), labels=np.arange(40) % 2)
+    done = train(wide, *SMALL, "--group", "D4", "--out", tmp_path / "run")
     assert done.exit_code == 2
+    assert "expected square images, whose shape D4 does not change; got 7 x 9. Resize them with --size" in done.stderr
+    assert not (tmp_path / "run").exists()
+    done = train(wide, *SMALL, "--group", "flips", "--epochs", 1, "--out", tmp_path / "run")
+    assert done.exit_code == 0, done.output

@@ -190,6 +190,7 @@ def _recipe(settings: dict[str, Any], images: ImageData) -> Recipe:
         names = ", ".join(named.name for named in MODELS.values() if named.classifies)
         raise InputError("--model", expected=f"a network that returns class scores: {names}", got=settings["model"])
     channels, height, width = images.shape
+    _require_shape_kept(_audited(settings), height, width)
     scale = images.normalization
     return Recipe(
         settings["model"],
@@ -203,6 +204,27 @@ def _recipe(settings: dict[str, Any], images: ImageData) -> Recipe:
         std=scale.std,
         labels=images.classes,
     )
+
+
+def _audited(settings: dict[str, Any]) -> str:
+    """The symmetry to audit: that of the network, or the mirror if it has none."""
+    return "hflip" if settings["group"].lower() == "none" else settings["group"]
+
+
+def _require_shape_kept(name: str, height: int, width: int) -> None:
+    """Check, before training, that the audit can move the images."""
+    import torch
+
+    from ..measure import parse_symmetry
+
+    symmetry, image = parse_symmetry(name), torch.zeros(1, 1, height, width)
+    if symmetry.rank == 4 and any(symmetry.apply(g, image).shape != image.shape for g in range(symmetry.order)):
+        raise InputError(
+            "DATA",
+            expected=f"square images, whose shape {name} does not change",
+            got=f"{height} x {width}",
+            fix="Resize them with --size, or use --group flips.",
+        )
 
 
 def _parts(images: ImageData, share: float, seed: int) -> tuple[ImageData, Split]:
@@ -301,10 +323,10 @@ class _Epochs:
 def _audit(
     plain: nn.Module, test: Split, settings: dict[str, Any], out: Path, seconds: float, *, quiet: bool
 ) -> dict[str, Any]:
-    """Audit the network for its group, or for the mirror if it has none, and return its main figures."""
+    """Audit the network and return its main figures."""
     from ..measure import audit
 
-    symmetry = "hflip" if settings["group"].lower() == "none" else settings["group"]
+    symmetry = _audited(settings)
     with progress_bar("audit", quiet=quiet) as show:
         result = audit(
             plain,

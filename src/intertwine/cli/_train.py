@@ -162,7 +162,10 @@ def _run(out: Path, settings: dict[str, Any], folder: Path | None, seconds: floa
         weights = sum(p.numel() for p in network.parameters() if p.requires_grad)
         if not quiet:
             _announce(settings, images, weights)
-        _fit(network, parts, held_out, settings, out, quiet=quiet)
+        try:
+            _fit(network, parts, held_out, settings, out, quiet=quiet)
+        except KeyboardInterrupt:  # fit has said where it stopped
+            raise typer.Exit(_STOPPED) from None
         network.cpu().eval()
         recipe.save(network, out)
         plain = to_plain(network)

@@ -9,7 +9,7 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-from intertwine import data, experiments, nn, relaxed
+from intertwine import data, experiments, models, nn, relaxed
 from intertwine.cli import program
 from intertwine.groups import parse
 
@@ -25,6 +25,7 @@ def rows(kind: str) -> list[dict[str, str]]:
 def test_everything_registered_is_listed():
     assert relaxed.RelaxedLayer  # its room registers more layers
     assert {row["name"] for row in rows("layers")} == set(nn.LAYERS)
+    assert {row["name"] for row in rows("models")} == set(models.MODELS)
     assert {row["name"] for row in rows("datasets")} == set(data.names())
     assert {row["name"] for row in rows("experiments")} == set(experiments.experiments())
     assert all(row["what"] and ":class:" not in row["what"] for row in rows("layers"))
@@ -44,7 +45,7 @@ def test_what_the_groups_say_can_be_parsed():
         assert parse(row["parse"].split(",")[0])
 
 
-@pytest.mark.parametrize("kind", ["layers", "datasets", "experiments", "groups"])
+@pytest.mark.parametrize("kind", ["layers", "models", "datasets", "experiments", "groups"])
 def test_tables(kind):
     result = runner.invoke(program(), ["list", kind])
     assert result.exit_code == 0
@@ -56,6 +57,6 @@ def test_formulas_keep_their_brackets():
 
 
 def test_an_unknown_kind_is_explained():
-    result = runner.invoke(program(), ["list", "models"])
+    result = runner.invoke(program(), ["list", "networks"])
     assert result.exit_code == 2
-    assert "expected one of layers, datasets, experiments, groups; got 'models'" in result.stderr
+    assert "expected one of layers, models, datasets, experiments, groups; got 'networks'" in result.stderr

@@ -50,10 +50,10 @@ intertwine {version}: impose, relax, learn, measure and discover symmetry in neu
 
 Start      intertwine kernels --group D4 --subgroup C2 --in trivial --out regular
 Look       demo trains, relaxes, audits and symmetrizes small networks in minutes; explore opens an interactive page
-Impose     kernels solves for equivariant kernels; theory checks the table of known networks; list shows what there is
+Impose     train makes a network with a symmetry; kernels solves for equivariant kernels; theory checks known networks
 Measure    discover finds symmetries of data; audit and symmetrize take a trained network; bench measures layers
 Reproduce  experiment runs the tables of papers, published numbers next to ours; sweep searches settings
-Help       intertwine COMMAND --help ends with an example to paste; --install-completion adds tab completion
+Help       list shows layers, models and datasets; COMMAND --help ends with an example; --install-completion
 Python     import intertwine as tw
 Exit code  0 success, 1 a check failed, 2 wrong usage or input (one line; --debug shows the traceback)"""
 

@@ -15,6 +15,7 @@ import typer
 from ..errors import InputError
 from ._app import CHECK_FAILED
 from ._experiment import Engine
+from ._network import load_model
 from ._progress import progress_bar
 from ._values import parse_seconds, parse_settings
 
@@ -45,7 +46,10 @@ def register(app: typer.Typer) -> None:
 def audit(
     model: Annotated[
         str | None,
-        typer.Argument(metavar="MODEL", help="package.module:factory, timm:NAME, or a file ending in .pt2 or .onnx."),
+        typer.Argument(
+            metavar="MODEL",
+            help="package.module:factory, timm:NAME, a file ending in .pt2 or .onnx, or a folder of 'train'.",
+        ),
     ] = None,
     data: Annotated[
         str | None,
@@ -125,7 +129,7 @@ def audit(
         )
     import torch
 
-    from ..measure import Note, load_network
+    from ..measure import Note
     from ..measure import audit as measure_audit
 
     symmetries = _symmetries(symmetry or ["hflip"])
@@ -133,7 +137,7 @@ def audit(
     seconds = None if budget is None else parse_seconds(budget, option="--budget")
     torch.manual_seed(0)  # without --weights, the network is the same every time, and its audit can resume
     settings = parse_settings(argument, option="--arg")
-    network = load_network(model, weights=weights, options=settings, output=output, trust=trust)
+    network = load_model(model, weights=weights, options=settings, output=output, trust=trust)
     with progress_bar("audit", quiet=as_json) as show, warnings_as_lines():
         pictures, labels, origin = load_images(data, folder, part.value, images, size, network, mean, std)
         result = measure_audit(

@@ -1,4 +1,4 @@
-"""``intertwine list``: the layers, datasets, experiments and groups."""
+"""``intertwine list``: the layers, models, datasets, experiments and groups."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-_KINDS = ("layers", "datasets", "experiments", "groups")
+_KINDS = ("layers", "models", "datasets", "experiments", "groups")
 
 
 def register(app: typer.Typer) -> None:
@@ -22,7 +22,7 @@ def list_kind(
     kind: Annotated[str, typer.Argument(help=f"One of {', '.join(_KINDS)}.", autocompletion=lambda: _KINDS)],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the table.")] = False,
 ) -> None:
-    """List the layers, datasets, experiments or groups, each with a one-line description."""
+    """List the layers, models, datasets, experiments or groups, each with a one-line description."""
     from rich.table import Table
     from rich.text import Text
 
@@ -33,7 +33,8 @@ def list_kind(
         raise InputError(
             "intertwine list", expected=f"one of {', '.join(_KINDS)}", got=repr(kind), fix="See intertwine list --help."
         )
-    rows = {"layers": _layers, "datasets": _datasets, "experiments": _experiments, "groups": _groups}[kind]()
+    listed = (_layers, _models, _datasets, _experiments, _groups)
+    rows = dict(zip(_KINDS, listed, strict=True))[kind]()
     if as_json:
         typer.echo(json.dumps({kind: rows}, indent=2, ensure_ascii=False))
         return
@@ -60,6 +61,12 @@ def _layers() -> list[dict[str, str]]:
 
 def _is_registered(node: ast.ClassDef) -> bool:
     return any(isinstance(each, ast.Name) and each.id == "register_layer" for each in node.decorator_list)
+
+
+def _models() -> list[dict[str, str]]:
+    from ..models import MODELS
+
+    return [{"name": m.name, "what": m.about, "weights (10 classes)": f"{m.weights:,}"} for m in MODELS.values()]
 
 
 def _datasets() -> list[dict[str, str]]:

@@ -12,6 +12,7 @@ import typer
 
 from ..errors import InputError, StorageError
 from ._audit import load_images, warnings_as_lines
+from ._network import load_model
 from ._values import parse_settings
 
 if TYPE_CHECKING:
@@ -33,7 +34,10 @@ def register(app: typer.Typer) -> None:
 
 def symmetrize(
     model: Annotated[
-        str, typer.Argument(metavar="MODEL", help="package.module:factory, timm:NAME, or a file ending in .pt2.")
+        str,
+        typer.Argument(
+            metavar="MODEL", help="package.module:factory, timm:NAME, a file ending in .pt2, or a folder of 'train'."
+        ),
     ],
     data: Annotated[str, typer.Option(metavar="DATA", help="Training images; see 'intertwine audit'.")],
     out: Annotated[Path, typer.Option(metavar="FILE", help="File for the new weights, as safetensors.")],
@@ -98,7 +102,6 @@ def symmetrize(
     """
     import torch
 
-    from ..measure import load_network
     from ..measure.surgery import GroupAverage
 
     if model.endswith(".onnx"):
@@ -111,7 +114,7 @@ def symmetrize(
     _require_writable(out)
     _require_filters_follow(symmetry)
     torch.manual_seed(seed)
-    network = load_network(model, weights=weights, options=parse_settings(argument, option="--arg"), trust=trust)
+    network = load_model(model, weights=weights, options=parse_settings(argument, option="--arg"), trust=trust)
     with warnings_as_lines():
         pictures, labels, _ = load_images(data, folder, "train", images, size, network, mean, std)
         test_images, test_labels, origin = load_images(data, folder, "test", images, size, network, mean, std)

@@ -57,6 +57,7 @@ with no_collection():
     from .networks._identity import Identity as Identity
     from .networks._mask import Mask as Mask
     from .networks._plain import Plain as Plain
+    from .networks._same_size import SameSize as SameSize
     from .networks._sequential import Sequential as Sequential
     from .nonlinear._bilinear import Bilinear as Bilinear
     from .nonlinear._bilinear import DepthwiseBilinear as DepthwiseBilinear
@@ -81,6 +82,7 @@ with no_collection():
     from .resizing._adaptive_pool import AdaptiveMaxPool as AdaptiveMaxPool
     from .resizing._blur_pool import BlurPool2d as BlurPool2d
     from .resizing._blur_pool import BlurPool3d as BlurPool3d
+    from .resizing._fit_stride import FitStride as FitStride
     from .resizing._global_pool import GlobalPool as GlobalPool
     from .resizing._max_blur_pool import MaxBlurPool as MaxBlurPool
     from .resizing._norm_max_pool import NormMaxPool as NormMaxPool

@@ -57,7 +57,7 @@ class Centers:
                     f"{window.kernel_size[axis]}, stride {stride} and padding {window.before[axis]} the samples are "
                     f"symmetric about the center on sizes {fitting[-1] % stride} mod {stride} only",
                     got=f"{n}, on which the layer would not commute with {self.group}",
-                    fix="Crop or pad the input, change kernel or padding by one, or pass allow_asymmetric=True.",
+                    fix="Put FitStride before the layer, crop or pad the input, or pass allow_asymmetric=True.",
                 )
 
     def _require_on_sample(self, caller: str, window: Window, sizes: Sequence[int]) -> None:

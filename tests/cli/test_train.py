@@ -88,6 +88,7 @@ def test_a_plain_network_is_audited_under_the_mirror(bars: Path, tmp_path: Path)
     assert done.exit_code == 0, done.output
 
 
+@pytest.mark.whole
 def test_ctrl_c_and_the_same_command_again(bars: Path, tmp_path: Path) -> None:
     """The resumed run ends with the weights of a run that was not interrupted."""
     arguments = [str(bars), *SMALL, "--group", "C4", "--epochs", "12", "--seed", "3"]

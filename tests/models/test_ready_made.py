@@ -183,7 +183,7 @@ def test_a_plain_network_computes_what_torchvision_computes() -> None:
 def test_widths_match_torchvision(name: str, group: str) -> None:
     twin = torchvision_twin(name)
     with torch.device("meta"):
-        heavy, cheap = FULL[name](group=group), FULL[name](group=group, match="cost")
+        heavy, cheap = FULL[name](group=group, match="weights"), FULL[name](group=group)
     assert count_weights(heavy) == pytest.approx(count_weights(twin), rel=0.02)
     assert multiply_adds(cheap, 3) == pytest.approx(multiply_adds(twin, 3), rel=0.02)
     assert count_weights(cheap) < 0.6 * count_weights(twin)
@@ -245,6 +245,7 @@ def test_plain_exported_and_compiled_versions_compute_the_same(name: str) -> Non
         assert (plain(other_size) - net(other_size)).abs().max() < 1e-4 * net(other_size).abs().max()
 
 
+@pytest.mark.whole
 @some
 def test_onnx(name: str) -> None:
     runtime = pytest.importorskip("onnxruntime")

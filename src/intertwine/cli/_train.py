@@ -59,7 +59,7 @@ def train(
     epochs: Annotated[int, typer.Option(min=1, help="Passes over the training images.")] = 10,
     match: Annotated[
         Match, typer.Option(help="Choose the width to have the weights, or the cost, of the plain network.")
-    ] = Match.weights,
+    ] = Match.cost,
     width: Annotated[
         float | None, typer.Option(help="The number of regular fields after the first layer, instead of --match.")
     ] = None,

@@ -29,7 +29,7 @@ def convnext(
     channels: Positive = 3,
     classes: Positive = 10,
     patch: Positive = 4,
-    match: Match = "weights",
+    match: Match = "cost",
     width: float | None = None,
 ) -> Sequential:
     """A ConvNeXt whose class scores do not change when the group moves the image, on images of any size.

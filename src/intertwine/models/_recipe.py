@@ -51,7 +51,7 @@ class Recipe:
     channels: Positive
     classes: Positive
     size: tuple[Positive, Positive]
-    match: Match = "weights"
+    match: Match = "cost"
     width: float | None = None
     mean: tuple[float, ...] = ()
     std: tuple[float, ...] = ()

@@ -36,7 +36,7 @@ def resnet(
     channels: Positive = 3,
     classes: Positive = 10,
     stem: Stem = "imagenet",
-    match: Match = "weights",
+    match: Match = "cost",
     width: float | None = None,
 ) -> Sequential:
     """A ResNet whose class scores do not change when the group moves the image, on images of any size.

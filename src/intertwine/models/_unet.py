@@ -17,7 +17,7 @@ def unet(
     channels: Positive = 3,
     classes: Positive = 2,
     output: str | None = None,
-    match: Match = "weights",
+    match: Match = "cost",
     width: float | None = None,
 ) -> Sequential:
     """A U-Net whose output moves with the image, on images of any size: a map of scores per class, or other fields.

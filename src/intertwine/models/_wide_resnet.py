@@ -20,7 +20,7 @@ def wide_resnet(
     group: GroupName,
     channels: Positive = 3,
     classes: Positive = 10,
-    match: Match = "weights",
+    match: Match = "cost",
     width: float | None = None,
 ) -> Sequential:
     """A wide ResNet for small images whose class scores do not change when the group moves the image, on any size.

@@ -31,10 +31,32 @@ def test_p_values_of_coins_alone_are_rarely_small() -> None:
 def test_a_difference_between_samples_is_noticed() -> None:
     coins = torch.randint(2, (200,), generator=draw(0))
     scores = torch.randn(200, generator=draw(1)) + coins
-    result = area_under_curve(scores.tolist(), coins.tolist(), floor=0.6)
+    result = area_under_curve(scores.tolist(), coins.tolist())
     assert result.p_value < 0.001
     assert result.null[0] < 0.5 < result.null[1] < result.value
-    assert result.floor == 0.6
+
+
+def test_what_resampling_alone_gives_is_no_difference() -> None:
+    coins = torch.randint(2, (400,), generator=draw(0))
+    artifact = area_under_curve((torch.randn(400, generator=draw(1)) + 0.5 * coins).tolist(), coins.tolist())
+    same = area_under_curve(
+        (torch.randn(400, generator=draw(2)) + 0.5 * coins).tolist(), coins.tolist(), floor=artifact
+    )
+    more = area_under_curve((torch.randn(400, generator=draw(2)) + 2 * coins).tolist(), coins.tolist(), floor=artifact)
+    assert artifact.p_value < 0.001 < 0.05 < same.p_value
+    assert more.p_value < 0.001
+    assert more.floor == artifact.value
+
+
+def test_the_standard_error_of_an_auc_is_its_spread() -> None:
+    values = []
+    for seed in range(60):
+        g = draw(seed)
+        coins = torch.arange(80) % 2
+        result = area_under_curve((torch.randn(80, generator=g) + coins).tolist(), coins.tolist())
+        values.append((result.value, result.error))
+    spread = torch.tensor([value for value, _ in values]).std()
+    assert sum(error for _, error in values) / len(values) == pytest.approx(float(spread), rel=0.25)
 
 
 def test_one_kind_of_coin_says_nothing() -> None:
@@ -58,6 +80,12 @@ def test_seeds_that_disagree_widen_the_interval() -> None:
     zero = [torch.arange(100) < 80] * 3
     assert difference(shaky, zero).error > 3 * difference(steady, zero).error
     assert pooled_spread([(steady, zero), (shaky, zero)]).freedom == 4
+
+
+def test_samples_that_are_held_out_again_are_no_more_samples() -> None:
+    first, second = [torch.arange(100) < 90] * 4, [torch.arange(100) < 80] * 4
+    once, twice = difference(first, second), difference(first * 2, second * 2)
+    assert twice.samples_error == pytest.approx(once.samples_error, rel=0.01)
 
 
 def test_agreement_on_a_few_samples_is_no_proof() -> None:

@@ -91,6 +91,29 @@ def test_a_loss_with_all_data_forbids_what_helps_with_little() -> None:
     assert verdict.strictness != "invariant"
 
 
+PARTLY = {
+    "invariant": (0.83, 0.92, 0.94),
+    "local": (0.7, 0.89, 0.955),
+    "relaxed": (0.77, 0.95, 0.976),
+    "free": (0.55, 0.79, 0.9),
+}
+"""Labels that break the symmetry in part: constraints help with few samples, and cost something with many."""
+
+
+def test_relaxing_wins_where_strictness_helps_at_first_and_hurts_in_the_end() -> None:
+    verdicts = [judge([evidence(2000, seed=s, **PARTLY)])[0] for s in range(6)]
+    assert all(each.word == "relax" for each in verdicts)
+    assert "worse than the relaxed one with all data" in verdicts[0].reasons[0]
+
+
+def test_a_loss_that_is_too_small_to_matter_is_no_reason_to_be_undecided() -> None:
+    """The relaxed network is a little better, which cannot be shown; that the invariant one is good can be."""
+    near = {"invariant": (0.87, 0.96, 0.98), "local": (0.79, 0.93, 0.97), "relaxed": (0.885, 0.97, 0.983), "free": FREE}
+    verdicts = [judge([evidence(1400, seed=s, **near)])[0] for s in range(8)]
+    assert all(each.word != "can't tell" for each in verdicts)
+    assert sum(each.strictness == "invariant" for each in verdicts) >= 4
+
+
 def test_a_refuted_invariance_is_left_although_local_layers_remain_open() -> None:
     """Few samples: the head that sees the orientation may or may not cost something, but invariance surely does."""
     open_ = {"invariant": (0.3, 0.5, 0.5), "local": (0.6, 0.8, 0.9), "relaxed": WORSE, "free": FREE}

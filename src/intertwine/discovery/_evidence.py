@@ -11,6 +11,7 @@ from torch import Tensor
 from .._checked import checked
 from ._networks import STRICTNESS, Strictness
 from ._paired import Difference, Spread, difference, pooled_spread
+from ._samples import FOLDS
 from ._two_sample import AUC
 
 Curve = Mapping[float, Mapping[int, Tensor]]
@@ -69,13 +70,14 @@ class Evidence:
         second = self.curves[over][1.0] if full else self.along_curve(over)
         one, other = shared(first, second)
         stricter = min(network, over, key=STRICTNESS.index)
-        return difference(one, other, (self.full_spread if full else self.spread).get(stricter))
+        spread = self.full_spread if full else self.spread
+        return difference(one, other, spread.get(stricter), folds=FOLDS)
 
     @checked
     def over_guessing(self) -> Difference:
         """Accuracy of the best network with all data, minus that of guessing the most frequent class."""
         best = max(self.networks, key=self.accuracy)
-        return difference(*shared(self.curves[best][1.0], self.guessing))
+        return difference(*shared(self.curves[best][1.0], self.guessing), folds=FOLDS)
 
 
 def shared(first: Mapping[int, Tensor], second: Mapping[int, Tensor]) -> tuple[list[Tensor], list[Tensor]]:

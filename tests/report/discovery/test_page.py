@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 
 import torch
 
@@ -33,6 +34,19 @@ def sample() -> Discovery:
 def test_the_sentence_can_be_acted_on() -> None:
     assert sample().sentence == (
         "Impose the hflip: worth 2.8 times the data. Don't impose the c2: 6 and 9 get confused. Not decided: the c4."
+    )
+
+
+def test_the_sentence_names_everything_that_can_be_imposed() -> None:
+    found = (
+        finding("c4", "impose", "invariant"),
+        finding("hflip", "impose", "local"),
+        finding("vflip", "relax", "relaxed"),
+        finding("d4", "impose", "invariant", joint_of=("c4",)),
+    )
+    result = replace(sample(), findings=found, recommended=found[3])
+    assert result.sentence == (
+        "Impose the d4: worth 2.8 times the data. Also possible: the hflip in the layers and the vflip, relaxed."
     )
 
 

@@ -283,7 +283,7 @@ class _Search:
         return Evidence(
             name,
             candidate.words,
-            self.study.has_exact_layers(name),
+            self.study.has_only_layers(name),
             curves if "free" in curves else {},
             {seed: self._guess(seed) for seed in curves["free"][1.0]} if "free" in curves else {},
             len(self.samples),

@@ -26,7 +26,7 @@ class Evidence:
     Attributes:
         name: the name of the candidate.
         words: what it does, in words.
-        exact: whether equivariant layers were compared, and not augmentation.
+        exact: whether equivariant layers impose all of it, and augmentation nothing.
         curves: for each network, its learning curve; ``free`` is always there if there are labels.
         guessing: seed → for each sample held out, whether the most frequent class is right.
         samples: the number of samples of the data.

@@ -251,7 +251,8 @@ class Discovery:
 
 def _imposed(finding: Finding) -> str:
     worth = finding.worth
-    times = f": worth {worth.factor:.1f} times the data" if worth is not None and worth.factor > 1 else ""
+    helps = worth is not None and worth.interval[0] > 1
+    times = f": worth {worth.factor:.1f} times the data" if worth is not None and helps else ""
     if finding.verdict.word == "relax":
         return f"Relax {finding.words}{times}."
     if finding.verdict.strictness == "invariant":

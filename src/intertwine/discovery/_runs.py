@@ -107,6 +107,10 @@ class Study:
         """Whether networks with equivariant layers are compared, and not augmentation alone."""
         return self.network is None and self.candidates[candidate].grid is not None and self.samples.x.ndim == 4
 
+    def has_only_layers(self, candidate: str) -> bool:
+        """Whether nothing is left for augmentation, so that networks of every strictness can be compared."""
+        return self.has_exact_layers(candidate) and not self.candidates[candidate].besides
+
     def has_floor(self, candidate: str) -> bool:
         """Whether to find out what resampling alone gives; only samples of a group can be made symmetric."""
         about = self.candidates[candidate]
@@ -120,8 +124,7 @@ class Study:
 
     def strictnesses(self, candidate: str) -> tuple[Strictness, ...]:
         """The networks to compare with the free one."""
-        only_layers = self.has_exact_layers(candidate) and not self.candidates[candidate].besides
-        return ("invariant", "local", "relaxed") if only_layers else ("invariant",)
+        return ("invariant", "local", "relaxed") if self.has_only_layers(candidate) else ("invariant",)
 
     def with_candidate(self, candidate: Candidate) -> Study:
         """The same study with one more candidate."""

@@ -22,11 +22,16 @@ _MARGIN = 0.05
 
 _LEAST_MARGIN = 0.02
 
+_AUGMENTED = (
+    "What has no exact layers is imposed by training on transformed samples and averaging predictions over transformed "
+    "copies."
+)
+
 RULE = (
     "Networks that another one beats with all data are out. Of the others, the strictest within one standard error of "
     "the best wins; accuracies are averaged over the learning curve and paired over samples and seeds. Imposing needs "
-    "proof that no more than {margin} is lost, and leaving needs proof of a loss, at a level of 5 % over all "
-    "candidates (Holm)."
+    "proof that less than 5 % of the lead over guessing is lost (or 2 points, if that is more), and leaving needs "
+    "proof of a loss, at a level of 5 % over all candidates (Holm)."
 )
 
 
@@ -187,10 +192,9 @@ def _refutation(evidence: Evidence, winner: Strictness, margin: float) -> _Trial
 
 def _verdict(evidence: Evidence, trial: _Trial, p_value: float) -> Verdict:
     numbers = _numbers(evidence)
-    rule = RULE.format(margin=_points(trial.margin))
     if p_value <= LEVEL:
         changes = _what_would_change(evidence, trial)
-        reasons = (f"Shown: {trial.claim} (p = {p_value:.2g}).", numbers, _alike(evidence), changes, rule)
+        reasons = (f"Shown: {trial.claim} (p = {p_value:.2g}).", numbers, _alike(evidence), changes, RULE)
         return Verdict(trial.word, trial.winner, p_value, tuple(filter(None, reasons)))
     needed = _images_needed(evidence, trial)
     reasons = (
@@ -198,7 +202,7 @@ def _verdict(evidence: Evidence, trial: _Trial, p_value: float) -> Verdict:
         numbers,
         _alike(evidence),
         f"About {needed:,} samples would decide, if the difference stays as it is.",
-        rule,
+        RULE,
     )
     return Verdict("can't tell", None, p_value, tuple(filter(None, reasons)), needed)
 
@@ -219,7 +223,7 @@ def _numbers(evidence: Evidence) -> str:
         for each in evidence.networks
         if each != "free"
     ]
-    how = "" if evidence.exact else " Invariant means training on transformed samples and averaging predictions."
+    how = "" if evidence.exact else f" {_AUGMENTED}"
     return (
         f"Accuracy with all data: {', '.join(parts)}. Averaged over the learning curve, against the free network: "
         f"{', '.join(gains)}.{how}"

@@ -59,6 +59,15 @@ def test_the_page_has_everything_and_escapes_it() -> None:
     assert data["candidates"][1]["confused"][0]["first"] == "6"
 
 
+def test_the_table_fits_a_phone() -> None:
+    """Tables of up to five columns put the name of a row on its own line, see page.css."""
+    verdicts = re.search(
+        r'<table data-sortable class="narrow"[^>]*>\s*<caption>Verdicts.*?</table>', discovery_page(sample()), re.S
+    )
+    assert verdicts is not None
+    assert "confuses 6 and 9 (+12 %)" in verdicts[0]
+
+
 def test_the_table_has_a_row_per_candidate_and_the_reasons() -> None:
     text = discovery_text(sample())
     for part in ("hflip", "impose (invariant)", "0.90 [chance 0.45–0.55]", "2.8× [2.0 to 3.5]", "Shown: something"):

@@ -271,6 +271,16 @@ def test_what_is_settled_gets_no_more_seeds_and_what_is_open_does(monkeypatch) -
     assert discover((x, shuffled), ["shifts"], seeds=3).seeds == 3
 
 
+@pytest.mark.parametrize(("name", "is_symmetric"), [("digits-rotated", True), ("digits", False)])
+def test_resampling_is_no_sign_of_a_turn(name: str, is_symmetric: bool, monkeypatch) -> None:
+    """Rotated digits of 8 x 8 pixels look alike after another rotation, although it blurs them and fills corners."""
+    monkeypatch.setattr(_runs, "epochs_for", lambda count: 25)
+    auc = discover(tw.data.load(name), ["rotation"], max_samples=700, use_labels=False)["rotation"].auc
+    assert abs(auc.floor - 0.5) < 0.1
+    assert (auc.p_value > 0.01) == is_symmetric
+    assert (auc.value < 0.6) == is_symmetric
+
+
 def test_volumes() -> None:
     """Bars along one axis or another: turning a volume about the first axis by 180° keeps the label."""
     generator = torch.Generator().manual_seed(0)

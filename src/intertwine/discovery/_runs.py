@@ -27,7 +27,7 @@ from ._networks import Factory, Standardize, Strictness, SymmetryCNN, plain_netw
 from ._samples import Samples, epochs_for
 
 ANSWER = "answer.json"
-_VERSION = 4  # increment it when a run computes something else
+_VERSIONS = {"alike": 5, "floor": 5, "labels": 4}  # increment one when its runs compute something else
 BATCH = 64
 _AVERAGED = 8  # transformed copies of a sample whose predictions are averaged
 _PRIOR = 0.01  # weight of the penalty on the dial
@@ -143,7 +143,7 @@ class Study:
         network = content_digest("network", repr(self.network())) if self.network else ""
         return {
             **asdict(run),
-            "version": _VERSION,
+            "version": _VERSIONS[run.question],
             "effort": self.effort,
             "data": self.samples.digest,
             "symmetry": candidate,
@@ -308,8 +308,8 @@ def _two_sample(study: Study, run: Run) -> Answer:
     """Flip a coin for each sample: move it, or not. A network learns to tell which.
 
     Where moving resamples, both sides are resampled twice: one is moved by two elements, the other there and back.
-    ``floor`` asks the same about samples that were made symmetric by a random element of the group: what a network
-    then finds is due to resampling.
+    Turned images are compared inside a disc. ``floor`` asks the same about samples that were made symmetric by a random
+    element of the group: what a network then finds is due to resampling.
     """
     samples, candidate = study.samples, study.candidates[run.candidate]
     seed = derive_seed(run.seed, run.question, run.candidate)
@@ -325,6 +325,8 @@ def _two_sample(study: Study, run: Run) -> Answer:
     if not candidate.is_exact and candidate.is_undone:
         one = candidate.moved_on(one, which, generator)
         other = candidate.there_and_back(original, which)
+        if candidate.is_group and samples.x.ndim in (4, 5):
+            one, other = _disc(one), _disc(other)
     x = torch.where(coins.bool().view(-1, *[1] * (samples.x.ndim - 1)), one, other)
     half = torch.randperm(len(samples), generator=generator)
     train, held = half[: len(half) // 2], half[len(half) // 2 :]
@@ -333,3 +335,13 @@ def _two_sample(study: Study, run: Run) -> Answer:
     seconds = _trained(study, run, net, x[train], coins[train], seed, None)
     scores = _scores(net, x[held]).double()
     return Answer((scores[:, 1] - scores[:, 0]).tolist(), coins[held].tolist(), count_weights(net), {}, seconds)
+
+
+def _disc(x: Tensor) -> Tensor:
+    """Images or volumes that are black outside of a disc or ball, which turns map to itself.
+
+    The corners are filled from beyond the border when an image turns, and would tell that it was moved.
+    """
+    axes = [(torch.arange(n, dtype=x.dtype) - (n - 1) / 2) ** 2 for n in x.shape[2:]]
+    distances = sum(torch.meshgrid(*axes, indexing="ij"), torch.zeros(())).sqrt()
+    return x * (distances <= min(x.shape[2:]) / 2 - 1)

@@ -173,7 +173,7 @@ def _imposition(evidence: Evidence, winner: Strictness, best: Strictness, margin
     """The claim that a network loses nothing that matters."""
     rival: Strictness = best if best != winner else "free"
     test = evidence.gain(winner, rival)
-    claim = f"the {winner} network loses less than {_points(margin)} to the {rival} one"
+    claim = f"the {winner} network is better than the {rival} one, or less than {_points(margin)} worse"
     return _Trial("impose", winner, test.p_above(-margin), test, margin + test.mean, claim, margin)
 
 

@@ -281,6 +281,20 @@ def test_resampling_is_no_sign_of_a_turn(name: str, is_symmetric: bool, monkeypa
     assert (auc.value < 0.6) == is_symmetric
 
 
+@pytest.mark.parametrize("name", ["rotation", "c4 + shifts"])
+def test_copies_in_memory_are_those_computed_on_demand(name: str, monkeypatch) -> None:
+    candidate = tw.discovery.parse_candidate(name, (1, 6, 6))
+    x, labels = bars(40)
+    _ = torch.manual_seed(0)
+    quick = _runs._Moved(x, labels, candidate).__getitems__([3, 1, 3, 7])
+    monkeypatch.setattr(_runs, "_MOST_COPIED", 0)
+    _ = torch.manual_seed(0)
+    slow = _runs._Moved(x, labels, candidate).__getitems__([3, 1, 3, 7])
+    assert torch.allclose(quick[0], slow[0], atol=1e-6)
+    assert not torch.equal(quick[0], x[[3, 1, 3, 7]])
+    assert torch.equal(quick[1], slow[1])
+
+
 def test_volumes() -> None:
     """Bars along one axis or another: turning a volume about the first axis by 180° keeps the label."""
     generator = torch.Generator().manual_seed(0)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from intertwine.discovery import AUC, Evidence, judge
+from intertwine.discovery._evidence import spreads
 
 SHARES = (1 / 16, 1 / 4, 1.0)
 
@@ -104,6 +107,20 @@ def test_relaxing_wins_where_strictness_helps_at_first_and_hurts_in_the_end() ->
     verdicts = [judge([evidence(2000, seed=s, **PARTLY)])[0] for s in range(6)]
     assert all(each.word == "relax" for each in verdicts)
     assert "worse than the relaxed one with all data" in verdicts[0].reasons[0]
+
+
+def test_a_free_network_that_varies_does_not_hide_that_relaxing_beats_invariance() -> None:
+    """The spread of two networks is their own: here the free one differs by 10 points from seed to seed."""
+    found = evidence(1300, **PARTLY)
+    unsteady = {share: dict(by_seed) for share, by_seed in found.curves["free"].items()}
+    for by_seed in unsteady.values():
+        by_seed[1] = by_seed[1] & (torch.arange(len(by_seed[1])) % 10 != 0)
+        by_seed[2] = by_seed[2] | (torch.arange(len(by_seed[2])) % 2 == 0)
+    found = replace(found, curves={**found.curves, "free": unsteady})
+    spread = spreads([found], full=True)
+    assert spread["invariant", "free"].variance > 3 * spread["invariant", "relaxed"].variance
+    (verdict,) = judge([replace(found, spread=spreads([found], full=False), full_spread=spread)])
+    assert verdict.word == "relax"
 
 
 def test_a_loss_that_is_too_small_to_matter_is_no_reason_to_be_undecided() -> None:

@@ -109,6 +109,18 @@ def pooled_spread(pairs: Sequence[tuple[Sequence[Tensor], Sequence[Tensor]]]) ->
 
 
 @checked
+def moderated(own: Spread, everything: Spread) -> Spread:
+    """The variance of one pair of networks, averaged with that of all pairs.
+
+    >>> moderated(Spread(0.4, 2), Spread(0.1, 4))
+    Spread(variance=0.2, freedom=4)
+    """
+    total = own.freedom + everything.freedom
+    variance = (own.freedom * own.variance + everything.freedom * everything.variance) / total
+    return Spread(variance, max(own.freedom, everything.freedom))
+
+
+@checked
 def difference(
     first: Sequence[Tensor], second: Sequence[Tensor], spread: Spread | None = None, *, folds: Positive = 4
 ) -> Difference:

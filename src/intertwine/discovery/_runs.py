@@ -30,6 +30,7 @@ ANSWER = "answer.json"
 _VERSIONS = {"alike": 5, "floor": 5, "labels": 4}  # increment one when its runs compute something else
 BATCH = 64
 _AVERAGED = 8  # transformed copies of a sample whose predictions are averaged
+_MOST_COPIED = 2**26  # numbers, 256 MB
 _PRIOR = 0.01  # weight of the penalty on the dial
 
 Question = Literal["alike", "floor", "labels"]
@@ -268,16 +269,24 @@ def _unchanged(batch: Any) -> Any:
 
 
 class _Moved:
-    """Samples, each moved by a random element; the loader seeds the generator for every batch."""
+    """Samples, each moved by a random element; the loader seeds the generator for every batch.
+
+    All moved copies are computed at once if they fit: resampling a few samples at a time takes longer than training.
+    """
 
     def __init__(self, x: Tensor, y: Tensor, candidate: Candidate) -> None:
         self.x, self.y, self.candidate = x, y, candidate
+        self.copies: Tensor | None = None
+        if (len(candidate.elements) + 1) * x.numel() <= _MOST_COPIED:
+            self.copies = torch.stack([x, *(each.forward(x) for each in candidate.elements)])
 
     def __len__(self) -> int:
         return len(self.x)
 
     def __getitems__(self, indices: list[int]) -> tuple[Tensor, Tensor]:
         which = torch.randint(len(self.candidate.elements) + 1, (len(indices),))
+        if self.copies is not None:
+            return self.copies[which, indices], self.y[indices]
         return self.candidate.moved(self.x[indices], which), self.y[indices]
 
 

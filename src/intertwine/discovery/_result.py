@@ -182,12 +182,13 @@ class Discovery:
 
     def _also(self, others: list[Finding]) -> list[str]:
         """The other symmetries that can be imposed or relaxed, except the parts of the recommended one."""
-        parts = () if self.recommended is None else self.recommended.joint_of
+        parts = set(() if self.recommended is None else self.recommended.joint_of)
         ways = {"invariant": "", "local": " in the layers", "relaxed": ", relaxed"}
         return [
             f"{each.words}{ways[each.verdict.strictness]}"
             for each in others
-            if each.verdict.word in ("impose", "relax") and each.verdict.strictness and each.symmetry not in parts
+            if each.verdict.word in ("impose", "relax") and each.verdict.strictness
+            if each.symmetry not in parts and not (each.joint_of and parts.issuperset(each.joint_of))
         ]
 
     def to_dict(self) -> dict[str, Any]:

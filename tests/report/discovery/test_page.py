@@ -42,11 +42,12 @@ def test_the_sentence_names_everything_that_can_be_imposed() -> None:
         finding("c4", "impose", "invariant"),
         finding("hflip", "impose", "local"),
         finding("vflip", "relax", "relaxed"),
-        finding("d4", "impose", "invariant", joint_of=("c4",)),
+        finding("c4 + shifts", "impose", "invariant", joint_of=("c4", "shifts")),
+        finding("all", "impose", "invariant", joint_of=("c4", "shifts", "negative")),
     )
-    result = replace(sample(), findings=found, recommended=found[3])
+    result = replace(sample(), findings=found, recommended=found[4])
     assert result.sentence == (
-        "Impose the d4: worth 2.8 times the data. Also possible: the hflip in the layers and the vflip, relaxed."
+        "Impose the all: worth 2.8 times the data. Also possible: the hflip in the layers and the vflip, relaxed."
     )
 
 

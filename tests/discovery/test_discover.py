@@ -145,6 +145,11 @@ def test_without_labels_only_the_first_question(tmp_path) -> None:
     assert ignored["c2"].accuracy == {}
 
 
+@pytest.mark.parametrize("labels", [torch.zeros(160, dtype=torch.int64), torch.rand(160), torch.zeros(160, 2)])
+def test_labels_that_are_ignored_may_be_anything(labels: torch.Tensor) -> None:
+    assert discover((bars()[0], labels), ["c2"], use_labels=False)["c2"].auc is not None
+
+
 def test_a_budget_that_is_spent_leaves_runs_out_and_says_so() -> None:
     result = discover(bars(), ["c2"], budget=1e-6)
     assert result["c2"].verdict.word == "can't tell"

@@ -98,9 +98,7 @@ def discover(
     if budget is not None and not 0 < budget < math.inf:
         raise InputError("discover", expected="a budget in seconds, above 0", got=str(budget))
     begun = time.monotonic()
-    samples = prepare(data, labels, max_samples=max_samples, name=name)
-    if not use_labels:
-        samples = replace(samples, labels=None, classes=())
+    samples = prepare(data, labels, max_samples=max_samples, name=name, use_labels=use_labels)
     candidates = _candidates(symmetries, samples)
     with ExitStack() as stack:
         place = Path(folder) if folder is not None else Path(stack.enter_context(tempfile.TemporaryDirectory()))

@@ -92,7 +92,9 @@ class Samples:
 
 
 @checked
-def prepare(data: Data, labels: Tensor | None = None, *, max_samples: int = 10_000, name: str = "") -> Samples:
+def prepare(
+    data: Data, labels: Tensor | None = None, *, max_samples: int = 10_000, name: str = "", use_labels: bool = True
+) -> Samples:
     """Load and check data. Raises an error that says what is wrong with it.
 
     >>> samples = prepare("digits", max_samples=400)
@@ -100,6 +102,8 @@ def prepare(data: Data, labels: Tensor | None = None, *, max_samples: int = 10_0
     (400, (1, 8, 8), 102)
     """
     x, y, classes, source = _tensors(data, labels)
+    if not use_labels:
+        y, classes = None, ()
     notes: list[str] = []
     if x.ndim > 1 and len(x) > max_samples:
         notes.append(f"{max_samples} of {len(x)} samples are used")

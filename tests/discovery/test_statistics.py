@@ -8,6 +8,7 @@ import torch
 from intertwine.discovery import area_under_curve, data_worth, difference, holm
 from intertwine.discovery._confused import confused_pairs
 from intertwine.discovery._paired import pooled_spread
+from intertwine.errors import InputError
 
 
 def draw(seed: int) -> torch.Generator:
@@ -61,6 +62,8 @@ def test_the_standard_error_of_an_auc_is_its_spread() -> None:
 
 def test_one_kind_of_coin_says_nothing() -> None:
     assert area_under_curve([0.1, 0.2], [1, 1]).p_value == 1
+    with pytest.raises(InputError, match="coins 0 and 1; got"):
+        area_under_curve([0.1, 0.2], [1, 3])
 
 
 def test_the_interval_of_a_difference_covers_the_truth() -> None:
@@ -127,3 +130,26 @@ def test_confused_classes_are_named_and_chance_is_not() -> None:
     slip = labels.clone()
     slip[0] = 1
     assert confused_pairs([(labels, slip, labels)], ("0", "6", "9")) == ()
+
+
+def test_one_sample_that_is_wrong_again_and_again_is_one_sample() -> None:
+    """Three networks fail on the same three samples: nine errors, but not nine pieces of evidence."""
+    labels = torch.arange(100) % 2
+    slip = labels.clone()
+    slip[:3] = 1 - slip[:3]
+    assert confused_pairs([(labels, slip.expand(3, -1), labels.expand(3, -1))], ("6", "9")) == ()
+    slip[:12] = 1 - labels[:12]
+    assert len(confused_pairs([(labels, slip.expand(3, -1), labels.expand(3, -1))], ("6", "9"))) == 1
+
+
+def test_chance_rarely_confuses_any_of_many_pairs() -> None:
+    named = 0
+    for seed in range(40):
+        g = draw(seed)
+        labels = torch.randint(10, (500,), generator=g)
+        strict, free = (
+            torch.where(torch.rand(500, generator=g) < 0.2, torch.randint(10, (500,), generator=g), labels)
+            for _ in range(2)
+        )
+        named += bool(confused_pairs([(labels, strict, free)], tuple("0123456789")))
+    assert named <= 6  # 2 are expected

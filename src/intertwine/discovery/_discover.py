@@ -474,15 +474,14 @@ class _Search:
     def _confused(self, name: str, evidence: Evidence) -> tuple[ConfusedPair, ...]:
         if "invariant" not in evidence.networks:
             return ()
+        shares = sorted(evidence.curves["invariant"])
+        seeds = [seed for seed in evidence.curves["invariant"][1.0] if seed in evidence.curves["free"][1.0]]
+
+        def predicted(owner: str, network: Strictness, seed: int) -> Tensor:
+            return torch.stack([self._predicted(Run("labels", owner, network, seed, share)) for share in shares])
+
         triples = [
-            (
-                self._labels_of(seed),
-                self._predicted(Run("labels", name, "invariant", seed, share)),
-                self._predicted(Run("labels", "", "free", seed, share)),
-            )
-            for share, by_seed in evidence.curves["invariant"].items()
-            for seed in by_seed
-            if seed in evidence.curves["free"][share]
+            (self._labels_of(seed), predicted(name, "invariant", seed), predicted("", "free", seed)) for seed in seeds
         ]
         return confused_pairs(triples, self.samples.classes)
 

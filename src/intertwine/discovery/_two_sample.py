@@ -52,6 +52,8 @@ def area_under_curve(scores: Sequence[float], coins: Sequence[int], *, floor: AU
     """
     if len(scores) != len(coins):
         raise InputError("area_under_curve", expected=f"{len(scores)} coins, one per score", got=str(len(coins)))
+    if not set(coins) <= {0, 1}:
+        raise InputError("area_under_curve", expected="coins 0 and 1", got=str(sorted(set(coins))[:5]))
     s = torch.tensor(scores, dtype=torch.float64)
     moved = torch.tensor(coins, dtype=torch.float64)
     ones = int(moved.sum())

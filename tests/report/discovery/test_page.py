@@ -67,6 +67,7 @@ def test_the_table_fits_a_phone() -> None:
     )
     assert verdicts is not None
     assert "confuses 6 and 9 (+12 %)" in verdicts[0]
+    assert "impose <small>invariant</small>" in verdicts[0]
 
 
 def test_the_table_has_a_row_per_candidate_and_the_reasons() -> None:

@@ -91,7 +91,7 @@ def _verdicts(discovery: Discovery) -> DataTable:
             TableCell(
                 each.symmetry, title=each.words, note=f"confuses {pair}" if (pair := confused_text(each, 1)) else ""
             ),
-            TableCell(verdict_text(each), tone=_TONES[each.verdict.word]),
+            _verdict(each),
             _number(auc_text(each), None if each.auc is None else each.auc.value),
             _number(gain_text(each), None if each.gain is None else each.gain.mean),
             _number(worth_text(each), None if each.worth is None else each.worth.factor),
@@ -106,6 +106,12 @@ def _verdicts(discovery: Discovery) -> DataTable:
         Column("worth", align="right", title="how many times more data the free network needs, 95 % interval"),
     ]
     return DataTable("Verdicts", columns, rows)
+
+
+def _verdict(finding: Finding) -> TableCell:
+    verdict = finding.verdict
+    how = (verdict.strictness or "") if verdict.word == "impose" else ""
+    return TableCell(verdict.word, tone=_TONES[verdict.word], note=how)
 
 
 def _number(texts: tuple[str, str], value: float | None) -> TableCell:

@@ -36,6 +36,7 @@ _SHARES = (1.0, 1 / 4, 1 / 16)
 _LEAST_TRAINING = 16  # samples, for the smallest share
 _LOST = 1e-3  # the p-value of a loss after which a network gets no more seeds
 _SETTLED = 1e-3  # the p-value after which a candidate gets no more seeds; so small that looking early costs nothing
+_FUTILE = 0.1  # the p-value of "no network learned anything" above which more seeds are no use
 _EARLIEST = 2  # seeds; one seed says nothing about how much seeds differ
 
 
@@ -240,9 +241,18 @@ class _Search:
             self._execute(runs)
 
     def _open(self, names: Sequence[str]) -> list[str]:
-        """The candidates whose verdict could still change (a Haybittle-Peto boundary)."""
-        verdicts = {name: verdict for name, (_, verdict) in self._judged(names).items()}
-        return [name for name in names if verdicts[name].word == "can't tell" or _p(verdicts[name]) > _SETTLED]
+        """The candidates whose verdict could still change.
+
+        Not those that are clearly decided (a Haybittle-Peto boundary), nor those whose labels nobody learns so far.
+        """
+        judged = self._judged(names)
+
+        def is_open(evidence: Evidence, verdict: Verdict) -> bool:
+            if len(evidence.networks) > 1 and evidence.over_guessing().p_above(0.0) > _FUTILE:
+                return False
+            return verdict.word == "can't tell" or verdict.p_value is None or verdict.p_value > _SETTLED
+
+        return [name for name in names if is_open(*judged[name])]
 
     def _lost(self, name: str) -> set[Strictness]:
         """The networks that cannot win any more: clearly behind the free one or a stricter one, and not ahead of it
@@ -521,10 +531,6 @@ def _keeps_up(larger: Evidence, smaller: Evidence) -> bool:
     one, other = shared(larger.along_curve("invariant"), smaller.along_curve("invariant"))
     loss = difference(other, one, folds=FOLDS)
     return loss.mean <= loss.error
-
-
-def _p(verdict: Verdict) -> float:
-    return 1.0 if verdict.p_value is None else verdict.p_value
 
 
 def _gain(evidence: Evidence, network: Strictness, *, full: bool) -> Gain:

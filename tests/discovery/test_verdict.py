@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 import torch
 
-from intertwine.discovery import AUC, Evidence, judge
+from intertwine.discovery import AUC, Evidence, Verdict, judge
 from intertwine.discovery._evidence import spreads
+from intertwine.discovery._verdict import is_contested
 
 SHARES = (1 / 16, 1 / 4, 1.0)
 
@@ -107,6 +108,15 @@ def test_relaxing_wins_where_strictness_helps_at_first_and_hurts_in_the_end() ->
     verdicts = [judge([evidence(2000, seed=s, **PARTLY)])[0] for s in range(6)]
     assert all(each.word == "relax" for each in verdicts)
     assert "worse than the relaxed one with all data" in verdicts[0].reasons[0]
+
+
+def test_an_imposition_that_falls_behind_with_all_data_is_contested() -> None:
+    """So it gets more seeds, however sure it is over the learning curve."""
+    imposed = Verdict("impose", "invariant", 1e-6, ("because",))
+    assert is_contested(evidence(2000, **PARTLY), imposed)
+    ahead = {"invariant": BETTER, "local": FREE, "relaxed": FREE, "free": FREE}
+    assert not is_contested(evidence(2000, **ahead), imposed)
+    assert not is_contested(evidence(2000, **PARTLY), replace(imposed, word="relax", strictness="relaxed"))
 
 
 def test_a_free_network_that_varies_does_not_hide_that_relaxing_beats_invariance() -> None:

@@ -29,7 +29,7 @@ from ._result import Discovery, Finding, Gain, Picture
 from ._runs import Answer, Run, Study
 from ._samples import FOLDS, Data, Samples, prepare
 from ._two_sample import AUC, area_under_curve
-from ._verdict import Verdict, judge
+from ._verdict import Verdict, is_contested, judge
 from ._worth import data_worth
 
 _SHARES = (1.0, 1 / 4, 1 / 16)
@@ -243,14 +243,16 @@ class _Search:
     def _open(self, names: Sequence[str]) -> list[str]:
         """The candidates whose verdict could still change.
 
-        Not those that are clearly decided (a Haybittle-Peto boundary), nor those whose labels nobody learns so far.
+        Not those that are clearly decided (a Haybittle-Peto boundary) and uncontested, nor those whose labels nobody
+        learns so far.
         """
         judged = self._judged(names)
 
         def is_open(evidence: Evidence, verdict: Verdict) -> bool:
             if len(evidence.networks) > 1 and evidence.over_guessing().p_above(0.0) > _FUTILE:
                 return False
-            return verdict.word == "can't tell" or verdict.p_value is None or verdict.p_value > _SETTLED
+            is_settled = verdict.word != "can't tell" and verdict.p_value is not None and verdict.p_value <= _SETTLED
+            return not is_settled or is_contested(evidence, verdict)
 
         return [name for name in names if is_open(*judged[name])]
 
@@ -361,8 +363,8 @@ class _Search:
         if labeled:
             self._ask_labels(names, range(self.seeds))
             judged = self._judged(names)
-            if self.seeds < FOLDS and any(v.word == "can't tell" and v.images_needed for _, v in judged.values()):
-                undecided = [name for name in names if judged[name][1].images_needed]
+            undecided = [name for name in names if judged[name][1].images_needed or is_contested(*judged[name])]
+            if undecided and self.seeds < FOLDS:
                 self._ask_labels(undecided, [self.seeds])  # the last quarter of the samples may decide
             joint, together = self._join(names)
         names += joint

@@ -159,7 +159,7 @@ def _unbeaten(evidence: Evidence) -> list[Strictness]:
     What a network must not ignore shows with much data, while few samples reward any constraint. So a mean over the
     learning curve can hide that the labels break the symmetry.
     """
-    level = LEVEL / 2 / (len(evidence.networks) - 1)
+    level = LEVEL / (len(evidence.networks) - 1)
     return [
         each
         for each in evidence.networks
@@ -167,6 +167,19 @@ def _unbeaten(evidence: Evidence) -> list[Strictness]:
             evidence.gain(other, each, full=True).p_above(0.0) > level for other in evidence.networks if other != each
         )
     ]
+
+
+@checked
+def is_contested(evidence: Evidence, verdict: Verdict) -> bool:
+    """Whether a network that is to be imposed is more than one standard error behind another one with all data."""
+    if verdict.word != "impose" or verdict.strictness is None:
+        return False
+    losses = [
+        evidence.gain(other, verdict.strictness, full=True)
+        for other in evidence.networks
+        if other != verdict.strictness
+    ]
+    return any(loss.mean > loss.error for loss in losses)
 
 
 def _imposition(evidence: Evidence, winner: Strictness, best: Strictness, margin: float) -> _Trial:

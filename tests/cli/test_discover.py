@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
+import torch
+from PIL import Image
 from typer.testing import CliRunner
 
 from intertwine.cli import program
@@ -37,6 +39,21 @@ def test_files_table_and_json(tmp_path) -> None:
 def test_without_labels() -> None:
     done = run(*QUICK, "--no-labels", "--json")
     assert json.loads(done.stdout)["candidates"][0]["verdict"] == "can't tell"
+
+
+def test_images_without_labels_in_one_folder(tmp_path) -> None:
+    (tmp_path / "images").mkdir()
+    generator = torch.Generator().manual_seed(0)
+    for k in range(60):
+        pixels = torch.randint(256, (8, 8), generator=generator, dtype=torch.uint8)
+        Image.fromarray(pixels.numpy()).save(tmp_path / "images" / f"{k}.png")
+    words = (str(tmp_path), "--symmetry", "hflip")
+    refused = run(*words)
+    assert refused.exit_code == 2
+    assert "(--no-labels)" in refused.stderr
+    done = run(*words, "--no-labels", "--json")
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["candidates"][0]["auc"]["p_value"] > 0.001
 
 
 @pytest.mark.parametrize(

@@ -54,6 +54,35 @@ def test_resampling_loses_something_and_is_known_to() -> None:
     assert not torch.allclose(zoom.there_and_back(IMAGES, torch.ones(6, dtype=torch.int64)), IMAGES, atol=1e-3)
 
 
+@pytest.mark.parametrize("name", ["rotation", "scale", "C8"])
+def test_samples_that_move_on_do_not_come_back(name: str) -> None:
+    candidate = parse_candidate(name, (3, 8, 8))
+    x = IMAGES[:1].expand(2000, -1, -1, -1)
+    generator = torch.Generator().manual_seed(0)
+    which = torch.randint(1, len(candidate.elements) + 1, (2000,), generator=generator)
+    on = candidate.moved_on(candidate.moved(x, which), which, generator)
+    back = candidate.there_and_back(x, which)
+    assert float((on - back).flatten(1).abs().amax(1).min()) > 1e-3
+    assert len(on.flatten(1).unique(dim=0)) > len(candidate.elements)
+
+
+def test_turns_by_any_angle_are_spread_over_the_circle() -> None:
+    """And they all resample, so that no turn can be told from others by its sharpness."""
+    rotation = parse_candidate("rotation", (1, 8, 8))
+    assert len(rotation.elements) == 24
+    assert not any(each.exact for each in rotation.elements)
+    assert rotation.is_group
+    assert not parse_candidate("scale", (1, 8, 8)).is_group
+
+
+def test_combinations_have_names() -> None:
+    assert parse_candidate("hflip + c4", (1, 8, 8)).name == "d4"
+    assert parse_candidate("c4+shifts", (1, 8, 8)).name == "c4 + shifts"
+    assert parse_candidate("shifts + brightness", (1, 8, 8)).grid is None
+    with pytest.raises(InputError, match="a combination among"):
+        parse_candidate("transpose + c2", (1, 8, 8))
+
+
 def test_only_groups_that_map_the_pixel_grid_to_itself_have_exact_layers() -> None:
     exact = {name for name in usual_candidates((3, 8, 8)) if parse_candidate(name, (3, 8, 8)).grid is not None}
     assert exact == {"hflip", "vflip", "c2", "c4", "d4"}

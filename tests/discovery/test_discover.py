@@ -82,7 +82,8 @@ def test_every_program_compiles_and_builds_the_network_of_the_runs(strictness, m
     study = _runs.Study(prepare((x, labels)), {"c4": tw.discovery.parse_candidate("c4", (1, 6, 6))}, None)
     verdict = tw.discovery.Verdict("impose", strictness, 0.01, ("because",))
     finding = tw.discovery.Finding("c4", "quarter turns", verdict, True, accuracy={strictness: 0.9})
-    text = _discover.program(study, finding, 0.9)
+    text, why_not = _discover.program(study, finding, 0.9)
+    assert why_not == ""
     scope = {"__name__": "net", "__doc__": ""}
     exec(compile(text, "net.py", "exec"), scope)
     net = scope["network"]()
@@ -95,12 +96,26 @@ def test_a_program_for_augmentation_moves_samples() -> None:
     x, labels = bars()
     study = _runs.Study(prepare((x, labels)), {"shifts": tw.discovery.parse_candidate("shifts", (1, 6, 6))}, None)
     verdict = tw.discovery.Verdict("impose", "invariant", 0.01, ("because",))
-    text = _discover.program(study, tw.discovery.Finding("shifts", "shifts", verdict, False), 0.9)
+    text, _ = _discover.program(study, tw.discovery.Finding("shifts", "shifts", verdict, False), 0.9)
     scope = {"__name__": "net", "__doc__": ""}
     exec(compile(text, "net.py", "exec"), scope)
     assert scope["network"]()(x[:3]).shape == (3, 2)
     assert len(scope["copies"](x[:3])) > 1
     assert "SYMMETRY.moved" in text
+
+
+def test_a_program_for_a_combination_has_layers_and_moves_samples() -> None:
+    x, labels = bars()
+    combination = tw.discovery.parse_candidate("c2 + shifts", (1, 6, 6))
+    study = _runs.Study(prepare((x, labels)), {"c2 + shifts": combination}, None)
+    verdict = tw.discovery.Verdict("impose", "invariant", 0.01, ("because",))
+    text, _ = _discover.program(study, tw.discovery.Finding("c2 + shifts", "both", verdict, True), 0.9)
+    scope = {"__name__": "net", "__doc__": ""}
+    exec(compile(text, "net.py", "exec"), scope)
+    net = scope["network"]().double().eval()
+    assert torch.allclose(net(x.double()), net(x.double().flip(-1, -2)), atol=1e-10)
+    assert not torch.allclose(net(x.double()), net(x.double().roll(2, -1)), atol=1e-4)
+    assert len(scope["copies"](x[:3])) > 1
 
 
 def test_users_networks_signals_and_transformations(tmp_path) -> None:
@@ -113,6 +128,7 @@ def test_users_networks_signals_and_transformations(tmp_path) -> None:
     assert [each.exact for each in result.findings] == [False, False]
     assert "on your network" in " ".join(result.notes)
     assert result.program == ""
+    assert "code of your network" in " ".join(result.notes)
     assert "reverse" in str(result)
     sets = discover((torch.randn(80, 1, 5, generator=generator), labels[:80]), ["S5"], seeds=1)
     assert sets["S5"].auc is not None
@@ -127,6 +143,11 @@ def test_without_labels_only_the_first_question(tmp_path) -> None:
     assert "no labels" in " ".join(result.notes)
     ignored = discover((x, labels), ["c2"], use_labels=False)
     assert ignored["c2"].accuracy == {}
+
+
+@pytest.mark.parametrize("labels", [torch.zeros(160, dtype=torch.int64), torch.rand(160), torch.zeros(160, 2)])
+def test_labels_that_are_ignored_may_be_anything(labels: torch.Tensor) -> None:
+    assert discover((bars()[0], labels), ["c2"], use_labels=False)["c2"].auc is not None
 
 
 def test_a_budget_that_is_spent_leaves_runs_out_and_says_so() -> None:
@@ -209,13 +230,102 @@ def test_folds_are_disjoint_and_keep_the_classes() -> None:
 
 
 def test_accepted_generators_are_joined() -> None:
-    from intertwine.discovery._joint import joint_candidate
-
     named = {name: tw.discovery.parse_candidate(name, (1, 8, 8)) for name in ("hflip", "vflip", "c2", "c4", "shifts")}
-    assert joint_candidate([named["hflip"], named["c4"]], (1, 8, 8)).name == "d4"
-    assert joint_candidate([named["hflip"], named["vflip"]], (1, 8, 8)).name == "flips"
-    assert joint_candidate([named["c2"], named["c4"]], (1, 8, 8)).name == "c4"
-    assert joint_candidate([named["c2"], named["shifts"]], (1, 8, 8)) is None
+    named["transpose"] = tw.discovery.parse_candidate("transpose", (1, 8, 8))
+
+    def joint(*names: str):
+        return tw.discovery.combine([named[name] for name in names], (1, 8, 8))
+
+    assert joint("hflip", "c4").name == "d4"
+    assert joint("hflip", "vflip").name == "flips"
+    assert joint("c2", "c4").name == "c4"
+    assert joint("transpose", "c2") is None  # both diagonal mirrors: a group without a name
+    both = joint("c2", "shifts")
+    assert (both.name, both.grid.stabilizer.order, len(both.besides)) == ("c2 + shifts", 2, 16)
+    assert both.is_exact
+    x = torch.rand(3, 1, 8, 8)
+    which = torch.tensor([1, 7, 16])
+    assert torch.allclose(both.there_and_back(x, which), x)
+
+
+def dark_and_light(n: int = 240) -> tuple[torch.Tensor, torch.Tensor]:
+    """Noise on a dark or a light ground: mirrors, turns and shifts keep the label."""
+    x = torch.rand(n, 1, 6, 6, generator=torch.Generator().manual_seed(0))
+    x[::2] += 1
+    return x, torch.arange(n) % 2
+
+
+def test_a_combination_with_augmentation_is_tried_and_a_group_without_layers_is_named(monkeypatch) -> None:
+    monkeypatch.setattr(_runs, "epochs_for", lambda count: 8)
+    joined = discover(dark_and_light(), ["c2", "shifts"], seeds=2)
+    finding = joined["c2 + shifts"]
+    assert set(finding.joint_of) == {"c2", "shifts"}
+    assert joined.recommended is finding
+    assert set(finding.accuracy) == {"invariant", "free"}
+    assert "SYMMETRY" in joined.program
+    apart = discover(dark_and_light(), ["c2", "transpose"], seeds=2)
+    assert "no layers for their group" in " ".join(apart.notes)
+
+
+def test_what_is_settled_gets_no_more_seeds_and_what_is_open_does(monkeypatch) -> None:
+    monkeypatch.setattr(_runs, "epochs_for", lambda count: 15)
+    x, labels = dark_and_light()
+    assert discover((x, labels), ["shifts"], seeds=4).seeds < 4
+    shuffled = labels[torch.randperm(len(labels), generator=torch.Generator().manual_seed(1))]
+    assert discover((x, shuffled), ["shifts"], seeds=4).seeds == 2  # nobody learns them
+    few = discover((x[:48], labels[:48]), ["shifts"], seeds=3)
+    assert few["shifts"].verdict.word == "can't tell"
+    assert few.seeds == 4  # one for each quarter of the samples
+
+
+@pytest.mark.parametrize(("name", "is_symmetric"), [("digits-rotated", True), ("digits", False)])
+def test_resampling_is_no_sign_of_a_turn(name: str, is_symmetric: bool, monkeypatch) -> None:
+    """Rotated digits of 8 x 8 pixels look alike after another rotation, although it blurs them and fills corners."""
+    monkeypatch.setattr(_runs, "epochs_for", lambda count: 25)
+    auc = discover(tw.data.load(name), ["rotation"], max_samples=700, use_labels=False)["rotation"].auc
+    assert abs(auc.floor - 0.5) < 0.1
+    assert (auc.p_value > 0.01) == is_symmetric
+    assert (auc.value < 0.6) == is_symmetric
+
+
+@pytest.mark.parametrize("name", ["rotation", "c4 + shifts"])
+def test_copies_in_memory_are_those_computed_on_demand(name: str, monkeypatch) -> None:
+    candidate = tw.discovery.parse_candidate(name, (1, 6, 6))
+    x, labels = bars(40)
+    _ = torch.manual_seed(0)
+    quick = _runs._Moved(x, labels, candidate).__getitems__([3, 1, 3, 7])
+    monkeypatch.setattr(_runs, "_MOST_COPIED", 0)
+    _ = torch.manual_seed(0)
+    slow = _runs._Moved(x, labels, candidate).__getitems__([3, 1, 3, 7])
+    assert torch.allclose(quick[0], slow[0], atol=1e-6)
+    assert not torch.equal(quick[0], x[[3, 1, 3, 7]])
+    assert torch.equal(quick[1], slow[1])
+
+
+def test_volumes() -> None:
+    """Bars along one axis or another: turning a volume about the first axis by 180° keeps the label."""
+    generator = torch.Generator().manual_seed(0)
+    x = 0.2 * torch.rand(120, 1, 4, 4, 4, generator=generator)
+    labels = torch.arange(120) % 2
+    for k in range(120):
+        a, b = torch.randint(4, (2,), generator=generator).tolist()
+        x[(k, 0, slice(None), a, b) if labels[k] else (k, 0, a, slice(None), b)] += 1
+    result = discover((x, labels), ["Oh"], seeds=1)
+    assert result["Oh"].auc is not None
+    assert set(result["Oh"].accuracy) == {"invariant", "free"}
+    assert "written for images only" in " ".join(result.notes)
+    shrunk = prepare((torch.rand(40, 1, 21, 21, 21), torch.arange(40) % 2))
+    assert shrunk.shape == (1, 16, 16, 16)
+    assert "volumes are shrunk" in shrunk.notes[0]
+
+
+def test_networks_for_other_samples_are_small() -> None:
+    from intertwine.discovery._networks import plain_network
+
+    for shape in ((3, 5000), (2, 9), (12,), (2, 16, 16, 16)):
+        net = plain_network(shape, 10)
+        assert sum(p.numel() for p in net.parameters()) < 100_000
+        assert net(torch.zeros(2, *shape)).shape == (2, 10)
 
 
 def test_a_small_budget_shortens_training_and_a_resumed_search_keeps_to_it(tmp_path) -> None:

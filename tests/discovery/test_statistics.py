@@ -8,6 +8,7 @@ import torch
 from intertwine.discovery import area_under_curve, data_worth, difference, holm
 from intertwine.discovery._confused import confused_pairs
 from intertwine.discovery._paired import pooled_spread
+from intertwine.errors import InputError
 
 
 def draw(seed: int) -> torch.Generator:
@@ -31,14 +32,38 @@ def test_p_values_of_coins_alone_are_rarely_small() -> None:
 def test_a_difference_between_samples_is_noticed() -> None:
     coins = torch.randint(2, (200,), generator=draw(0))
     scores = torch.randn(200, generator=draw(1)) + coins
-    result = area_under_curve(scores.tolist(), coins.tolist(), floor=0.6)
+    result = area_under_curve(scores.tolist(), coins.tolist())
     assert result.p_value < 0.001
     assert result.null[0] < 0.5 < result.null[1] < result.value
-    assert result.floor == 0.6
+
+
+def test_what_resampling_alone_gives_is_no_difference() -> None:
+    coins = torch.randint(2, (400,), generator=draw(0))
+    artifact = area_under_curve((torch.randn(400, generator=draw(1)) + 0.5 * coins).tolist(), coins.tolist())
+    same = area_under_curve(
+        (torch.randn(400, generator=draw(2)) + 0.5 * coins).tolist(), coins.tolist(), floor=artifact
+    )
+    more = area_under_curve((torch.randn(400, generator=draw(2)) + 2 * coins).tolist(), coins.tolist(), floor=artifact)
+    assert artifact.p_value < 0.001 < 0.05 < same.p_value
+    assert more.p_value < 0.001
+    assert more.floor == artifact.value
+
+
+def test_the_standard_error_of_an_auc_is_its_spread() -> None:
+    values = []
+    for seed in range(60):
+        g = draw(seed)
+        coins = torch.arange(80) % 2
+        result = area_under_curve((torch.randn(80, generator=g) + coins).tolist(), coins.tolist())
+        values.append((result.value, result.error))
+    spread = torch.tensor([value for value, _ in values]).std()
+    assert sum(error for _, error in values) / len(values) == pytest.approx(float(spread), rel=0.25)
 
 
 def test_one_kind_of_coin_says_nothing() -> None:
     assert area_under_curve([0.1, 0.2], [1, 1]).p_value == 1
+    with pytest.raises(InputError, match="coins 0 and 1; got"):
+        area_under_curve([0.1, 0.2], [1, 3])
 
 
 def test_the_interval_of_a_difference_covers_the_truth() -> None:
@@ -58,6 +83,12 @@ def test_seeds_that_disagree_widen_the_interval() -> None:
     zero = [torch.arange(100) < 80] * 3
     assert difference(shaky, zero).error > 3 * difference(steady, zero).error
     assert pooled_spread([(steady, zero), (shaky, zero)]).freedom == 4
+
+
+def test_samples_that_are_held_out_again_are_no_more_samples() -> None:
+    first, second = [torch.arange(100) < 90] * 4, [torch.arange(100) < 80] * 4
+    once, twice = difference(first, second), difference(first * 2, second * 2)
+    assert twice.samples_error == pytest.approx(once.samples_error, rel=0.01)
 
 
 def test_agreement_on_a_few_samples_is_no_proof() -> None:
@@ -99,3 +130,26 @@ def test_confused_classes_are_named_and_chance_is_not() -> None:
     slip = labels.clone()
     slip[0] = 1
     assert confused_pairs([(labels, slip, labels)], ("0", "6", "9")) == ()
+
+
+def test_one_sample_that_is_wrong_again_and_again_is_one_sample() -> None:
+    """Three networks fail on the same three samples: nine errors, but not nine pieces of evidence."""
+    labels = torch.arange(100) % 2
+    slip = labels.clone()
+    slip[:3] = 1 - slip[:3]
+    assert confused_pairs([(labels, slip.expand(3, -1), labels.expand(3, -1))], ("6", "9")) == ()
+    slip[:12] = 1 - labels[:12]
+    assert len(confused_pairs([(labels, slip.expand(3, -1), labels.expand(3, -1))], ("6", "9"))) == 1
+
+
+def test_chance_rarely_confuses_any_of_many_pairs() -> None:
+    named = 0
+    for seed in range(40):
+        g = draw(seed)
+        labels = torch.randint(10, (500,), generator=g)
+        strict, free = (
+            torch.where(torch.rand(500, generator=g) < 0.2, torch.randint(10, (500,), generator=g), labels)
+            for _ in range(2)
+        )
+        named += bool(confused_pairs([(labels, strict, free)], tuple("0123456789")))
+    assert named <= 6  # 2 are expected

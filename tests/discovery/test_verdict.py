@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
-from intertwine.discovery import AUC, Evidence, judge
+from intertwine.discovery import AUC, Evidence, Verdict, judge
+from intertwine.discovery._evidence import spreads
+from intertwine.discovery._verdict import is_contested
 
 SHARES = (1 / 16, 1 / 4, 1.0)
 
@@ -89,6 +93,52 @@ def test_a_loss_with_all_data_forbids_what_helps_with_little() -> None:
     crossing = {"invariant": (0.8, 0.85, 0.85), "local": BETTER, "relaxed": FREE, "free": (0.5, 0.8, 0.97)}
     (verdict,) = judge([evidence(3000, **crossing)])
     assert verdict.strictness != "invariant"
+
+
+PARTLY = {
+    "invariant": (0.83, 0.92, 0.94),
+    "local": (0.7, 0.89, 0.955),
+    "relaxed": (0.77, 0.95, 0.976),
+    "free": (0.55, 0.79, 0.9),
+}
+"""Labels that break the symmetry in part: constraints help with few samples, and cost something with many."""
+
+
+def test_relaxing_wins_where_strictness_helps_at_first_and_hurts_in_the_end() -> None:
+    verdicts = [judge([evidence(2000, seed=s, **PARTLY)])[0] for s in range(6)]
+    assert all(each.word == "relax" for each in verdicts)
+    assert "worse than the relaxed one with all data" in verdicts[0].reasons[0]
+
+
+def test_an_imposition_that_falls_behind_with_all_data_is_contested() -> None:
+    """So it gets more seeds, however sure it is over the learning curve."""
+    imposed = Verdict("impose", "invariant", 1e-6, ("because",))
+    assert is_contested(evidence(2000, **PARTLY), imposed)
+    ahead = {"invariant": BETTER, "local": FREE, "relaxed": FREE, "free": FREE}
+    assert not is_contested(evidence(2000, **ahead), imposed)
+    assert not is_contested(evidence(2000, **PARTLY), replace(imposed, word="relax", strictness="relaxed"))
+
+
+def test_a_free_network_that_varies_does_not_hide_that_relaxing_beats_invariance() -> None:
+    """The spread of two networks is their own: here the free one differs by 10 points from seed to seed."""
+    found = evidence(1300, **PARTLY)
+    unsteady = {share: dict(by_seed) for share, by_seed in found.curves["free"].items()}
+    for by_seed in unsteady.values():
+        by_seed[1] = by_seed[1] & (torch.arange(len(by_seed[1])) % 10 != 0)
+        by_seed[2] = by_seed[2] | (torch.arange(len(by_seed[2])) % 2 == 0)
+    found = replace(found, curves={**found.curves, "free": unsteady})
+    spread = spreads([found], full=True)
+    assert spread["invariant", "free"].variance > 3 * spread["invariant", "relaxed"].variance
+    (verdict,) = judge([replace(found, spread=spreads([found], full=False), full_spread=spread)])
+    assert verdict.word == "relax"
+
+
+def test_a_loss_that_is_too_small_to_matter_is_no_reason_to_be_undecided() -> None:
+    """The relaxed network is a little better, which cannot be shown; that the invariant one is good can be."""
+    near = {"invariant": (0.87, 0.96, 0.98), "local": (0.79, 0.93, 0.97), "relaxed": (0.885, 0.97, 0.983), "free": FREE}
+    verdicts = [judge([evidence(1400, seed=s, **near)])[0] for s in range(8)]
+    assert all(each.word != "can't tell" for each in verdicts)
+    assert sum(each.strictness == "invariant" for each in verdicts) >= 4
 
 
 def test_a_refuted_invariance_is_left_although_local_layers_remain_open() -> None:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,7 +14,8 @@ from ..errors import InputError
 from ._app import CHECK_FAILED
 from ._experiment import Engine
 from ._network import load_model
-from ._progress import progress_bar
+from ._options import DATA_HELP, AddressOption, ArgOption, FolderOption, MeanOption, StdOption, TrustOption
+from ._progress import progress_bar, warnings_as_lines
 from ._values import parse_seconds, parse_settings
 
 if TYPE_CHECKING:
@@ -53,7 +52,7 @@ def audit(
     ] = None,
     data: Annotated[
         str | None,
-        typer.Option(metavar="DATA", help="A name ('intertwine list datasets'), class folders, an archive or .npz."),
+        typer.Option(metavar="DATA", help=DATA_HELP),
     ] = None,
     weights: Annotated[
         Path | None, typer.Option(metavar="FILE", help="safetensors or a torch file of tensors; nothing is unpickled.")
@@ -81,22 +80,18 @@ def audit(
     compare: Annotated[
         tuple[Path, Path] | None, typer.Option(metavar="A B", help="Compare two audits written with --out.")
     ] = None,
-    argument: Annotated[
-        list[str] | None, typer.Option("--arg", metavar="NAME=VALUE", help="An argument of the factory.")
-    ] = None,
+    argument: ArgOption = None,
     output: Annotated[
         str | None,
         typer.Option(metavar="NAME|NUMBER", help="The output to look at, if there are several; numbers begin at 0."),
     ] = None,
-    trust: Annotated[
-        bool, typer.Option("--trust", help="Load a file that the checks refuse; it may then run code on this machine.")
-    ] = False,
-    folder: Annotated[Path | None, typer.Option(help="Folder with the files of a named data set.")] = None,
+    trust: TrustOption = False,
+    folder: FolderOption = None,
     part: Annotated[Part, typer.Option(help="The part of the data set to use.")] = Part.test,
     images: Annotated[int, typer.Option(min=1, help="Maximum number of images.")] = 512,
     size: Annotated[int | None, typer.Option(min=1, help="Resize images; default: the size of the model.")] = None,
-    mean: Annotated[str | None, typer.Option(metavar="A,B,C", help="Normalize with these means ...")] = None,
-    std: Annotated[str | None, typer.Option(metavar="A,B,C", help="... and these standard deviations.")] = None,
+    mean: MeanOption = None,
+    std: StdOption = None,
     detail_images: Annotated[
         int, typer.Option(min=1, help="Maximum number of them for layers, shifts, channels and barriers.")
     ] = 512,
@@ -107,7 +102,7 @@ def audit(
     workers: Annotated[
         int | None, typer.Option(min=1, help="Number of parts, with --engine ray; default: one per core.")
     ] = None,
-    address: Annotated[str | None, typer.Option(help="Address of a Ray cluster, with --engine ray.")] = None,
+    address: AddressOption = None,
     all_layers: Annotated[
         bool, typer.Option("--all-layers", help="Print a row for every layer instead of one per block.")
     ] = False,
@@ -250,27 +245,6 @@ def _numbers(option: str, text: str) -> tuple[float, ...]:
         return tuple(float(number) for number in text.split(","))
     except ValueError:
         raise InputError(option, expected="one number per channel, such as 0.5,0.5,0.5", got=repr(text)) from None
-
-
-@contextmanager
-def warnings_as_lines() -> Iterator[None]:
-    """Show warnings (skipped files, halved batches) as lines, each once."""
-    from rich.console import Console
-
-    shown: set[str] = set()
-
-    def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
-        text = str(message).splitlines()[0]
-        if issubclass(category, UserWarning | RuntimeWarning) and text not in shown:
-            shown.add(text)
-            # Printed by rich, which keeps the progress bar intact.
-            Console(stderr=True, soft_wrap=True, highlight=False).print(f"warning: {text}", markup=False)
-
-    with warnings.catch_warnings():
-        warnings.showwarning = show
-        for kind in (UserWarning, RuntimeWarning):
-            warnings.simplefilter("always", kind)
-        yield
 
 
 def _print(

@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-from ._audit import warnings_as_lines
-from ._progress import progress_bar
+from ._options import DATA_HELP, AddressOption, FolderOption
+from ._progress import progress_bar, warnings_as_lines
 from ._values import parse_seconds
 
 
@@ -32,7 +32,7 @@ def register(app: typer.Typer) -> None:
 def discover(
     data: Annotated[
         str,
-        typer.Argument(metavar="DATA", help="A name ('intertwine list datasets'), class folders, an archive or .npz."),
+        typer.Argument(metavar="DATA", help=DATA_HELP),
     ],
     out: Annotated[
         Path | None,
@@ -55,7 +55,7 @@ def discover(
     no_labels: Annotated[
         bool, typer.Option("--no-labels", help="Ignore labels; only ask whether moved images look alike.")
     ] = False,
-    folder: Annotated[Path | None, typer.Option(help="Folder with the files of a named data set.")] = None,
+    folder: FolderOption = None,
     size: Annotated[int | None, typer.Option(min=1, help="Resize images; needed if their sizes differ.")] = None,
     engine: Annotated[
         Engine, typer.Option(help="process uses several processes, ray a cluster; the result is the same.")
@@ -64,7 +64,7 @@ def discover(
         int | None,
         typer.Option(min=1, help="Number of processes, with --engine process or ray; default: one per core."),
     ] = None,
-    address: Annotated[str | None, typer.Option(help="Address of a Ray cluster, with --engine ray.")] = None,
+    address: AddressOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print discover.json.")] = False,
 ) -> None:
     """Find out which symmetries data has, how strictly a network should obey each, and what that is worth.

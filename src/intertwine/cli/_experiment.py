@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ._options import AddressOption
 from ._values import parse_settings
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ def run(
     download: Annotated[bool, typer.Option("--download", help="Download missing data sets.")] = False,
     workers: Annotated[int, typer.Option(min=1, help="Number of parallel jobs.")] = 1,
     engine: Annotated[Engine, typer.Option(help="Where jobs run.")] = Engine.local,
-    address: Annotated[str | None, typer.Option(help="Address of a Ray cluster, with --engine ray.")] = None,
+    address: AddressOption = None,
     results: ResultsOption = RESULTS,
     setting: Annotated[
         list[str] | None,

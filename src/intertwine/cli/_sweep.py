@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from ._experiment import RESULTS, Engine, ResultsOption, Scale, ScaleOption
+from ._options import AddressOption
 from ._values import parse_settings
 
 StudyOption = Annotated[str | None, typer.Option(help="Name of the study; default: NAME-ROW-SCALE.")]
@@ -51,7 +52,7 @@ def run(
     data: Annotated[Path | None, typer.Option(help="Folder with data sets.")] = None,
     workers: Annotated[int, typer.Option(min=1, help="Number of parallel trials.")] = 1,
     engine: Annotated[Engine, typer.Option(help="Where trials run.")] = Engine.local,
-    address: Annotated[str | None, typer.Option(help="Address of a Ray cluster, with --engine ray.")] = None,
+    address: AddressOption = None,
     storage: StorageOption = None,
     study: StudyOption = None,
     results: ResultsOption = RESULTS,

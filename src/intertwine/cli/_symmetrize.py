@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import InputError, StorageError
-from ._audit import load_images, warnings_as_lines
+from ._audit import load_images
 from ._network import load_model
+from ._options import ArgOption, FolderOption, MeanOption, StdOption, TrustOption
+from ._progress import warnings_as_lines
 from ._values import parse_settings
 
 if TYPE_CHECKING:
@@ -78,17 +80,13 @@ def symmetrize(
         bool, typer.Option("--shift", help="Shift images at random in --tune, for networks trained with random crops.")
     ] = False,
     seed: Annotated[int, typer.Option(min=0, help="Seed of random weights and of the image order in --tune.")] = 0,
-    argument: Annotated[
-        list[str] | None, typer.Option("--arg", metavar="NAME=VALUE", help="An argument of the factory.")
-    ] = None,
-    trust: Annotated[
-        bool, typer.Option("--trust", help="Load a file that the checks refuse; it may then run code on this machine.")
-    ] = False,
-    folder: Annotated[Path | None, typer.Option(help="Folder with the files of a named data set.")] = None,
+    argument: ArgOption = None,
+    trust: TrustOption = False,
+    folder: FolderOption = None,
     images: Annotated[int, typer.Option(min=1, help="Maximum number of images; the refit uses up to 1000.")] = 2000,
     size: Annotated[int | None, typer.Option(min=1, help="Resize images.")] = None,
-    mean: Annotated[str | None, typer.Option(metavar="A,B,C", help="Normalize with these means ...")] = None,
-    std: Annotated[str | None, typer.Option(metavar="A,B,C", help="... and these standard deviations.")] = None,
+    mean: MeanOption = None,
+    std: StdOption = None,
     batch_size: Annotated[int, typer.Option(min=1, help="Images per batch.")] = 128,
 ) -> None:
     """Impose a symmetry on a trained network: same architecture, exactly invariant outputs.

@@ -14,8 +14,6 @@ from ._two_sample import area_under_curve as area_under_curve
 if TYPE_CHECKING:  # lets type checkers and editors see what __getattr__ provides
     from ._candidate import Candidate as Candidate
     from ._candidate import CandidateLike as CandidateLike
-    from ._candidate import parse_candidate as parse_candidate
-    from ._candidate import usual_candidates as usual_candidates
     from ._confused import ConfusedPair as ConfusedPair
     from ._discover import discover as discover
     from ._evidence import Evidence as Evidence
@@ -24,6 +22,9 @@ if TYPE_CHECKING:  # lets type checkers and editors see what __getattr__ provide
     from ._networks import SymmetryCNN as SymmetryCNN
     from ._paired import Difference as Difference
     from ._paired import difference as difference
+    from ._parse import combine as combine
+    from ._parse import parse_candidate as parse_candidate
+    from ._parse import usual_candidates as usual_candidates
     from ._result import Discovery as Discovery
     from ._result import Finding as Finding
     from ._result import Gain as Gain
@@ -39,12 +40,13 @@ if TYPE_CHECKING:  # lets type checkers and editors see what __getattr__ provide
 __getattr__, __dir__ = lazy_face(
     __name__,
     {
-        "_candidate": ["Candidate", "CandidateLike", "parse_candidate", "usual_candidates"],
+        "_candidate": ["Candidate", "CandidateLike"],
         "_confused": ["ConfusedPair"],
         "_discover": ["discover"],
         "_evidence": ["Evidence"],
         "_networks": ["OrbitPool", "Standardize", "SymmetryCNN"],
         "_paired": ["Difference", "difference"],
+        "_parse": ["combine", "parse_candidate", "usual_candidates"],
         "_result": ["Discovery", "Finding", "Gain", "Picture"],
         "_samples": ["Samples", "prepare"],
         "_verdict": ["Verdict", "holm", "judge"],

@@ -16,24 +16,28 @@ from torch import Tensor, nn
 
 from .._checked import Positive, checked
 from ..errors import InputError, StorageError
-from ._candidate import Candidate, CandidateLike, parse_candidate, usual_candidates
+from ._candidate import Candidate, CandidateLike
 from ._confused import ConfusedPair, confused_pairs
 from ._effort import affordable_effort
 from ._engines import Engine, EngineName, Progress, start_engine
-from ._evidence import Evidence, spreads
-from ._joint import joint_candidate
-from ._networks import Factory, Strictness
+from ._evidence import Evidence, shared, spreads
+from ._networks import STRICTNESS, Factory, Strictness
+from ._paired import difference
+from ._parse import combine, parse_candidate, usual_candidates
 from ._program import program
 from ._result import Discovery, Finding, Gain, Picture
 from ._runs import Answer, Run, Study
 from ._samples import FOLDS, Data, Samples, prepare
 from ._two_sample import AUC, area_under_curve
-from ._verdict import Verdict, judge
+from ._verdict import Verdict, is_contested, judge
 from ._worth import data_worth
 
 _SHARES = (1.0, 1 / 4, 1 / 16)
 _LEAST_TRAINING = 16  # samples, for the smallest share
-_LOST = 1e-4  # the p-value of a loss after which a network gets no more seeds
+_LOST = 1e-3  # the p-value of a loss after which a network gets no more seeds
+_SETTLED = 1e-3  # the p-value after which a candidate gets no more seeds; so small that looking early costs nothing
+_FUTILE = 0.1  # the p-value of "no network learned anything" above which more seeds are no use
+_EARLIEST = 2  # seeds; one seed says nothing about how much seeds differ
 
 
 @checked
@@ -95,9 +99,7 @@ def discover(
     if budget is not None and not 0 < budget < math.inf:
         raise InputError("discover", expected="a budget in seconds, above 0", got=str(budget))
     begun = time.monotonic()
-    samples = prepare(data, labels, max_samples=max_samples, name=name)
-    if not use_labels:
-        samples = replace(samples, labels=None, classes=())
+    samples = prepare(data, labels, max_samples=max_samples, name=name, use_labels=use_labels)
     candidates = _candidates(symmetries, samples)
     with ExitStack() as stack:
         place = Path(folder) if folder is not None else Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -198,6 +200,7 @@ class _Search:
         self.study, self.engine, self.deadline, self.seeds, self.progress = study, engine, deadline, seeds, progress
         self.answers: dict[Run, Answer] = {}
         self.left_out: list[str] = []
+        self.apart: list[str] = []  # why accepted candidates were not combined
         self.planned = 0
         self.shown = 0
 
@@ -220,24 +223,56 @@ class _Search:
 
     def _ask_alike(self, names: Sequence[str]) -> None:
         runs = [Run("alike", name) for name in names]
-        runs += [Run("floor", name) for name in names if not self.study.candidates[name].is_exact]
+        runs += [Run("floor", name) for name in names if self.study.has_floor(name)]
         self._execute(runs)
 
     def _ask_labels(self, names: Sequence[str], seeds: Sequence[int]) -> None:
-        """Train the networks, seed by seed; networks that have clearly lost get no more seeds."""
+        """Train the networks, seed by seed; only what is still undecided gets more seeds."""
         for seed in seeds:
+            open_ = self._open(names) if seed >= _EARLIEST else names
+            if not open_:
+                return
             runs = [Run("labels", seed=seed, share=share) for share in self.shares]
-            for name in names:
+            for name in open_:
+                lost = self._lost(name) if seed else set()
                 for network in self.study.strictnesses(name):
-                    if seed == 0 or not self._has_lost(name, network):
+                    if network not in lost:
                         runs += [Run("labels", name, network, seed, share) for share in self.shares]
             self._execute(runs)
 
-    def _has_lost(self, name: str, network: Strictness) -> bool:
+    def _open(self, names: Sequence[str]) -> list[str]:
+        """The candidates whose verdict could still change.
+
+        Not those that are clearly decided (a Haybittle-Peto boundary) and uncontested, nor those whose labels nobody
+        learns so far.
+        """
+        judged = self._judged(names)
+
+        def is_open(evidence: Evidence, verdict: Verdict) -> bool:
+            if len(evidence.networks) > 1 and evidence.over_guessing().p_above(0.0) > _FUTILE:
+                return False
+            is_settled = verdict.word != "can't tell" and verdict.p_value is not None and verdict.p_value <= _SETTLED
+            return not is_settled or is_contested(evidence, verdict)
+
+        return [name for name in names if is_open(*judged[name])]
+
+    def _lost(self, name: str) -> set[Strictness]:
+        """The networks that cannot win any more: clearly behind the free one or a stricter one, and not ahead of it
+        with all data.
+
+        The invariant network stays while it is the only one, since the verdict is about it.
+        """
         evidence = self._evidence(name)
-        if network not in evidence.networks or (network == "invariant" and len(evidence.networks) == 2):
-            return False
-        return evidence.gain("free", network).p_above(0.0) < _LOST
+        networks = evidence.networks
+        if networks == ["invariant", "free"]:
+            return set()
+
+        def is_behind(network: Strictness, rival: Strictness) -> bool:
+            ahead = evidence.gain(network, rival, full=True).mean > 0
+            return not ahead and evidence.gain(rival, network).p_above(0.0) < _LOST
+
+        rivals = {each: [*networks[: networks.index(each)], "free"] for each in networks if each != "free"}
+        return {each for each, others in rivals.items() if any(is_behind(each, other) for other in others)}
 
     @property
     def shares(self) -> tuple[float, ...]:
@@ -258,7 +293,7 @@ class _Search:
         return Evidence(
             name,
             candidate.words,
-            self.study.has_exact_layers(name),
+            self.study.has_only_layers(name),
             curves if "free" in curves else {},
             {seed: self._guess(seed) for seed in curves["free"][1.0]} if "free" in curves else {},
             len(self.samples),
@@ -305,7 +340,7 @@ class _Search:
         if alike is None:
             return None
         floor = self.answers.get(Run("floor", name))
-        level = None if floor is None else area_under_curve(floor.values, floor.coins).value
+        level = None if floor is None else area_under_curve(floor.values, floor.coins)
         return area_under_curve(alike.values, alike.coins, floor=level)
 
     def _judged(self, names: Sequence[str]) -> dict[str, tuple[Evidence, Verdict]]:
@@ -320,31 +355,25 @@ class _Search:
         names = list(self.study.candidates)
         labeled = self.samples.labels is not None
         networks = 1 + sum(len(self.study.strictnesses(name)) for name in names)
-        floors = sum(not each.is_exact for each in self.study.candidates.values())
+        floors = sum(self.study.has_floor(name) for name in names)
         self.planned = len(names) + floors + (networks * len(self.shares) * self.seeds if labeled else 0)
         self._ask_alike(names)
         joint: dict[str, tuple[str, ...]] = {}
+        together = ""
         if labeled:
             self._ask_labels(names, range(self.seeds))
             judged = self._judged(names)
-            if self.seeds < FOLDS and any(v.word == "can't tell" and v.images_needed for _, v in judged.values()):
-                undecided = [name for name in names if judged[name][1].images_needed]
+            undecided = [name for name in names if judged[name][1].images_needed or is_contested(*judged[name])]
+            if undecided and self.seeds < FOLDS:
                 self._ask_labels(undecided, [self.seeds])  # the last quarter of the samples may decide
-            joint = self._join(names)
-        names += [name for name in joint if name not in names]
-        judged = self._judged(names)
+            joint, together = self._join(names)
+        names += joint
+        # Combinations are tried because their parts were accepted, so they do not change the verdicts on the parts.
+        judged = self._judged(names) | self._judged([name for name in names if name not in joint])
         findings = [self._finding(name, *judged[name], joint.get(name, ())) for name in names]
-        chosen = self._recommended(findings)
-        notes = list(self.samples.notes)
-        if not labeled:
-            notes.append("There are no labels, so only the first question is answered.")
-        if self.study.effort < 1:
-            notes.append(f"To fit into the budget, networks were trained for {self.study.effort:g} of the usual steps.")
-        if self.study.network is not None:
-            notes.append("Symmetries are imposed on your network by augmentation and averaging.")
-        text = (
-            "" if self.study.network is not None or not labeled else program(self.study, chosen, self._promise(chosen))
-        )
+        chosen = self._recommended(findings, together)
+        text, why_not = program(self.study, chosen, self._promise(chosen)) if labeled else ("", "")
+        notes = [*self.samples.notes, *self._notes(), *filter(None, [why_not])]
         return Discovery(
             self.samples.name,
             len(self.samples),
@@ -359,6 +388,19 @@ class _Search:
             text,
         )
 
+    def _notes(self) -> list[str]:
+        notes = []
+        if self.samples.labels is None:
+            notes.append("There are no labels, so only the first question is answered.")
+        if self.study.effort < 1:
+            notes.append(f"To fit into the budget, networks were trained for {self.study.effort:g} of the usual steps.")
+        if self.study.network is not None:
+            notes.append("Symmetries are imposed on your network by augmentation and averaging.")
+        for name, candidate in self.study.candidates.items():
+            if not candidate.is_exact and not candidate.is_undone:
+                notes.append(f"{name} has no inverse, so a network may tell moved samples by their resampling.")
+        return [*notes, *self.apart]
+
     def _promise(self, chosen: Finding | None) -> float:
         if chosen is None:
             return sum(float(self._right(run).double().mean()) for run in self._free()) / max(1, len(self._free()))
@@ -368,37 +410,46 @@ class _Search:
     def _free(self) -> list[Run]:
         return [run for run in self.answers if run.question == "labels" and not run.candidate and run.share == 1]
 
-    def _join(self, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
-        """Try accepted candidates together, the most useful first; returns the groups that were tried."""
+    def _join(self, names: Sequence[str]) -> tuple[dict[str, tuple[str, ...]], str]:
+        """Try accepted candidates together, the most useful first.
+
+        Returns the combinations that were tried, each with its parts, and the name of the largest accepted one.
+        """
         judged = self._judged(names)
-        accepted = [n for n in names if _is_accepted(judged[n][1]) and self.study.has_exact_layers(n)]
-        accepted.sort(key=lambda n: -judged[n][0].gain("invariant").mean)
+        accepted = [name for name in names if _is_accepted(judged[name][1])]
+        accepted.sort(key=lambda name: -judged[name][0].gain("invariant").mean)
         tried: dict[str, tuple[str, ...]] = {}
-        current = accepted[:1]
+        members, whole = accepted[:1], "".join(accepted[:1])
         for name in accepted[1:]:
-            parts = [self.study.candidates[each] for each in (*current, name)]
-            group = joint_candidate(parts, self.samples.shape)
-            if group is None or group.name in current:
+            parts = (*members, name)
+            group = combine([self.study.candidates[each] for each in parts], self.samples.shape)
+            if group is None:
+                self.apart.append(
+                    f"{' and '.join(parts)} were not tried together: there are no layers for their group."
+                )
+                continue
+            if group.name == whole:
                 continue
             if group.name not in self.study.candidates:
                 self.study = self.study.with_candidate(group)
-                tried[group.name] = (*current, name)
+                tried[group.name] = parts
                 self._ask_alike([group.name])
                 self._ask_labels([group.name], range(self.seeds))
             everything = self._judged([*names, *tried])
-            if _is_accepted(everything[group.name][1]):
-                current = [group.name]
-        return tried
+            if _is_accepted(everything[group.name][1]) and _keeps_up(everything[group.name][0], everything[whole][0]):
+                members, whole = [*members, name], group.name
+        return tried, whole
 
-    def _recommended(self, findings: Sequence[Finding]) -> Finding | None:
-        """The largest accepted group; otherwise the most useful symmetry to impose in the layers, or to relax."""
+    def _recommended(self, findings: Sequence[Finding], together: str) -> Finding | None:
+        """The largest accepted combination; otherwise the most useful symmetry to impose in layers, or to relax."""
+        for each in findings:
+            if each.symmetry == together and _is_accepted(each.verdict):
+                return each
 
-        def order(finding: Finding) -> tuple[int, int, float]:
-            strict = finding.verdict.strictness
-            gain = finding.curve_gains[strict].mean if strict in finding.curve_gains else 0.0  # type: ignore[index]
-            rank = {"invariant": 2, "local": 1, "relaxed": 0}.get(strict or "", -1)
-            size = len(self.study.candidates[finding.symmetry].elements) if finding.exact else 0
-            return rank, size if rank == 2 else 0, gain
+        def order(finding: Finding) -> tuple[int, float]:
+            strict = finding.verdict.strictness or "free"
+            gain = finding.curve_gains[strict].mean if strict in finding.curve_gains else 0.0
+            return -STRICTNESS.index(strict), gain
 
         useful = [each for each in findings if each.verdict.word in ("impose", "relax")]
         return max(useful, key=order) if useful else None
@@ -435,15 +486,14 @@ class _Search:
     def _confused(self, name: str, evidence: Evidence) -> tuple[ConfusedPair, ...]:
         if "invariant" not in evidence.networks:
             return ()
+        shares = sorted(evidence.curves["invariant"])
+        seeds = [seed for seed in evidence.curves["invariant"][1.0] if seed in evidence.curves["free"][1.0]]
+
+        def predicted(owner: str, network: Strictness, seed: int) -> Tensor:
+            return torch.stack([self._predicted(Run("labels", owner, network, seed, share)) for share in shares])
+
         triples = [
-            (
-                self._labels_of(seed),
-                self._predicted(Run("labels", name, "invariant", seed, share)),
-                self._predicted(Run("labels", "", "free", seed, share)),
-            )
-            for share, by_seed in evidence.curves["invariant"].items()
-            for seed in by_seed
-            if seed in evidence.curves["free"][share]
+            (self._labels_of(seed), predicted(name, "invariant", seed), predicted("", "free", seed)) for seed in seeds
         ]
         return confused_pairs(triples, self.samples.classes)
 
@@ -476,6 +526,13 @@ class _Search:
 
 def _is_accepted(verdict: Verdict) -> bool:
     return verdict.word == "impose" and verdict.strictness == "invariant"
+
+
+def _keeps_up(larger: Evidence, smaller: Evidence) -> bool:
+    """Whether the network of a combination is within one standard error of that of its parts."""
+    one, other = shared(larger.along_curve("invariant"), smaller.along_curve("invariant"))
+    loss = difference(other, one, folds=FOLDS)
+    return loss.mean <= loss.error
 
 
 def _gain(evidence: Evidence, network: Strictness, *, full: bool) -> Gain:

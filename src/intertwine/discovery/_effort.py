@@ -40,7 +40,7 @@ def _seconds(study: Study, seeds: int, shares: tuple[float, ...]) -> float:
     """An estimate of the seconds of all runs."""
     free = _step_seconds(study, "", "free")
     half = study.steps(len(study.samples) // 2)
-    alike = sum(1 + (not each.is_exact) for each in study.candidates.values()) * half * free
+    alike = sum(1 + study.has_floor(name) for name in study.candidates) * half * free
     if study.samples.labels is None:
         return alike
     per_step = free

@@ -6,7 +6,7 @@ import multiprocessing
 import os
 import pickle
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -58,19 +58,15 @@ class Processes:
     def run(self, study: Study, runs: Sequence[Run], deadline: float, show: Callable[[Run], None]) -> dict[Run, Answer]:
         """See :class:`Engine`."""
         _require_picklable(study)
-        answers = stored(study, runs)
-        waiting = [run for run in runs if run not in answers]
-        pending: dict[Future[Answer], Run] = {}
-        while waiting or pending:
-            while waiting and len(pending) < self.workers and time.monotonic() < deadline:
-                run = waiting.pop(0)
-                show(run)
-                pending[self.pool.submit(execute, study, run)] = run
-            if not pending:
-                break
-            for future in wait(pending, return_when=FIRST_COMPLETED).done:
-                answers[pending.pop(future)] = future.result()
-        return answers
+
+        def submit(run: Run) -> Future[Answer]:
+            show(run)
+            return self.pool.submit(execute, study, run)
+
+        def finished(pending: Collection[Future[Answer]]) -> dict[Future[Answer], Answer]:
+            return {future: future.result() for future in wait(pending, return_when=FIRST_COMPLETED).done}
+
+        return _spread(stored(study, runs), runs, self.workers, deadline, submit, finished)
 
 
 @dataclass
@@ -82,21 +78,40 @@ class OnRay:
 
     def run(self, study: Study, runs: Sequence[Run], deadline: float, show: Callable[[Run], None]) -> dict[Run, Answer]:
         """See :class:`Engine`."""
-        answers = stored(study, runs)
-        waiting = [run for run in runs if run not in answers]
         task = self.ray.remote(num_cpus=1, max_retries=2)(execute)
         shared = self.ray.put(study)
-        pending: dict[Any, Run] = {}
-        while waiting or pending:
-            while waiting and len(pending) < self.workers and time.monotonic() < deadline:
-                run = waiting.pop(0)
-                show(run)
-                pending[task.remote(shared, run)] = run
-            if not pending:
-                break
+
+        def submit(run: Run) -> Any:
+            show(run)
+            return task.remote(shared, run)
+
+        def finished(pending: Collection[Any]) -> dict[Any, Answer]:
             (done,), _ = self.ray.wait(list(pending), num_returns=1)
-            answers[pending.pop(done)] = self.ray.get(done)
-        return answers
+            return {done: self.ray.get(done)}
+
+        return _spread(stored(study, runs), runs, self.workers, deadline, submit, finished)
+
+
+def _spread(
+    answers: dict[Run, Answer],
+    runs: Sequence[Run],
+    workers: int,
+    deadline: float,
+    submit: Callable[[Run], Any],
+    finished: Callable[[Collection[Any]], dict[Any, Answer]],
+) -> dict[Run, Answer]:
+    """Keep all workers busy until the deadline, with the runs that have no answer yet."""
+    waiting = [run for run in runs if run not in answers]
+    pending: dict[Any, Run] = {}
+    while waiting or pending:
+        while waiting and len(pending) < workers and time.monotonic() < deadline:
+            run = waiting.pop(0)
+            pending[submit(run)] = run
+        if not pending:
+            break
+        for job, answer in finished(pending).items():
+            answers[pending.pop(job)] = answer
+    return answers
 
 
 @contextmanager

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import combinations
 
 import torch
 from torch import Tensor
 
 from .._checked import checked
 from ._networks import STRICTNESS, Strictness
-from ._paired import Difference, Spread, difference, pooled_spread
+from ._paired import Difference, Spread, difference, moderated, pooled_spread
+from ._samples import FOLDS
 from ._two_sample import AUC
 
 Curve = Mapping[float, Mapping[int, Tensor]]
 """Share of the training samples → seed → for each sample held out, whether the prediction is right."""
+
+Pair = tuple[Strictness, Strictness]
+"""Two networks, the stricter first."""
 
 
 @checked
@@ -25,13 +30,13 @@ class Evidence:
     Attributes:
         name: the name of the candidate.
         words: what it does, in words.
-        exact: whether equivariant layers were compared, and not augmentation.
+        exact: whether equivariant layers impose all of it, and augmentation nothing.
         curves: for each network, its learning curve; ``free`` is always there if there are labels.
         guessing: seed → for each sample held out, whether the most frequent class is right.
         samples: the number of samples of the data.
         auc: the answer to the question whether moved samples look alike; None if it was not asked.
-        spread: network → the variance over seeds of its difference to the free one, pooled over candidates; averaged
-            over the learning curve.
+        spread: two networks, the stricter first → the variance over seeds of their difference, averaged over the
+            learning curve; see :func:`spreads`.
         full_spread: the same with all data.
     """
 
@@ -42,8 +47,8 @@ class Evidence:
     guessing: Mapping[int, Tensor] = field(default_factory=dict)
     samples: int = 0
     auc: AUC | None = None
-    spread: Mapping[Strictness, Spread] = field(default_factory=dict)
-    full_spread: Mapping[Strictness, Spread] = field(default_factory=dict)
+    spread: Mapping[Pair, Spread] = field(default_factory=dict)
+    full_spread: Mapping[Pair, Spread] = field(default_factory=dict)
 
     @property
     def networks(self) -> list[Strictness]:
@@ -65,17 +70,25 @@ class Evidence:
     @checked
     def gain(self, network: Strictness, over: Strictness = "free", *, full: bool = False) -> Difference:
         """Accuracy of a network minus that of another one, averaged over the learning curve, or for all data."""
-        first = self.curves[network][1.0] if full else self.along_curve(network)
-        second = self.curves[over][1.0] if full else self.along_curve(over)
-        one, other = shared(first, second)
-        stricter = min(network, over, key=STRICTNESS.index)
-        return difference(one, other, (self.full_spread if full else self.spread).get(stricter))
+        one, other = shared(self._right(network, full=full), self._right(over, full=full))
+        spread = self.full_spread if full else self.spread
+        return difference(one, other, spread.get(_pair(network, over)), folds=FOLDS)
+
+    def _right(self, network: Strictness, *, full: bool) -> Mapping[int, Tensor]:
+        return self.curves[network][1.0] if full else self.along_curve(network)
+
+    def pairs(self, *, full: bool) -> dict[Pair, tuple[list[Tensor], list[Tensor]]]:
+        """For every two networks, how right they were, seed by seed."""
+        return {
+            (a, b): shared(self._right(a, full=full), self._right(b, full=full))
+            for a, b in combinations(self.networks, 2)
+        }
 
     @checked
     def over_guessing(self) -> Difference:
         """Accuracy of the best network with all data, minus that of guessing the most frequent class."""
         best = max(self.networks, key=self.accuracy)
-        return difference(*shared(self.curves[best][1.0], self.guessing))
+        return difference(*shared(self.curves[best][1.0], self.guessing), folds=FOLDS)
 
 
 def shared(first: Mapping[int, Tensor], second: Mapping[int, Tensor]) -> tuple[list[Tensor], list[Tensor]]:
@@ -84,13 +97,29 @@ def shared(first: Mapping[int, Tensor], second: Mapping[int, Tensor]) -> tuple[l
     return [first[seed] for seed in seeds], [second[seed] for seed in seeds]
 
 
-def spreads(evidence: Sequence[Evidence], *, full: bool) -> dict[Strictness, Spread]:
-    """For each network, the variance over seeds of its difference to the free one, pooled over candidates."""
-    pairs: dict[Strictness, list[tuple[list[Tensor], list[Tensor]]]] = {}
+def spreads(evidence: Sequence[Evidence], *, full: bool) -> dict[Pair, Spread]:
+    """For every two networks, the variance over seeds of their difference, pooled over candidates.
+
+    A few seeds say little about two networks, but equivariant networks on the same data vary alike, and so do their
+    differences to the free one. So the variance of two networks is averaged with that of all of its kind, weighted by
+    degrees of freedom.
+    """
+    pairs: dict[Pair, list[tuple[list[Tensor], list[Tensor]]]] = {}
     for each in evidence:
-        for network in each.networks:
-            if network != "free":
-                first = each.curves[network][1.0] if full else each.along_curve(network)
-                second = each.curves["free"][1.0] if full else each.along_curve("free")
-                pairs.setdefault(network, []).append(shared(first, second))
-    return {network: pooled_spread(several) for network, several in pairs.items()}
+        for names, right in each.pairs(full=full).items():
+            pairs.setdefault(names, []).append(right)
+    spread: dict[Pair, Spread] = {}
+    for reference in ("free", "invariant"):
+        kind = {names: several for names, several in pairs.items() if ("free" in names) == (reference == "free")}
+        everything = pooled_spread([right for several in kind.values() for right in several])
+        # Differences to one reference vary independently but for its own part; other differences follow from them.
+        independent = pooled_spread(
+            [right for names, several in kind.items() if reference in names for right in several]
+        )
+        whole = replace(everything, freedom=independent.freedom)
+        spread |= {names: moderated(pooled_spread(several), whole) for names, several in kind.items()}
+    return spread
+
+
+def _pair(network: Strictness, over: Strictness) -> Pair:
+    return (network, over) if STRICTNESS.index(network) <= STRICTNESS.index(over) else (over, network)

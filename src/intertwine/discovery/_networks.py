@@ -24,6 +24,8 @@ STRICTNESS: tuple[Strictness, ...] = ("invariant", "local", "relaxed", "free")
 _WIDTHS: tuple[int, ...] = (16, 24, 32)  # channels of the free network
 _GRID = 2  # the head sees features on 2 x 2 places
 _RANK = 2
+_VOLUME_WIDTHS = (8, 12, 16)
+_HIDDEN, _MAX_WEIGHTS = 64, 90_000  # units of a hidden layer; weights of the first one
 
 
 class Standardize(nn.Module):
@@ -211,15 +213,31 @@ def _matched_widths(order: int, channels: int, classes: int, kernel: int, strict
 
 
 @checked
-def small_mlp(shape: tuple[int, ...], classes: Positive, *, hidden: Positive = 64) -> nn.Module:
-    """Two hidden layers on the flattened sample: the network for samples that are not images.
+def plain_network(shape: tuple[int, ...], classes: Positive) -> nn.Module:
+    """The network for samples that are not images: convolutions for volumes, else two hidden layers.
 
-    >>> small_mlp((2, 9), 3)(torch.zeros(4, 2, 9)).shape
+    >>> plain_network((2, 9), 3)(torch.zeros(4, 2, 9)).shape
+    torch.Size([4, 3])
+    >>> plain_network((1, 6, 6, 6), 3)(torch.zeros(4, 1, 6, 6, 6)).shape
     torch.Size([4, 3])
     """
-    inputs = math.prod(shape)
+    return _volume_cnn(shape[0], classes) if len(shape) == 4 else _mlp(math.prod(shape), classes)
+
+
+def _mlp(inputs: int, classes: int) -> nn.Module:
+    hidden = max(4, min(_HIDDEN, _MAX_WEIGHTS // inputs))
     layers = [nn.Linear(inputs, hidden), nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU(), nn.Linear(hidden, classes)]
     return nn.Sequential(nn.Flatten(), *layers)
+
+
+def _volume_cnn(channels: int, classes: int) -> nn.Module:
+    layers: list[nn.Module] = []
+    before = channels
+    for width in _VOLUME_WIDTHS:
+        layers += [nn.Conv3d(before, width, 3, padding=1, bias=False), nn.BatchNorm3d(width), nn.ReLU()]
+        before = width
+    layers.insert(3, nn.AvgPool3d(2, ceil_mode=True))
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool3d(_GRID), nn.Flatten(), nn.Linear(before * _GRID**3, classes))
 
 
 Factory: TypeAlias = Callable[[], nn.Module]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from .._checked import checked
+from .._checked import Positive, checked
 from ..errors import InputError
 
 _SEED_SPREAD = 0.01
@@ -109,7 +109,21 @@ def pooled_spread(pairs: Sequence[tuple[Sequence[Tensor], Sequence[Tensor]]]) ->
 
 
 @checked
-def difference(first: Sequence[Tensor], second: Sequence[Tensor], spread: Spread | None = None) -> Difference:
+def moderated(own: Spread, everything: Spread) -> Spread:
+    """The variance of one pair of networks, averaged with that of all pairs.
+
+    >>> moderated(Spread(0.4, 2), Spread(0.1, 4))
+    Spread(variance=0.2, freedom=4)
+    """
+    total = own.freedom + everything.freedom
+    variance = (own.freedom * own.variance + everything.freedom * everything.variance) / total
+    return Spread(variance, max(own.freedom, everything.freedom))
+
+
+@checked
+def difference(
+    first: Sequence[Tensor], second: Sequence[Tensor], spread: Spread | None = None, *, folds: Positive = 4
+) -> Difference:
     """Accuracy of the first network minus that of the second.
 
     Seed s holds out its own samples, so the pairs are those of one seed. The standard error adds the variance over
@@ -119,6 +133,8 @@ def difference(first: Sequence[Tensor], second: Sequence[Tensor], spread: Spread
         first: for each seed, how right the first network was on each sample, from 0 to 1.
         second: the same for the second network.
         spread: the variance over seeds; by default that of this pair.
+        folds: the number of seeds that hold out different samples. More seeds hold the same samples out again, which
+            does not lower the standard error over samples.
 
     >>> right, wrong = torch.ones(50), torch.zeros(50)
     >>> difference([right, right], [right, wrong]).mean
@@ -137,7 +153,7 @@ def difference(first: Sequence[Tensor], second: Sequence[Tensor], spread: Spread
     between = spread or pooled_spread([(first, second)])
     return Difference(
         float(everything.mean()),
-        math.sqrt(within / n),
+        math.sqrt(within / n * max(1.0, seeds / folds)),
         math.sqrt(between.variance / seeds),
         n,
         seeds,

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 
 from .. import nn as tnn
+from ..errors import IntertwineError
 from ..relaxed import OrientationConv
 from ..spaces import Grid2d
-from ._networks import SymmetryCNN
+from ._networks import Strictness, SymmetryCNN
+from ._parse import parse_candidate
 from ._result import Finding
 from ._runs import Study
 from ._samples import epochs_for
@@ -76,50 +78,51 @@ if __name__ == "__main__":
 '''
 
 
-def program(study: Study, finding: Finding | None, promise: float) -> str:
-    """The text of ``net.py``; empty for samples that are not images, and for symmetries without a name.
+def program(study: Study, finding: Finding | None, promise: float) -> tuple[str, str]:
+    """The text of ``net.py``, or an empty one and the reason why there is none.
 
     Args:
         study: the data and the candidates.
         finding: the recommended symmetry; None for the free network.
         promise: the accuracy that was found.
     """
+    if study.network is not None:
+        return "", "There is no net.py, since you have the code of your network."
     if study.samples.x.ndim != 4:
-        return ""
-    channels, height, width = study.samples.shape
+        return "", "There is no net.py: it is written for images only. Pass network= to compare networks of your own."
+    if finding is not None and not _has_name(finding.symmetry, study.samples.shape):
+        return "", f"There is no net.py, since the symmetry {finding.symmetry} is yours and has no name to write down."
+    return _text(study, finding, promise), ""
+
+
+def _text(study: Study, finding: Finding | None, promise: float) -> str:
+    channels, height, width = shape = study.samples.shape
     classes = len(study.samples.classes)
-    strictness = (finding.verdict.strictness if finding is not None else None) or "free"
-    exact = finding is not None and finding.exact and strictness != "free"
-    candidate = study.candidates[finding.symmetry] if finding is not None else None
-    grid = candidate.grid if exact and candidate is not None else None
-    augmented = finding is not None and not finding.exact and strictness == "invariant"
-    if finding is not None and not _has_name(finding.symmetry):
-        return ""
-    net = SymmetryCNN(grid or Grid2d("C1"), (channels, height, width), classes, strictness if exact else "free")
+    strictness: Strictness = (finding.verdict.strictness if finding is not None else None) or "free"
+    candidate = study.candidates[finding.symmetry] if finding is not None and strictness != "free" else None
+    grid = candidate.grid if candidate is not None else None
+    augmented = candidate is not None and strictness == "invariant" and candidate.augmentation(layers=True) is not None
+    net = SymmetryCNN(grid or Grid2d("C1"), (channels, height, width), classes, strictness if grid else "free")
+    layers = _typed(net, strictness, (channels, height, width)) if grid else _plain(net)
     constants, images = [], "x[part]"
     scaled, test = "(x - mean) / std, y", "net((samples.x[held_out] - mean) / std)"
-    if grid is not None and finding is not None:
-        constants.append(f'PLANE = tw.discovery.parse_candidate("{finding.symmetry}", {study.samples.shape}).grid')
-    if augmented and finding is not None:
-        constants.append(f'SYMMETRY = tw.discovery.parse_candidate("{finding.symmetry}", {study.samples.shape})')
-        images = "SYMMETRY.moved(x[part], torch.randint(len(SYMMETRY.elements) + 1, (len(part),)))"
-        scaled, images = "x, y", images
-        test = "sum(net(moved).softmax(1) for moved in copies(samples.x[held_out]))"
-    layers = _typed(net, strictness, (channels, height, width)) if exact else _plain(net)
-    if augmented:
+    if candidate is not None and grid is not None:
+        constants.append(f'PLANE = tw.discovery.parse_candidate("{candidate.name}", {shape}).grid')
+    if candidate is not None and augmented:
         # Transformations act on raw samples, so the network standardizes them itself.
+        whole = f'tw.discovery.parse_candidate("{candidate.name}", {shape})'
+        constants += [f"SYMMETRY = {whole}.augmentation(layers=True)", _COPIES]
+        images = "SYMMETRY.moved(x[part], torch.randint(len(SYMMETRY.elements) + 1, (len(part),)))"
+        scaled, test = "x, y", "sum(net(moved).softmax(1) for moved in copies(samples.x[held_out]))"
         mean, std = _statistics(study)
-        layers = layers.replace(
-            "nn.Sequential(", f"nn.Sequential(\n        tw.discovery.Standardize({mean}, {std}),", 1
-        )
-        constants.append(_COPIES)
+        layers = layers.replace("return nn.Sequential(", f"return nn.Sequential({_standardize(mean, std, grid)}")
     text = _HEAD.format(
         title=_title(finding, strictness),
         data=study.samples.name,
         quoted=json.dumps(study.samples.name),
         samples=len(study.samples),
         constants="\n".join(constants),
-        shape=" x ".join(map(str, study.samples.shape)),
+        shape=" x ".join(map(str, shape)),
         classes=classes,
         layers=layers,
         epochs=max(1, round(study.effort * epochs_for(len(study.samples.training(0))))),
@@ -132,6 +135,11 @@ def program(study: Study, finding: Finding | None, promise: float) -> str:
     if augmented:
         text = "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("mean, std =")) + "\n"
     return text.replace("\n\n\n\n", "\n\n\n")
+
+
+def _standardize(mean: str, std: str, grid: Grid2d | None) -> str:
+    layer = f"tw.discovery.Standardize({mean}, {std}),"
+    return f"{layer} " if grid else f"\n        {layer}"
 
 
 _COPIES = '''
@@ -149,13 +157,10 @@ def _title(finding: Finding | None, strictness: str) -> str:
     return f"A network for {finding.words}: {strictness}."
 
 
-def _has_name(symmetry: str) -> bool:
+def _has_name(symmetry: str, shape: tuple[int, ...]) -> bool:
     """Whether ``parse_candidate`` knows the symmetry by its name."""
-    from ..errors import IntertwineError
-    from ._candidate import parse_candidate
-
     try:
-        parse_candidate(symmetry, (3, 8, 8))
+        parse_candidate(symmetry, shape)
     except IntertwineError:
         return False
     return True

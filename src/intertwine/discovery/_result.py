@@ -24,6 +24,7 @@ from ._worth import Worth
 
 SCHEMA = 1
 CURVE_DIGITS = 5
+_NAMED = 2  # refused symmetries whose confused classes are named in the sentence
 
 
 @checked
@@ -165,17 +166,30 @@ class Discovery:
     @property
     def sentence(self) -> str:
         """The result in one or two sentences."""
-        chosen = self.recommended
-        told = [_imposed(chosen)] if chosen is not None else []
-        for each in self.findings:
-            if each.verdict.word in ("leave", "relax") and each.confused:
+        told = [_imposed(self.recommended)] if self.recommended is not None else []
+        others = [each for each in self.findings if each is not self.recommended]
+        told += [f"Also possible: {_listed(also, 'and')}."] if (also := self._also(others)) else []
+        refused = [each for each in others if each.verdict.word == "leave"]
+        for each in refused[:_NAMED]:
+            if each.confused:
                 pair = each.confused[0]
                 told.append(f"Don't impose {each.words}: {pair.first} and {pair.second} get confused.")
-        refused = [each.words for each in self.findings if each.verdict.word == "leave" and not each.confused]
-        told += [f"Don't impose {_listed(refused)}."] if refused else []
-        open_ = [each.words for each in self.findings if each.verdict.word == "can't tell"]
-        told += [f"Not decided: {_listed(open_)}."] if open_ else []
-        return " ".join(told[:4]) or "Nothing was asked."
+        unexplained = [each.words for k, each in enumerate(refused) if k >= _NAMED or not each.confused]
+        told += [f"Don't impose {_listed(unexplained, 'or')}."] if unexplained else []
+        open_ = [each.words for each in others if each.verdict.word == "can't tell"]
+        told += [f"Not decided: {_listed(open_, 'and')}."] if open_ else []
+        return " ".join(told) or "Nothing was asked."
+
+    def _also(self, others: list[Finding]) -> list[str]:
+        """The other symmetries that can be imposed or relaxed, except the parts of the recommended one."""
+        parts = set(() if self.recommended is None else self.recommended.joint_of)
+        ways = {"invariant": "", "local": " in the layers", "relaxed": ", relaxed"}
+        return [
+            f"{each.words}{ways[each.verdict.strictness]}"
+            for each in others
+            if each.verdict.word in ("impose", "relax") and each.verdict.strictness
+            if each.symmetry not in parts and not (each.joint_of and parts.issuperset(each.joint_of))
+        ]
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the pictures, for JSON."""
@@ -238,7 +252,8 @@ class Discovery:
 
 def _imposed(finding: Finding) -> str:
     worth = finding.worth
-    times = f": worth {worth.factor:.1f} times the data" if worth is not None and worth.factor > 1 else ""
+    helps = worth is not None and worth.interval[0] > 1
+    times = f": worth {worth.factor:.1f} times the data" if worth is not None and helps else ""
     if finding.verdict.word == "relax":
         return f"Relax {finding.words}{times}."
     if finding.verdict.strictness == "invariant":
@@ -248,5 +263,5 @@ def _imposed(finding: Finding) -> str:
     return f"Impose {finding.words} in the layers, with a head that sees the orientation{times}.{why}"
 
 
-def _listed(names: list[str]) -> str:
-    return " or ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+def _listed(names: list[str], word: str) -> str:
+    return f" {word} ".join(filter(None, [", ".join(names[:-1]), names[-1]]))

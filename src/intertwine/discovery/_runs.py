@@ -23,13 +23,14 @@ from ..relaxed import relaxation_penalty, relaxed_layers
 from ..spaces import Grid2d
 from ..train import TrainConfig, derive_seed, deterministic_loader, fit, seed_all
 from ._candidate import Candidate
-from ._networks import Factory, Standardize, Strictness, SymmetryCNN, small_mlp
+from ._networks import Factory, Standardize, Strictness, SymmetryCNN, plain_network
 from ._samples import Samples, epochs_for
 
 ANSWER = "answer.json"
-_VERSION = 3  # increment it when a run computes something else
+_VERSIONS = {"alike": 5, "floor": 5, "labels": 4}  # increment one when its runs compute something else
 BATCH = 64
 _AVERAGED = 8  # transformed copies of a sample whose predictions are averaged
+_MOST_COPIED = 2**26  # numbers, 256 MB
 _PRIOR = 0.01  # weight of the penalty on the dial
 
 Question = Literal["alike", "floor", "labels"]
@@ -40,7 +41,7 @@ class Run:
     """What to train.
 
     Attributes:
-        question: ``alike``: tell moved samples from others; ``floor``: tell resampled ones from untouched ones;
+        question: ``alike``: tell moved samples from others; ``floor``: the same after making the samples symmetric;
             ``labels``: classify.
         candidate: the name of the candidate; empty for the free network, which all candidates share.
         strictness: the network.
@@ -104,12 +105,27 @@ class Study:
     effort: float = 1.0
 
     def has_exact_layers(self, candidate: str) -> bool:
-        """Whether equivariant networks are compared, and not augmentation."""
+        """Whether networks with equivariant layers are compared, and not augmentation alone."""
         return self.network is None and self.candidates[candidate].grid is not None and self.samples.x.ndim == 4
+
+    def has_only_layers(self, candidate: str) -> bool:
+        """Whether nothing is left for augmentation, so that networks of every strictness can be compared."""
+        return self.has_exact_layers(candidate) and not self.candidates[candidate].besides
+
+    def has_floor(self, candidate: str) -> bool:
+        """Whether to find out what resampling alone gives; only samples of a group can be made symmetric."""
+        about = self.candidates[candidate]
+        return about.is_group and about.is_undone and not about.is_exact
+
+    def augmentation(self, run: Run) -> Candidate | None:
+        """What a run imposes by augmentation."""
+        if run.strictness != "invariant":
+            return None
+        return self.candidates[run.candidate].augmentation(layers=self.has_exact_layers(run.candidate))
 
     def strictnesses(self, candidate: str) -> tuple[Strictness, ...]:
         """The networks to compare with the free one."""
-        return ("invariant", "local", "relaxed") if self.has_exact_layers(candidate) else ("invariant",)
+        return ("invariant", "local", "relaxed") if self.has_only_layers(candidate) else ("invariant",)
 
     def with_candidate(self, candidate: Candidate) -> Study:
         """The same study with one more candidate."""
@@ -128,7 +144,7 @@ class Study:
         network = content_digest("network", repr(self.network())) if self.network else ""
         return {
             **asdict(run),
-            "version": _VERSION,
+            "version": _VERSIONS[run.question],
             "effort": self.effort,
             "data": self.samples.digest,
             "symmetry": candidate,
@@ -179,11 +195,10 @@ def _classify(study: Study, run: Run) -> Answer:
         raise InputError("discover", expected="labels", got="none")
     train = samples.training(run.seed, run.share)
     held = samples.held_out(run.seed)
-    seed = derive_seed(run.seed, "labels", run.candidate, run.strictness)
+    seed = derive_seed(run.seed, "labels")  # all networks see the same batches
     seed_all(seed)
     net = build(study, run, len(samples.classes), samples.x[train])
-    augmented = run.strictness == "invariant" and not study.has_exact_layers(run.candidate)
-    candidate = study.candidates[run.candidate] if augmented else None
+    candidate = study.augmentation(run)
     x, y = samples.x[train], samples.labels[train]
     seconds = _trained(study, run, net, x, y, seed, candidate)
     scores = _scores(net, samples.x[held], candidate)
@@ -198,7 +213,7 @@ def build(study: Study, run: Run, classes: int, x: Tensor) -> nn.Module:
     dims = [0, *range(2, x.ndim)]
     first = Standardize(x.mean(dims), x.std(dims).clamp_min(1e-6))
     if x.ndim != 4:
-        return nn.Sequential(first, small_mlp(study.samples.shape, classes))
+        return nn.Sequential(first, plain_network(study.samples.shape, classes))
     exact = run.candidate and study.has_exact_layers(run.candidate)
     grid = study.candidates[run.candidate].grid if exact else None
     channels, height, width = study.samples.shape
@@ -254,16 +269,24 @@ def _unchanged(batch: Any) -> Any:
 
 
 class _Moved:
-    """Samples, each moved by a random element; the loader seeds the generator for every batch."""
+    """Samples, each moved by a random element; the loader seeds the generator for every batch.
+
+    All moved copies are computed at once if they fit: resampling a few samples at a time takes longer than training.
+    """
 
     def __init__(self, x: Tensor, y: Tensor, candidate: Candidate) -> None:
         self.x, self.y, self.candidate = x, y, candidate
+        self.copies: Tensor | None = None
+        if (len(candidate.elements) + 1) * x.numel() <= _MOST_COPIED:
+            self.copies = torch.stack([x, *(each.forward(x) for each in candidate.elements)])
 
     def __len__(self) -> int:
         return len(self.x)
 
     def __getitems__(self, indices: list[int]) -> tuple[Tensor, Tensor]:
         which = torch.randint(len(self.candidate.elements) + 1, (len(indices),))
+        if self.copies is not None:
+            return self.copies[which, indices], self.y[indices]
         return self.candidate.moved(self.x[indices], which), self.y[indices]
 
 
@@ -294,18 +317,25 @@ def _two_sample(study: Study, run: Run) -> Answer:
     """Flip a coin for each sample: move it, or not. A network learns to tell which.
 
     Where moving resamples, both sides are resampled twice: one is moved by two elements, the other there and back.
-    ``floor`` compares there and back with untouched samples.
+    Turned images are compared inside a disc. ``floor`` asks the same about samples that were made symmetric by a random
+    element of the group: what a network then finds is due to resampling.
     """
     samples, candidate = study.samples, study.candidates[run.candidate]
     seed = derive_seed(run.seed, run.question, run.candidate)
     generator = torch.Generator().manual_seed(seed)
     coins = torch.randint(2, (len(samples),), generator=generator)
     which = torch.randint(1, len(candidate.elements) + 1, (len(samples),), generator=generator)
-    moved, back = candidate.moved(samples.x, which), samples.x
-    if not candidate.is_exact:
-        back = candidate.there_and_back(samples.x, which)
-        moved = candidate.moved(moved, which[torch.randperm(len(which), generator=generator)])
-    one, other = (moved, back) if run.question == "alike" else (back, samples.x)
+    original = samples.x
+    if run.question == "floor":
+        original = candidate.moved(
+            original, torch.randint(len(candidate.elements) + 1, (len(samples),), generator=generator)
+        )
+    one, other = candidate.moved(original, which), original
+    if not candidate.is_exact and candidate.is_undone:
+        one = candidate.moved_on(one, which, generator)
+        other = candidate.there_and_back(original, which)
+        if candidate.is_group and samples.x.ndim in (4, 5):
+            one, other = _disc(one), _disc(other)
     x = torch.where(coins.bool().view(-1, *[1] * (samples.x.ndim - 1)), one, other)
     half = torch.randperm(len(samples), generator=generator)
     train, held = half[: len(half) // 2], half[len(half) // 2 :]
@@ -314,3 +344,13 @@ def _two_sample(study: Study, run: Run) -> Answer:
     seconds = _trained(study, run, net, x[train], coins[train], seed, None)
     scores = _scores(net, x[held]).double()
     return Answer((scores[:, 1] - scores[:, 0]).tolist(), coins[held].tolist(), count_weights(net), {}, seconds)
+
+
+def _disc(x: Tensor) -> Tensor:
+    """Images or volumes that are black outside of a disc or ball, which turns map to itself.
+
+    The corners are filled from beyond the border when an image turns, and would tell that it was moved.
+    """
+    axes = [(torch.arange(n, dtype=x.dtype) - (n - 1) / 2) ** 2 for n in x.shape[2:]]
+    distances = sum(torch.meshgrid(*axes, indexing="ij"), torch.zeros(())).sqrt()
+    return x * (distances <= min(x.shape[2:]) / 2 - 1)

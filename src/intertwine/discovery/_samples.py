@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 import torch
 from torch import Tensor
-from torch.nn.functional import adaptive_avg_pool2d
+from torch.nn.functional import adaptive_avg_pool2d, adaptive_avg_pool3d
 
 from .._checked import checked, describe
 from .._digest import content_digest
@@ -21,7 +21,6 @@ from ..errors import InputError
 FOLDS = 4
 MIN_SAMPLES = 40
 MIN_PER_CLASS = 2 * FOLDS
-_MAX_SIDE = 32
 _CALLER = "discover"
 
 Data: TypeAlias = str | Path | ImageData | Split | Tensor | tuple[Tensor, Tensor]
@@ -93,7 +92,9 @@ class Samples:
 
 
 @checked
-def prepare(data: Data, labels: Tensor | None = None, *, max_samples: int = 10_000, name: str = "") -> Samples:
+def prepare(
+    data: Data, labels: Tensor | None = None, *, max_samples: int = 10_000, name: str = "", use_labels: bool = True
+) -> Samples:
     """Load and check data. Raises an error that says what is wrong with it.
 
     >>> samples = prepare("digits", max_samples=400)
@@ -101,6 +102,8 @@ def prepare(data: Data, labels: Tensor | None = None, *, max_samples: int = 10_0
     (400, (1, 8, 8), 102)
     """
     x, y, classes, source = _tensors(data, labels)
+    if not use_labels:
+        y, classes = None, ()
     notes: list[str] = []
     if x.ndim > 1 and len(x) > max_samples:
         notes.append(f"{max_samples} of {len(x)} samples are used")
@@ -109,7 +112,8 @@ def prepare(data: Data, labels: Tensor | None = None, *, max_samples: int = 10_0
     _require_samples(x)
     if y is not None:
         y, classes = _require_labels(x, y, classes)
-    if x.ndim == 4:
+    x = x.float()
+    if x.ndim in (4, 5):
         x, shrunk = _shrunk(x)
         notes += shrunk
     return Samples(x.contiguous(), y, classes, name or source, tuple(notes))
@@ -194,14 +198,16 @@ def _require_labels(x: Tensor, y: Tensor, classes: Sequence[str]) -> tuple[Tenso
 
 
 def _shrunk(x: Tensor) -> tuple[Tensor, list[str]]:
-    """At most 32 pixels per side and a multiple of 4, so that pooling commutes with flips and quarter turns."""
-    height, width = (n if n <= 8 else min(_MAX_SIDE, n - n % 4) for n in x.shape[2:])
-    if (height, width) == tuple(x.shape[2:]):
-        return x.float(), []
-    note = f"images are shrunk from {' x '.join(map(str, x.shape[2:]))} to {height} x {width}"
-    return adaptive_avg_pool2d(x.float(), (height, width)), [note]
+    """At most 32 pixels or 16 voxels per side and a multiple of 4, so that pooling commutes with flips and turns."""
+    kind, most, pool = ("images", 32, adaptive_avg_pool2d) if x.ndim == 4 else ("volumes", 16, adaptive_avg_pool3d)
+    before = tuple(x.shape[2:])
+    after = tuple(n if n <= 8 else min(most, n - n % 4) for n in before)
+    if after == before:
+        return x, []
+    note = f"{kind} are shrunk from {' x '.join(map(str, before))} to {' x '.join(map(str, after))}"
+    return pool(x, after), [note]  # type: ignore[arg-type]
 
 
 def epochs_for(count: int) -> int:
-    """Passes over the training images: about 30,000 images in all, more for very few."""
-    return max(4, min(60, math.ceil(30_000 / max(count, 1))))
+    """Passes over the training images: about 20,000 images in all, at least 4 passes and at most 60."""
+    return max(4, min(60, math.ceil(20_000 / max(count, 1))))

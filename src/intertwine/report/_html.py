@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from .. import __version__
 from .._checked import checked
 from .._files import replace_file
 from ..errors import InputError, StorageError
@@ -254,6 +255,15 @@ def policy(script: str, **more: str) -> str:
         **{name.replace("_", "-"): value for name, value in more.items()},
     }
     return "; ".join(f"{name} {value}" for name, value in allowed.items())
+
+
+def signature(what: str = "") -> str:
+    """The footer of a page with data: what it is, who wrote it, and where its numbers are."""
+    written = f"{what}, written" if what else "Written"
+    return (
+        f"{written} by intertwine {__version__}. This file loads nothing from the network; its numbers are in the "
+        "element #data as JSON."
+    )
 
 
 @checked

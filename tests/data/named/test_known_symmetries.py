@@ -9,7 +9,7 @@ from intertwine.data import load
 
 NAMES = (
     "digits-turned", "digits-rotated", "digits-mirrored", "digits-shuffled", "digits-few", "tic-tac-toe",
-    "tic-tac-toe-corner", "bars-by-color", "bars-by-direction", "digits6-180",
+    "tic-tac-toe-corner", "bars-by-color", "bars-by-direction", "digits6-180", "digits-but-six",
 )  # fmt: skip
 
 
@@ -32,6 +32,25 @@ def test_digits_are_moved_as_they_say() -> None:
     matches = torch.stack([(turned == plain.rot90(k, (-2, -1))).flatten(1).all(1) for k in range(4)])
     assert bool(matches.any(0).all())
     assert matches.double().mean(1).min() > 0.2
+
+
+def test_only_sixes_keep_upright_or_upside_down() -> None:
+    plain, names = load("digits").train.as_tensors()
+    plain, names = plain[names != 9], names[names != 9]
+    x, labels = load("digits-but-six").train.as_tensors()
+
+    def moved(which: torch.Tensor, turns: tuple[int, ...]) -> torch.Tensor:
+        turned = [plain[which].rot90(k, (-2, -1)) for k in turns]
+        every = torch.stack([*turned, *(each.flip(-1) for each in turned)])
+        return (x[which] == every).flatten(2).all(2).any(0)
+
+    six = names == 6
+    assert torch.equal(labels[~six], names[~six])
+    assert bool(moved(~six, (0, 1, 2, 3)).all())
+    assert not bool(moved(~six, (0, 2)).all())
+    assert bool(moved(labels == 6, (0,)).all())
+    assert bool(moved(labels == 9, (2,)).all())
+    assert 40 < int((labels == 9).sum()) < 104
 
 
 def test_boards_are_labeled_by_outcome_or_by_corner() -> None:

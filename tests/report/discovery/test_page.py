@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 
 import torch
 
@@ -36,6 +37,20 @@ def test_the_sentence_can_be_acted_on() -> None:
     )
 
 
+def test_the_sentence_names_everything_that_can_be_imposed() -> None:
+    found = (
+        finding("c4", "impose", "invariant"),
+        finding("hflip", "impose", "local"),
+        finding("vflip", "relax", "relaxed"),
+        finding("c4 + shifts", "impose", "invariant", joint_of=("c4", "shifts")),
+        finding("all", "impose", "invariant", joint_of=("c4", "shifts", "negative")),
+    )
+    result = replace(sample(), findings=found, recommended=found[4])
+    assert result.sentence == (
+        "Impose the all: worth 2.8 times the data. Also possible: the hflip in the layers and the vflip, relaxed."
+    )
+
+
 def test_the_page_has_everything_and_escapes_it() -> None:
     page = discovery_page(sample())
     for text in ("impose (invariant)", "can&#39;t tell", "2.8×", "6 and 9", "x = 1 &lt; 2", "a note", "&lt;b&gt;"):
@@ -43,6 +58,16 @@ def test_the_page_has_everything_and_escapes_it() -> None:
     assert page.count("<svg") >= 5
     data = json.loads(re.search(r'<script[^>]*id="data"[^>]*>(.*?)</script>', page, re.S)[1])
     assert data["candidates"][1]["confused"][0]["first"] == "6"
+
+
+def test_the_table_fits_a_phone() -> None:
+    """Tables of up to five columns put the name of a row on its own line, see page.css."""
+    verdicts = re.search(
+        r'<table data-sortable class="narrow"[^>]*>\s*<caption>Verdicts.*?</table>', discovery_page(sample()), re.S
+    )
+    assert verdicts is not None
+    assert "confuses 6 and 9 (+12 %)" in verdicts[0]
+    assert "impose <small>invariant</small>" in verdicts[0]
 
 
 def test_the_table_has_a_row_per_candidate_and_the_reasons() -> None:

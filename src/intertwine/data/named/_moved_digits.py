@@ -56,6 +56,32 @@ def digits_few(folder: Path | None, *, download: bool, seed: int = 0) -> ImageDa
     return replace(digits(None, download=False).subset(_FEW, seed=seed), name="digits-few")
 
 
+@register_dataset(
+    "digits-but-six",
+    about="Digits, each turned and mirrored at random, but sixes are upright, or upside down and then a nine.",
+    files=_NONE,
+)
+def digits_but_six(folder: Path | None, *, download: bool, seed: int = 0) -> ImageData:
+    """Eight of ten labels ignore turns and mirrors, and two depend on them: the symmetry holds in part."""
+    data = digits(None, download=False)
+    generator = torch.Generator().manual_seed(seed)
+    train, test = (_but_six(split, generator) for split in (data.train, data.test))
+    return replace(data, name="digits-but-six", train=train, test=test)
+
+
+def _but_six(split: Split, generator: torch.Generator) -> Split:
+    split = split.select((split.labels != 9).nonzero()[:, 0])
+    images, labels = split.as_tensors()[0], split.labels.clone()
+    turns = torch.randint(4, (len(labels),), generator=generator)
+    mirrored = torch.randint(2, (len(labels),), generator=generator).bool()
+    six = labels == 6
+    turns[six] = 2 * (turns[six] // 2)  # upright or upside down
+    labels[six & (turns == 2)] = 9
+    moved = torch.stack([image.rot90(int(k), (-2, -1)) for image, k in zip(images, turns, strict=True)])
+    moved[mirrored] = moved[mirrored].flip(-1)
+    return replace(split, source=TensorImages(moved, white=1.0), labels=labels, positions=None)
+
+
 def _moved(name: str, transform: Transform, seed: int) -> ImageData:
     data = digits(None, download=False)
     generator = torch.Generator().manual_seed(seed)

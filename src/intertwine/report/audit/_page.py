@@ -9,7 +9,6 @@ from pathlib import Path
 
 from torch import Tensor
 
-from ... import __version__
 from ..._checked import checked
 from ..._figures import Figure, Panel, Panels, Plot, Series, Table
 from ...measure import METRICS, Audit, Gate, Reading
@@ -25,6 +24,7 @@ from .._html import (
     Section,
     TableCell,
     page,
+    signature,
     write_page,
 )
 from .._numbers import duration, significant
@@ -61,8 +61,7 @@ def audit_page(audit: Audit, judged: Judged = ()) -> str:
         subtitle=f"{audit.images} images of {audit.data}" if audit.data else f"{audit.images} images",
         summary=_summary(audit, judged),
         data=audit.to_dict(),
-        footer=f"Written by intertwine {__version__}. This file loads nothing from the network; its numbers are in the "
-        "element #data as JSON.",
+        footer=signature(),
     )
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from torch import Tensor
 
-from ... import __version__
 from ..._checked import checked
 from ..._figures import Figure, Panel, Panels, Plot, Series, Table
 from ...discovery import Discovery, Finding
@@ -28,19 +27,16 @@ from .._html import (
     TableCell,
     Tone,
     page,
+    signature,
     write_page,
 )
 from .._numbers import duration
-from ..draw._blocks import figure_blocks
+from ..draw._blocks import NO_PLOTS, figure_blocks
 from ..draw._svg import inline_svg
 from ._chart import auc_chart, gain_chart
 from ._text import auc_text, confused_text, gain_text, verdict_text, worth_text
 
 _TONES: dict[str, Tone] = {"impose": "good", "relax": "", "leave": "bad", "can't tell": "quiet"}
-_AUGMENTED = (
-    "There are no exact layers for this symmetry, so the invariant network is one that was trained on transformed "
-    "samples, with predictions averaged over transformed copies."
-)
 
 
 @checked
@@ -63,8 +59,7 @@ def discovery_page(discovery: Discovery) -> str:
         f"{len(discovery.classes)} classes, {discovery.seeds} seeds",
         summary=_summary(discovery),
         data=discovery.to_dict(),
-        footer=f"Written by intertwine {__version__}. This file loads nothing from the network; its numbers are in the "
-        "element #data as JSON.",
+        footer=signature(),
     )
 
 
@@ -82,6 +77,8 @@ def _summary(discovery: Discovery) -> list[Block]:
         facts.insert(0, ("accuracy of net.py", f"{100 * chosen.accuracy[chosen.verdict.strictness]:.1f} %"))
     blocks.append(Facts(facts, large=True))
     blocks += [Note(note) for note in discovery.notes]
+    if find_spec("matplotlib") is None:
+        blocks.append(Note(NO_PLOTS))
     if discovery.left_out:
         text = f"{len(discovery.left_out)} runs did not fit into the budget; a larger --budget continues with them."
         blocks.append(Note(text, warning=True))
@@ -91,24 +88,30 @@ def _summary(discovery: Discovery) -> list[Block]:
 def _verdicts(discovery: Discovery) -> DataTable:
     rows = [
         [
-            TableCell(each.symmetry, title=each.words),
-            TableCell(verdict_text(each), tone=_TONES[each.verdict.word]),
+            TableCell(
+                each.symmetry, title=each.words, note=f"confuses {pair}" if (pair := confused_text(each, 1)) else ""
+            ),
+            _verdict(each),
             _number(auc_text(each), None if each.auc is None else each.auc.value),
             _number(gain_text(each), None if each.gain is None else each.gain.mean),
             _number(worth_text(each), None if each.worth is None else each.worth.factor),
-            TableCell(confused_text(each, 1)),
         ]
         for each in discovery.findings
     ]
     columns = [
-        Column("symmetry"),
+        Column("symmetry", title="and the classes that an invariant network confuses most, with its excess errors"),
         Column("verdict"),
         Column("AUC", align="right", title="how well a network tells moved samples from others; 0.5 is chance"),
         Column("against free", unit="points", align="right", title="accuracy with all data, 95 % interval"),
         Column("worth", align="right", title="how many times more data the free network needs, 95 % interval"),
-        Column("confused", wrap=True),
     ]
     return DataTable("Verdicts", columns, rows)
+
+
+def _verdict(finding: Finding) -> TableCell:
+    verdict = finding.verdict
+    how = (verdict.strictness or "") if verdict.word == "impose" else ""
+    return TableCell(verdict.word, tone=_TONES[verdict.word], note=how)
 
 
 def _number(texts: tuple[str, str], value: float | None) -> TableCell:
@@ -121,7 +124,7 @@ def _charts(findings: Sequence[Finding]) -> list[Block]:
         svg = inline_svg(auc_chart(findings), name="auc", title="AUC of each candidate")
         caption = (
             "Do moved samples look like the others? Bars start at 0.5, where they do. The gray band is what chance "
-            "gives, and a black tick what resampling alone gives."
+            "gives, and a black tick what resampling alone gives, where moving resamples."
         )
         pictures.append(Picture(svg, caption))
     if any(each.curve_gains for each in findings):
@@ -140,7 +143,6 @@ def _reasons(findings: Sequence[Finding]) -> list[Block]:
         joint = f"combines {' and '.join(each.joint_of)}" if each.joint_of else each.words
         blocks.append(Heading(f"{each.symmetry}: {verdict_text(each)}", joint))
         blocks += [Prose(reason) for reason in each.verdict.reasons[:-1] or each.verdict.reasons]
-        blocks += [] if each.exact else [Prose(_AUGMENTED, quiet=True)]
     return blocks
 
 
@@ -213,7 +215,8 @@ def _method(discovery: Discovery) -> list[Block]:
         *rules[:1],
         "AUC: for every sample a coin decides whether it is moved. A network learns to tell which from half of the "
         "samples, and is tested on the other half. The p-value comes from permuting the coins. Where moving resamples, "
-        "both sides are resampled twice: one is moved by two elements, the other there and back.",
+        "both sides are resampled twice: one is moved by two elements, the other there and back. What resampling alone "
+        "gives comes from the same test on samples that were made symmetric by a random element first.",
         "Networks: all have about as many weights, and see the same samples in as many steps. Each seed holds out "
         "another quarter of the samples. Standard errors add the variance over samples and over seeds.",
         "Worth: the horizontal distance between the learning curves of the free network and of the one in the verdict, "

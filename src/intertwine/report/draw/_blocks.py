@@ -11,6 +11,8 @@ from ...errors import InputError, IntertwineError
 from .._html import Block, Column, DataTable, Gallery, Heading, Note, Picture, Prose, TableCell
 from .._numbers import measured_places, number
 
+NO_PLOTS = "There are no plots, because matplotlib is not installed: pip install 'intertwine[plot]'."
+
 
 def figure_blocks(figures: Sequence[Figure], *, plots: bool) -> list[Block]:
     """Galleries of consecutive pictures, with tables between them; a note in place of a figure that fails.

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-from ... import __version__
 from ..._checked import checked
 from ..._figures import Figure
 from ...experiments import Comparison, Experiment, Metric, Scale
@@ -25,10 +24,11 @@ from .._html import (
     Section,
     TableCell,
     page,
+    signature,
     write_page,
 )
 from .._numbers import count, duration, number, percent
-from ..draw._blocks import capital, figure_blocks, figure_data, reason
+from ..draw._blocks import NO_PLOTS, capital, figure_blocks, figure_data, reason
 from ._data import page_data
 from ._run_summary import RunSummary
 from ._text import (
@@ -54,7 +54,6 @@ _MEANING: dict[Scale, str] = {
     "over, values may not.",
     "paper": "The published settings.",
 }
-_NO_PLOTS = "There are no plots, because matplotlib is not installed: pip install 'intertwine[plot]'."
 
 
 @checked
@@ -88,8 +87,7 @@ def experiment_page(experiment: Experiment, comparison: Comparison, runs: Sequen
         subtitle=experiment.reference,
         summary=_summary(experiment, comparison, runs, scale, plots),
         data={**page_data(experiment, comparison, runs, scale), "figures": figure_data(figures)},
-        footer=f"Experiment {experiment.name} at scale {scale}, written by intertwine {__version__}. "
-        "This file loads nothing from the network; its numbers are in the element #data as JSON.",
+        footer=signature(f"Experiment {experiment.name} at scale {scale}"),
     )
 
 
@@ -143,7 +141,7 @@ def _summary(
         command = f"intertwine experiment run {experiment.name} --scale {scale}"
         blocks.append(Note(f"No run has finished yet. Start with: {command}"))
     if not plots:
-        blocks.append(Note(_NO_PLOTS))
+        blocks.append(Note(NO_PLOTS))
     return blocks
 
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import InputError
-from ._audit import warnings_as_lines
-from ._progress import progress_bar
+from ._progress import progress_bar, warnings_as_lines
 from ._values import parse_seconds
 
 if TYPE_CHECKING:

@@ -106,11 +106,12 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--row", action="append", choices=list(TRUTH))
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--first-seed", type=int, default=10, help="lower seeds were looked at while making the rules")
     parser.add_argument("--budget", type=float, help="seconds per row and seed")
     options = parser.parse_args()
     lines: list[dict[str, object]] = []
     seconds: list[float] = []
-    for seed in range(options.seeds):
+    for seed in range(options.first_seed, options.first_seed + options.seeds):
         for row in options.row or TRUTH:
             outcome = judged(row, seed, options.folder, options.budget)
             seconds.append(outcome.cpu_seconds)

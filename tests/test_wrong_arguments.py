@@ -149,6 +149,10 @@ LONG = {
 """Callables that work for seconds or minutes when their arguments are right: here all of their arguments are wrong."""
 
 
+NARROW = {"models.convnext", "models.resnet", "models.unet", "models.wide_resnet"}
+"""Networks that would take seconds to build in their full width."""
+
+
 def wrong_calls(name: str, target: Callable[..., Any], folder: Path) -> Iterator[tuple[str, Callable[[], Any]]]:
     """Calls with all arguments wrong, then with one wrong among right ones."""
     parameters = [p for p in inspect.signature(target).parameters.values() if p.kind is not p.VAR_KEYWORD]
@@ -165,6 +169,8 @@ def wrong_calls(name: str, target: Callable[..., Any], folder: Path) -> Iterator
             if callable(value) and any(word in str(wrong.annotation) for word in FUNCTIONS):
                 continue  # a representation is a function; what it raises when it is called is not the caller's error
             chosen = right_values([p for p in required if p is not wrong], folder) | {wrong: value}
+            if name in NARROW:
+                chosen = {p: 1.0 for p in parameters if p.name == "width"} | chosen
             yield f"{what} as {wrong.name}", _call(target, {p: chosen[p] for p in parameters if p in chosen})
 
 

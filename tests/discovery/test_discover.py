@@ -255,6 +255,7 @@ def dark_and_light(n: int = 240) -> tuple[torch.Tensor, torch.Tensor]:
     return x, torch.arange(n) % 2
 
 
+@pytest.mark.whole
 def test_a_combination_with_augmentation_is_tried_and_a_group_without_layers_is_named(monkeypatch) -> None:
     monkeypatch.setattr(_runs, "epochs_for", lambda count: 8)
     joined = discover(dark_and_light(), ["c2", "shifts"], seeds=2)
@@ -267,6 +268,7 @@ def test_a_combination_with_augmentation_is_tried_and_a_group_without_layers_is_
     assert "no layers for their group" in " ".join(apart.notes)
 
 
+@pytest.mark.whole
 def test_what_is_settled_gets_no_more_seeds_and_what_is_open_does(monkeypatch) -> None:
     monkeypatch.setattr(_runs, "epochs_for", lambda count: 15)
     x, labels = dark_and_light()
@@ -278,6 +280,7 @@ def test_what_is_settled_gets_no_more_seeds_and_what_is_open_does(monkeypatch) -
     assert few.seeds == 4  # one for each quarter of the samples
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(("name", "is_symmetric"), [("digits-rotated", True), ("digits", False)])
 def test_resampling_is_no_sign_of_a_turn(name: str, is_symmetric: bool, monkeypatch) -> None:
     """Rotated digits of 8 x 8 pixels look alike after another rotation, although it blurs them and fills corners."""

@@ -213,8 +213,8 @@ def test_images_of_different_sizes_are_explained(tmp_path) -> None:
 
 def test_large_and_odd_images_are_shrunk_and_it_is_noted() -> None:
     samples = prepare((torch.rand(40, 1, 45, 45), torch.arange(40) % 2))
-    assert samples.shape == (1, 32, 32)
-    assert "shrunk from 45 x 45 to 32 x 32" in samples.notes[0]
+    assert samples.shape == (1, 16, 16)
+    assert "shrunk from 45 x 45 to 16 x 16" in samples.notes[0]
     assert prepare((torch.rand(40, 1, 7, 7), torch.arange(40) % 2)).notes == ()
 
 

@@ -22,6 +22,7 @@ STRICTNESS: tuple[Strictness, ...] = ("invariant", "local", "relaxed", "free")
 """From strict to free."""
 
 _WIDTHS: tuple[int, ...] = (16, 24, 32)  # channels of the free network
+_KERNEL = 3
 _GRID = 2  # the head sees features on 2 x 2 places
 _RANK = 2
 _VOLUME_WIDTHS = (8, 12, 16)
@@ -127,17 +128,16 @@ class SymmetryCNN(nn.Module):
     ) -> None:
         super().__init__()
         channels, height, width = shape
-        kernel = 3 if min(height, width) < 16 else 5
         pools = _pools(height, width)
         group = plane.stabilizer
         if not isinstance(group, FiniteGroup):
             raise InputError("SymmetryCNN", expected="a finite group", got=str(plane))
         if strictness == "free":
-            self.features: nn.Module = _plain_features(channels, kernel, pools)
+            self.features: nn.Module = _plain_features(channels, pools)
             widths, inside = _WIDTHS, _WIDTHS[-1]
         else:
-            widths = _matched_widths(group.order, channels, classes, kernel, strictness)
-            features = _typed_features(plane, group, channels, kernel, widths, pools)
+            widths = _matched_widths(group.order, channels, classes, strictness)
+            features = _typed_features(plane, group, channels, widths, pools)
             if strictness == "relaxed":
                 features = relax(features, torch.zeros(1, *shape), "orientation", rank=_RANK)
             self.features, inside = features, widths[-1] * group.order
@@ -165,39 +165,42 @@ def _pools(height: int, width: int) -> set[int]:
     return pools
 
 
-def _plain_features(channels: int, kernel: int, pools: set[int]) -> nn.Module:
+def _plain_features(channels: int, pools: set[int]) -> nn.Module:
     layers: list[nn.Module] = []
     before = channels
     for block, width in enumerate(_WIDTHS):
-        layers += [nn.Conv2d(before, width, kernel, padding=kernel // 2, bias=False), nn.BatchNorm2d(width), nn.ReLU()]
-        layers += [nn.AvgPool2d(2)] if block in pools else []
+        layers += [
+            nn.Conv2d(before, width, _KERNEL, padding=_KERNEL // 2, bias=False),
+            nn.BatchNorm2d(width),
+            nn.ReLU(),
+        ]
         before = width
     return nn.Sequential(*layers)
 
 
 def _typed_features(
-    plane: Grid2d, group: FiniteGroup, channels: int, kernel: int, widths: tuple[int, ...], pools: set[int]
+    plane: Grid2d, group: FiniteGroup, channels: int, widths: tuple[int, ...], pools: set[int]
 ) -> tnn.Sequential:
     field = plane.field(channels * group.trivial)
     layers: list[tnn.Layer] = []
     for block, width in enumerate(widths):
         after = plane.field(width * group.regular)
-        layers += [tnn.Conv2d(field, after, kernel, padding=kernel // 2, bias=False), tnn.BatchNorm(after)]
+        layers += [tnn.Conv2d(field, after, _KERNEL, padding=_KERNEL // 2, bias=False), tnn.BatchNorm(after)]
         layers += [tnn.ReLU(after)]
         layers += [tnn.AvgPool2d(after, 2)] if block in pools else []
         field = after
     return tnn.Sequential(*layers)
 
 
-def _weights(order: int, widths: tuple[int, ...], channels: int, classes: int, kernel: int, head: int) -> float:
+def _weights(order: int, widths: tuple[int, ...], channels: int, classes: int, head: int) -> float:
     """The number of weights with regular fields of a group of this order and ``head`` inputs of the head per field."""
     pairs = channels * widths[0] + order * sum(a * b for a, b in pairwise(widths))
-    return pairs * kernel**2 + 2 * sum(widths) + head * widths[-1] * classes
+    return pairs * _KERNEL**2 + 2 * sum(widths) + head * widths[-1] * classes
 
 
-def _matched_widths(order: int, channels: int, classes: int, kernel: int, strictness: Strictness) -> tuple[int, ...]:
+def _matched_widths(order: int, channels: int, classes: int, strictness: Strictness) -> tuple[int, ...]:
     """Numbers of fields with as many weights as the free network."""
-    goal = _weights(1, _WIDTHS, channels, classes, kernel, _GRID**2)
+    goal = _weights(1, _WIDTHS, channels, classes, _GRID**2)
     banks = _RANK if strictness == "relaxed" else 1
     head = order * _GRID**2 if strictness == "local" else _GRID**2
 
@@ -206,7 +209,7 @@ def _matched_widths(order: int, channels: int, classes: int, kernel: int, strict
 
     def miss(r: float) -> float:
         widths = scaled(r)
-        convolutions = _weights(order, widths, channels, classes, kernel, 0)
+        convolutions = _weights(order, widths, channels, classes, 0)
         return abs(math.log((banks * convolutions + head * widths[-1] * classes) / goal))
 
     return scaled(min((k / 64 for k in range(8, 97)), key=miss))

@@ -19,7 +19,9 @@ from intertwine.cli._app import BAD_INPUT, CHECK_FAILED, program
 from intertwine.errors import InputError
 
 # Files in cli/ that support commands without being one.
-HELPERS: frozenset[str] = frozenset({"_values", "_kernel_summary", "_kernel_tables", "_network", "_progress"})
+HELPERS: frozenset[str] = frozenset(
+    {"_values", "_kernel_summary", "_kernel_tables", "_network", "_options", "_progress", "_stopping"}
+)
 FILES = sorted(info.name for info in pkgutil.iter_modules(intertwine.cli.__path__) if info.name != "_app")
 
 runner = CliRunner()

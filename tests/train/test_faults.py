@@ -287,6 +287,17 @@ def test_a_second_press_stops_at_once() -> None:
     assert signal.getsignal(signal.SIGINT) is before
 
 
+def test_a_press_during_a_long_step_is_answered(capfd: pytest.CaptureFixture[str]) -> None:
+    from intertwine.train.loop import _interrupt
+
+    for pause, answered in ((0.0, False), (_interrupt._PATIENCE + 0.5, True)):
+        with _interrupt.Interrupts():
+            signal.raise_signal(signal.SIGINT)
+            time.sleep(pause)
+        time.sleep(0.0 if answered else _interrupt._PATIENCE + 0.5)  # a reminder that comes too late would show now
+        assert ("finishing this step" in capfd.readouterr().err) == answered
+
+
 def test_a_run_in_a_thread_leaves_the_signals_alone(tmp_path: Path) -> None:
     from concurrent.futures import ThreadPoolExecutor
 

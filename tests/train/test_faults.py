@@ -287,15 +287,22 @@ def test_a_second_press_stops_at_once() -> None:
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_a_press_during_a_long_step_is_answered(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_press_is_answered_only_during_a_long_step(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     from intertwine.train.loop import _interrupt
 
-    for pause, answered in ((0.0, False), (_interrupt._PATIENCE + 0.5, True)):
-        with _interrupt.Interrupts():
-            signal.raise_signal(signal.SIGINT)
-            time.sleep(pause)
-        time.sleep(0.0 if answered else _interrupt._PATIENCE + 0.5)  # a reminder that comes too late would show now
-        assert ("finishing this step" in capfd.readouterr().err) == answered
+    monkeypatch.setattr(_interrupt, "_PATIENCE", 0.01)
+    with _interrupt.Interrupts():
+        signal.raise_signal(signal.SIGINT)
+        wait_until(lambda: "finishing this step" in capfd.readouterr().err)
+    monkeypatch.setattr(_interrupt, "_PATIENCE", 60.0)
+    with _interrupt.Interrupts() as interrupts:
+        signal.raise_signal(signal.SIGINT)
+    assert interrupts._reminder is not None
+    interrupts._reminder.join(30)  # canceled: it ends without waiting
+    assert not interrupts._reminder.is_alive()
+    assert capfd.readouterr().err == ""
 
 
 def test_a_run_in_a_thread_leaves_the_signals_alone(tmp_path: Path) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from docutils.utils.math import latex2mathml
@@ -60,31 +62,75 @@ suppress_warnings = ["ref.python"]  # two rooms may each have a class of the sam
 
 
 def public_names(room: str) -> list[tuple[str, object]]:
-    """The public names of a room in alphabetical order; of a sub-package, those that its room does not show."""
+    """The public names of a room, in any order; of a sub-package, those that its room does not show."""
     module = import_module(f"intertwine.{room}")
     parent = vars(import_module(module.__name__.rpartition(".")[0]))
     # dir, not vars: some rooms import their names on first use
     named = [(n, getattr(module, n)) for n in dir(module) if not n.startswith("_") and n != "annotations"]
-    public = [(n, v) for n, v in named if not inspect.ismodule(v) and parent.get(n) is not v]
-    return sorted(public, key=lambda pair: pair[0].lower())
+    return [(n, v) for n, v in named if not inspect.ismodule(v) and parent.get(n) is not v]
+
+
+def kinds_of(room: str) -> dict[str, list[str]]:
+    """Heading → public names. The headings are the lines of the table in the docstring of the room, in their order.
+
+    A line starts with sub-packages or files, and says what they hold. Other files at the top come first, under what the
+    docstring says about them. Rooms without a table have classes, functions and values.
+    """
+    module = import_module(f"intertwine.{room}")
+    text = inspect.getdoc(module) or ""
+    public = dict(public_names(room))
+    rows = re.findall(r"^    (\S+(?:, \S+)*)  +(\S.*)$", text, re.MULTILINE)
+    if not rows:
+        return {kind: sorted((n for n in public if kind_of(public[n]) == kind), key=str.lower) for kind in KINDS}
+    top = re.search(r"The files at the top (?:define|are) (.+?)\.\s", text)
+    headings = {part: heading for parts, heading in rows for part in parts.split(", ")}
+    first = top[1] if top else "from other rooms"
+    kinds: dict[str, list[str]] = {heading: [] for heading in (first, *headings.values())}
+    for name, part in imported_from(Path(str(module.__file__))).items():
+        if part and part not in headings and not top:
+            raise ValueError(f"intertwine.{room}: {name} comes from {part}, which no line of its docstring names")
+        if name in public:
+            kinds[headings.get(part, first)].append(name)
+    return {f"{heading[0].upper()}{heading[1:]}": names for heading, names in kinds.items()}
+
+
+def imported_from(face: Path) -> dict[str, str]:
+    """Public name → the sub-package or file of the room that it comes from, or "", in the order of the face."""
+    imports = [n for n in ast.walk(ast.parse(face.read_text(encoding="utf-8"))) if isinstance(n, ast.ImportFrom)]
+    pairs = [(alias.asname, node) for node in imports for alias in node.names if alias.asname]
+    return {name: (node.module or "").split(".")[0].lstrip("_") * (node.level == 1) for name, node in pairs}
+
+
+KINDS = ("Classes", "Functions", "Values")
+
+
+def kind_of(value: object) -> str:
+    """One of ``KINDS``."""
+    if isinstance(value, type):
+        return "Classes"
+    return "Functions" if callable(value) and inspect.isroutine(getattr(value, "__wrapped__", value)) else "Values"
+
+
+def directive(path: str, value: object) -> list[str]:
+    """What documents one public name."""
+    kind = kind_of(value)
+    if kind == "Classes":
+        return [f".. autoclass:: {path}", "   :members:", ""]
+    if kind == "Functions":
+        return [f".. autofunction:: {path}", ""]
+    shown = len(repr(value)) < 100 and "`" not in repr(value) and " at 0x" not in repr(value)
+    about = f"``{value!r}``" if shown else f"``{type(value).__name__}``"
+    return [f".. py:data:: {path}", "", f"   {about}", ""]
 
 
 def api_page(room: str) -> str:
-    """The directives for every public name of a room, so that a new one appears by itself."""
-    groups: dict[str, list[str]] = {"Classes": [], "Functions": [], "Values": []}
-    for name, value in public_names(room):
-        if isinstance(value, type):
-            groups["Classes"] += [f".. autoclass:: intertwine.{room}.{name}", "   :members:", ""]
-        elif callable(value) and inspect.isroutine(getattr(value, "__wrapped__", value)):
-            groups["Functions"] += [f".. autofunction:: intertwine.{room}.{name}", ""]
-        else:
-            shown = len(repr(value)) < 100 and "`" not in repr(value) and " at 0x" not in repr(value)
-            about = f"``{value!r}``" if shown else f"``{type(value).__name__}``"
-            groups["Values"] += [f".. py:data:: intertwine.{room}.{name}", "", f"   {about}", ""]
+    """The directives for every public name of a room by kind, so that a new one appears by itself."""
+    public = dict(public_names(room))
     parts = []
-    for title, lines in groups.items():
-        if lines:
-            parts += [f"## {title}", "", "```{eval-rst}", *lines, "```", ""]
+    for heading, names in kinds_of(room).items():
+        if names:
+            lines = [line for name in names for line in directive(f"intertwine.{room}.{name}", public[name])]
+            parts += [f"## {heading}", "", "```{eval-rst}", *lines, "```", ""]
     return "\n".join(parts)
 
 

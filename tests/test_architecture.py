@@ -462,6 +462,7 @@ def test_what_is_allowed_inside_a_room_passes(tmp_path: Path, file: str, text: s
 def test_every_sub_package_is_listed_in_order(room: str) -> None:
     tree = ast.parse((SOURCE / room / "__init__.py").read_text(encoding="utf-8"))
     words = [line.split()[0] for line in (ast.get_docstring(tree) or "").splitlines() if line.startswith("    ")]
+    words = [word for word in words if not (SOURCE / room / f"_{word.rstrip(',')}.py").exists()]  # lines about files
     there = {path.parent.name for path in (SOURCE / room).glob("*/__init__.py")}
     assert words == [name for name in INSIDE[room] if name != TOP]
     assert set(words) == there

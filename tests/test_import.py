@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import tomllib
+import zipfile
 from functools import cache
 from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
@@ -232,6 +233,38 @@ def test_every_file_of_the_package_is_in_the_wheel() -> None:
     sources = {path.relative_to(SOURCE.parent).as_posix() for path in files}
     assert {"intertwine/report/templates/page.html", "intertwine/data/named/digits.npz"} <= sources
     assert sources - packed == set()
+
+
+@pytest.mark.whole
+def test_the_wheel_is_self_contained(tmp_path: Path) -> None:
+    """Built, unpacked, and used from an empty folder: embedded data, kept results, templates and the command."""
+    from hatchling.builders.wheel import WheelBuilder
+
+    (wheel,) = WheelBuilder(str(ROOT)).build(directory=str(tmp_path / "dist"), versions=["standard"])
+    assert Path(wheel).name == f"intertwine-{intertwine.__version__}-py3-none-any.whl"
+    site, empty = tmp_path / "site", tmp_path / "empty"
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(site)
+    empty.mkdir()
+    statement = "import intertwine; print(intertwine.__file__)"
+    audit = "audit intertwine.models:plain_cnn --arg channels=1 --arg classes=10 --data digits --images 20 --out audit"
+    commands = ["-m intertwine experiment show nbody", "-m intertwine list models", f"-m intertwine {audit}"]
+    outputs = [
+        subprocess.run(
+            [sys.executable, *words],
+            cwd=empty,
+            env={**os.environ, "PYTHONPATH": str(site)},
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=True,
+        ).stdout
+        for words in (["-c", statement], *(command.split() for command in commands))
+    ]
+    assert Path(outputs[0].strip()) == site / "intertwine" / "__init__.py"
+    assert "results that come with the package" in outputs[1]
+    assert "resnet18" in outputs[2]
+    assert (empty / "audit" / "audit.html").is_file()
 
 
 def test_the_version_is_written_once_and_has_a_changelog_entry() -> None:

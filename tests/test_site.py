@@ -5,10 +5,12 @@ from __future__ import annotations
 import ast
 import os
 import re
+import runpy
 import subprocess
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import pytest
@@ -139,6 +141,36 @@ def test_the_checker_sees_what_is_wrong(tmp_path: Path) -> None:
         "index.html points to gone.html",
         "style.css loads https://fonts.example/a.css",
     ]
+
+
+@pytest.fixture(scope="module")
+def conf() -> dict[str, Any]:
+    return runpy.run_path(str(DOCS / "conf.py"))
+
+
+@pytest.mark.parametrize("page", sorted(path.stem for path in (DOCS / "api").glob("*.md") if path.stem != "index"))
+def test_every_name_is_in_one_kind(page: str, conf: dict[str, Any]) -> None:
+    kinds = conf["kinds_of"](page)
+    names = [name for kind in kinds.values() for name in kind]
+    assert sorted(names) == sorted(name for name, _ in conf["public_names"](page))
+    if page in ("nn", "groups", "measure", "models", "data", "train", "relaxed", "report", "experiments"):
+        assert sum(bool(kind) for kind in kinds.values()) > 1
+        assert "Classes" not in kinds
+
+
+def test_layers_are_grouped_by_what_they_do(conf: dict[str, Any]) -> None:
+    kinds = conf["kinds_of"]("nn")
+    assert {"Conv1d", "Conv2d", "Linear"} <= set(kinds["Convolutions and linear layers"])
+    assert {"BatchNorm", "Dropout"} <= set(kinds["Normalization and dropout"])
+    assert "Layer" in kinds["Layers and claims, the geometry of windows, and export"]
+
+
+def test_a_file_that_the_docstring_forgets_is_noticed(conf: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    text = intertwine.models.__doc__
+    assert text is not None
+    monkeypatch.setattr(intertwine.models, "__doc__", text.replace("resnet, wide_resnet", "wide_resnet"))
+    with pytest.raises(ValueError, match="resnet comes from resnet, which no line of its docstring names"):
+        conf["kinds_of"]("models")
 
 
 @pytest.mark.parametrize("room", intertwine._ROOMS)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:  # lets type checkers and editors see what __getattr__ provide
     from . import train as train
     from .discovery import discover as discover
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _ROOMS = (
     "data",

@@ -287,6 +287,24 @@ def test_a_second_press_stops_at_once() -> None:
     assert signal.getsignal(signal.SIGINT) is before
 
 
+def test_a_press_is_answered_only_during_a_long_step(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from intertwine.train.loop import _interrupt
+
+    monkeypatch.setattr(_interrupt, "_PATIENCE", 0.01)
+    with _interrupt.Interrupts():
+        signal.raise_signal(signal.SIGINT)
+        wait_until(lambda: "finishing this step" in capfd.readouterr().err)
+    monkeypatch.setattr(_interrupt, "_PATIENCE", 60.0)
+    with _interrupt.Interrupts() as interrupts:
+        signal.raise_signal(signal.SIGINT)
+    assert interrupts._reminder is not None
+    interrupts._reminder.join(30)  # canceled: it ends without waiting
+    assert not interrupts._reminder.is_alive()
+    assert capfd.readouterr().err == ""
+
+
 def test_a_run_in_a_thread_leaves_the_signals_alone(tmp_path: Path) -> None:
     from concurrent.futures import ThreadPoolExecutor
 

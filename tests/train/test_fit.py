@@ -512,7 +512,7 @@ class TestWhatRan:
         self.run(tmp_path, loader)
         assert capsys.readouterr().err == ""
         self.run(tmp_path, loader)
-        assert capsys.readouterr().err == f"fit: {tmp_path} is already finished at step 4\n"
+        assert capsys.readouterr().err == f"fit: {tmp_path} is already finished at step 4, nothing to do\n"
 
     @pytest.mark.parametrize("kind", ["ours", "torch", "dataset", "list"])
     def test_other_data_are_noticed(self, tmp_path: Path, kind: str) -> None:

@@ -41,6 +41,7 @@ from typer.core import TyperGroup
 
 from .. import __version__
 from ..errors import IntertwineError
+from ._stopping import STOPPED, stop
 
 CHECK_FAILED = 1
 BAD_INPUT = 2
@@ -63,6 +64,7 @@ Exit codes:
   0  success
   1  a check ran and failed: a gate of audit, a row of theory, a job of experiment
   2  wrong usage or wrong input: one line that says what to do
+  130  stopped by Ctrl-C
 Anything else is a bug in this package and shows a Python traceback.
 
 \b
@@ -87,6 +89,8 @@ class _Program(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
+        except KeyboardInterrupt as interrupt:
+            stop(interrupt)
         except IntertwineError as error:
             _explain(str(error), debug=ctx.params.get("debug", False))
         except OSError as error:
@@ -179,10 +183,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the program with ``arguments`` (default: those of the process) and exit with its exit code.
 
     Raises:
-        SystemExit: always. The code is 0 for success, 1 if a check failed, 2 for wrong usage or input.
+        SystemExit: always. The code is 0 for success, 1 if a check failed, 2 for wrong usage or input, 130
+            after Ctrl-C.
 
     >>> main(["--version"])
     Traceback (most recent call last):
     SystemExit: 0
     """
-    program()(args=arguments, prog_name="intertwine")
+    try:
+        program()(args=arguments, prog_name="intertwine")
+    except KeyboardInterrupt:  # while the commands were imported
+        sys.exit(STOPPED)  # without a line: there is nothing to say yet

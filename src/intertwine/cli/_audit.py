@@ -16,6 +16,7 @@ from ._experiment import Engine
 from ._network import load_model
 from ._options import DATA_HELP, AddressOption, ArgOption, FolderOption, MeanOption, StdOption, TrustOption
 from ._progress import progress_bar, warnings_as_lines
+from ._stopping import resuming_in
 from ._values import parse_seconds, parse_settings
 
 if TYPE_CHECKING:
@@ -133,7 +134,7 @@ def audit(
     torch.manual_seed(0)  # without --weights, the network is the same every time, and its audit can resume
     settings = parse_settings(argument, option="--arg")
     network = load_model(model, weights=weights, options=settings, output=output, trust=trust)
-    with progress_bar("audit", quiet=as_json) as show, warnings_as_lines():
+    with resuming_in(out), progress_bar("audit", quiet=as_json) as show, warnings_as_lines():
         pictures, labels, origin = load_images(data, folder, part.value, images, size, network, mean, std)
         result = measure_audit(
             network.model,

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from ._stopping import resuming_in
+
 
 def register(app: typer.Typer) -> None:
     """Add this command to the program."""
@@ -24,7 +26,8 @@ def demo(
     from ..demo import run_demo, save_demo
     from ..report import write_demo_page
 
-    result = run_demo(out / "runs", say=lambda text: typer.echo(text), quick=quick)
+    with resuming_in(out):
+        result = run_demo(out / "runs", say=lambda text: typer.echo(text), quick=quick)
     save_demo(out, result)
     page = write_demo_page(out / "index.html", result)
     for name, discovery in result.discoveries.items():

@@ -11,6 +11,7 @@ import typer
 
 from ._options import DATA_HELP, AddressOption, FolderOption
 from ._progress import progress_bar, warnings_as_lines
+from ._stopping import resuming_in
 from ._values import parse_seconds
 
 
@@ -75,7 +76,8 @@ def discover(
     from ..data import load
     from ..discovery import discover as search
 
-    with progress_bar("discover", quiet=as_json, width=60, lines=True) as show, warnings_as_lines():
+    progress = progress_bar("discover", quiet=as_json, width=60, lines=True)
+    with resuming_in(out), progress as show, warnings_as_lines():
         images = load(data, folder=folder, size=size)
         result = search(
             images,

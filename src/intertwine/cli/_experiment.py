@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ._options import AddressOption
+from ._stopping import resuming_in
 from ._values import parse_settings
 
 if TYPE_CHECKING:
@@ -128,9 +129,10 @@ def run(
     )
     outcomes: list[Outcome] = []
     in_this_process = workers == 1 and engine is Engine.local
-    for outcome in run_jobs(specs, engine=engine.value, workers=workers, address=address, progress=in_this_process):
-        outcomes.append(outcome)
-        typer.echo(f"[{len(outcomes)}/{len(specs)}] {_outcome_line(experiment, outcome)}")
+    with resuming_in(results):
+        for outcome in run_jobs(specs, engine=engine.value, workers=workers, address=address, progress=in_this_process):
+            outcomes.append(outcome)
+            typer.echo(f"[{len(outcomes)}/{len(specs)}] {_outcome_line(experiment, outcome)}")
     counts = {state: sum(outcome.state == state for outcome in outcomes) for state in ("failed", "busy")}
     typer.echo(f"compare: intertwine experiment show {name} --scale {scale.value} --results {results}")
     if counts["busy"]:

@@ -11,6 +11,7 @@ import typer
 
 from ._experiment import RESULTS, Engine, ResultsOption, Scale, ScaleOption
 from ._options import AddressOption
+from ._stopping import resuming_in
 from ._values import parse_settings
 
 StudyOption = Annotated[str | None, typer.Option(help="Name of the study; default: NAME-ROW-SCALE.")]
@@ -82,7 +83,9 @@ def run(
         prune=prune,
         seed=seed,
     )
-    _print(run_sweep(sweep, workers=workers, engine=engine.value, address=address))
+    with resuming_in(results):
+        searched = run_sweep(sweep, workers=workers, engine=engine.value, address=address)
+    _print(searched)
 
 
 def show(

@@ -12,6 +12,7 @@ import typer
 
 from ..errors import InputError
 from ._progress import progress_bar, warnings_as_lines
+from ._stopping import resuming_in
 from ._values import parse_seconds
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 _CALLER = "intertwine train"
 _SUMMARY = "train.json"
-_STOPPED = 130  # as shells report a program that Ctrl-C ended
 _AUDITED_DETAILS = 64
 
 
@@ -113,11 +113,8 @@ def train(
     if summary is not None:
         typer.echo(f"{out} is already finished, nothing to do", err=True)
     else:
-        try:
+        with resuming_in(out):
             summary = _run(out, settings, folder, seconds, quiet=as_json)
-        except KeyboardInterrupt:
-            typer.echo(f"stopped; the same command continues in {out}", err=True)
-            raise typer.Exit(_STOPPED) from None
     if as_json:
         typer.echo(json.dumps(summary, indent=2, ensure_ascii=False))
     else:
@@ -161,10 +158,7 @@ def _run(out: Path, settings: dict[str, Any], folder: Path | None, seconds: floa
         weights = sum(p.numel() for p in network.parameters() if p.requires_grad)
         if not quiet:
             _announce(settings, images, weights)
-        try:
-            _fit(network, parts, held_out, settings, out, quiet=quiet)
-        except KeyboardInterrupt:  # fit has said where it stopped
-            raise typer.Exit(_STOPPED) from None
+        _fit(network, parts, held_out, settings, out, quiet=quiet)
         network.cpu().eval()
         recipe.save(network, out)
         plain = to_plain(network)

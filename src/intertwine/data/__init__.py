@@ -1,7 +1,10 @@
 """Image datasets, by name or from class folders, archives and ``.npz`` files, and augmentations reproducible by seed.
 
-The sub-packages come in this order, and each imports only those before it. The files at the top (a dataset and its
-splits, sequences, augmentations, downloads) come after ``sources``.
+The sub-packages come in this order, and each imports only those before it. The files at the top come after ``sources``.
+
+    image_data, split, locate, registry       datasets and their parts, where they are, and your own
+    transforms, random_motion, normalization  augmentations and normalization
+    sequences, digit_motions, onto_sphere     sequences of moving images; images on the sphere
 
     sources   where images come from: tensors, files and archives, packed bits, a renderer
     readers   file formats and folder layouts

@@ -1,4 +1,14 @@
-"""Complete networks, built from layers."""
+"""Complete networks, built from layers.
+
+What the files hold:
+
+    resnet, wide_resnet, convnext, unet  ready-made networks for any finite group of the plane
+    names, recipe                        networks by name, and trained networks from a folder
+    group_cnn, classic, vgg              small image classifiers, plain and symmetric
+    simple_net, soft_resnet              networks with relaxed layers
+    point_network, spherical_cnn         networks on point clouds and on the sphere
+    vae, topographic_vae                 variational autoencoders of sequences
+"""
 
 from typing import TYPE_CHECKING
 

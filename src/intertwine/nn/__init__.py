@@ -18,9 +18,9 @@ and each imports only those before it. The first three lie below the top: they m
     twins      typed networks from symmetrized plain ones
 """
 
-from .._importing import no_collection
+from .._importing import no_collection as _no_collection
 
-with no_collection():
+with _no_collection():
     from .._cost_rules import cost_rules as cost_rules
     from ._export import to_plain as to_plain
     from ._layer import LAYERS as LAYERS

@@ -32,6 +32,7 @@ from ._html import write_page as write_page
 
 if TYPE_CHECKING:  # lets type checkers and editors see what __getattr__ provides
     from .audit._page import audit_page as audit_page
+    from .audit._page import audit_summary as audit_summary
     from .audit._page import write_audit_page as write_audit_page
     from .audit._table import audit_differences as audit_differences
     from .audit._table import audit_table as audit_table
@@ -39,6 +40,7 @@ if TYPE_CHECKING:  # lets type checkers and editors see what __getattr__ provide
     from .demo._page import demo_page as demo_page
     from .demo._page import write_demo_page as write_demo_page
     from .discovery._page import discovery_page as discovery_page
+    from .discovery._page import discovery_summary as discovery_summary
     from .discovery._page import write_discovery_page as write_discovery_page
     from .discovery._table import discovery_table as discovery_table
     from .discovery._table import discovery_text as discovery_text
@@ -54,10 +56,10 @@ if TYPE_CHECKING:  # lets type checkers and editors see what __getattr__ provide
 __getattr__, __dir__ = lazy_face(
     __name__,
     {
-        "audit._page": ["audit_page", "write_audit_page"],
+        "audit._page": ["audit_page", "audit_summary", "write_audit_page"],
         "audit._table": ["audit_differences", "audit_table", "audit_text"],
         "demo._page": ["demo_page", "write_demo_page"],
-        "discovery._page": ["discovery_page", "write_discovery_page"],
+        "discovery._page": ["discovery_page", "discovery_summary", "write_discovery_page"],
         "discovery._table": ["discovery_table", "discovery_text"],
         "draw._kernel_figure": ["kernel_figure"],
         "draw._svg": ["inline_svg"],

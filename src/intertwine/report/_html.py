@@ -238,6 +238,12 @@ def page(
     return text.replace("\x00", "\ufffd")  # the only character that HTML cannot represent
 
 
+def fragment(blocks: Sequence[Block]) -> str:
+    """Blocks without a page around them, for a notebook, which has a style of its own."""
+    template = environment().from_string('{% from "blocks.html" import blocks %}{{ blocks(items) }}')
+    return template.render(items=blocks).replace("\x00", "\ufffd")
+
+
 def policy(script: str, **more: str) -> str:
     """The content security policy of a page with this script: everything else is forbidden unless ``more`` allows it.
 

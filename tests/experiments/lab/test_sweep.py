@@ -116,10 +116,13 @@ def test_two_workers_share_the_trials(tmp_path):
     assert "RUNNING" not in states(study)
 
 
-def test_failures_do_not_go_on_for_ever(tmp_path):
+def test_failures_do_not_go_on_for_ever(tmp_path, capfd):
     broken = sweep(tmp_path, scale="small", data=str(tmp_path / "nowhere"), fixed={}, trials=2)
     with pytest.raises(InputError, match=r"trials that can be run; got \d+ that failed, the last with: .*mnist"):
         run_sweep(broken)
+    lines = capfd.readouterr().err.splitlines()
+    assert len(lines) == 6, lines
+    assert all(line.startswith(f"sweep: trial {number} failed: mnist: expected") for number, line in enumerate(lines))
 
 
 def test_errors(tmp_path):

@@ -9,7 +9,7 @@ from dataclasses import replace
 import torch
 
 from intertwine.discovery import AUC, ConfusedPair, Discovery, Finding, Gain, Picture, Verdict, Worth
-from intertwine.report import discovery_page, discovery_text
+from intertwine.report import discovery_page, discovery_summary, discovery_text
 
 
 def finding(symmetry: str, word: str, strictness: str | None, **more) -> Finding:
@@ -58,6 +58,15 @@ def test_the_page_has_everything_and_escapes_it() -> None:
     assert page.count("<svg") >= 5
     data = json.loads(re.search(r'<script[^>]*id="data"[^>]*>(.*?)</script>', page, re.S)[1])
     assert data["candidates"][1]["confused"][0]["first"] == "6"
+
+
+def test_the_summary_for_a_notebook_is_a_piece_of_the_page() -> None:
+    result = sample()
+    text = discovery_summary(replace(result, findings=(*result.findings, finding("<i>turn</i>", "leave", None))))
+    assert "Impose the hflip: worth 2.8 times the data." in text
+    assert text.count("<tr>") == 2 + len(result.findings)
+    assert "&lt;i&gt;turn" in text
+    assert not re.search(r"<(html|script|style|i)\b", text)
 
 
 def test_the_table_fits_a_phone() -> None:

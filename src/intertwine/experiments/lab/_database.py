@@ -31,7 +31,7 @@ def load_optuna() -> Any:
         raise MissingExtraError(
             "sweep", expected="Optuna", got="an installation without it", fix="pip install 'intertwine[sweep]'."
         ) from error
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    optuna.logging.set_verbosity(optuna.logging.ERROR)  # its warnings of failed trials have tracebacks
     return optuna
 
 

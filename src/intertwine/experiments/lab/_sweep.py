@@ -239,7 +239,10 @@ def _value_of(sweep: Sweep, trial: optuna.Trial) -> float:
         except StopRunError:
             raise optuna.TrialPruned from None
         if outcome.state in ("failed", "busy"):
-            trial.set_user_attr("error", outcome.error or "another process is running the same settings")
+            error = outcome.error or "another process is running the same settings"
+            trial.set_user_attr("error", error)
+            # The last line: of an unexpected error, the text is its traceback.
+            print(f"sweep: trial {trial.number} failed: {error.strip().splitlines()[-1]}", file=sys.stderr)
             raise _JobFailedError(outcome.error or outcome.state)
         values.append(outcome.metrics[sweep.metric])
     return sum(values) / len(values)

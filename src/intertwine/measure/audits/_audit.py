@@ -67,6 +67,10 @@ class Audit:
     def __str__(self) -> str:
         return str(view("audit_text")(self))
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return str(view("audit_summary")(self))
+
     @property
     def verdicts(self) -> list[Verdict]:
         """For each symmetry whether the network has it, why not, and what to do."""

@@ -23,6 +23,7 @@ from .._html import (
     Prose,
     Section,
     TableCell,
+    fragment,
     page,
     signature,
     write_page,
@@ -66,16 +67,19 @@ def audit_page(audit: Audit, judged: Judged = ()) -> str:
 
 
 @checked
+def audit_summary(audit: Audit) -> str:
+    """The verdicts and the table of the whole network as a piece of HTML, which a notebook shows for an audit."""
+    return fragment([*_verdicts(audit), *_whole(audit)])
+
+
+@checked
 def write_audit_page(path: str | Path, audit: Audit, judged: Judged = ()) -> Path:
     """Write the page to a file, atomically, and return its path."""
     return write_page(path, audit_page(audit, judged))
 
 
 def _summary(audit: Audit, judged: Judged) -> list[Block]:
-    blocks: list[Block] = [
-        Note(verdict.reasons, heading=verdict.finding, warning=verdict.state == "not symmetric")
-        for verdict in audit.verdicts
-    ]
+    blocks = _verdicts(audit)
     facts = []
     for symmetry in audit.symmetries:
         for metric in ("invariance_error", "equivariance_error", "agreement", "averaged_accuracy"):
@@ -100,6 +104,13 @@ def _summary(audit: Audit, judged: Judged) -> list[Block]:
         )
     )
     return blocks
+
+
+def _verdicts(audit: Audit) -> list[Block]:
+    return [
+        Note(verdict.reasons, heading=verdict.finding, warning=verdict.state == "not symmetric")
+        for verdict in audit.verdicts
+    ]
 
 
 def _causes(audit: Audit) -> list[Block]:

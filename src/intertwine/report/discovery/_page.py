@@ -26,6 +26,7 @@ from .._html import (
     Section,
     TableCell,
     Tone,
+    fragment,
     page,
     signature,
     write_page,
@@ -61,6 +62,12 @@ def discovery_page(discovery: Discovery) -> str:
         data=discovery.to_dict(),
         footer=signature(),
     )
+
+
+@checked
+def discovery_summary(discovery: Discovery) -> str:
+    """What to do and the table of verdicts as a piece of HTML, for a notebook."""
+    return fragment([Note(discovery.sentence, heading="What to do"), _verdicts(discovery)])
 
 
 @checked

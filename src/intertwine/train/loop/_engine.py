@@ -157,7 +157,8 @@ def fit(
                 _open_logs(training, closing)
                 keeper.begin(resumed=resumed_from is not None)
                 if training.step == training.total and runtime.rank == 0 and progress is not False:
-                    print(f"fit: {folder} is already finished at step {training.step}", file=sys.stderr)
+                    text = f"fit: {folder} is already finished at step {training.step}, nothing to do"
+                    print(text, file=sys.stderr)
                 training.prepare()
                 shown = progress if runtime.rank == 0 else False
                 bar = closing.enter_context(Progress(training.total, training.step, shown))

@@ -11,6 +11,9 @@ from types import FrameType, TracebackType
 from typing import Any
 
 _ONE_PRESS = 1.0  # seconds: under torchrun one Ctrl-C arrives twice, from the terminal and from torchrun
+_PATIENCE = 1.0  # seconds after which someone who pressed Ctrl-C wonders whether it was noticed
+SAID = "fit has said where it stopped"
+"""A note on the interrupt, for callers that would print a line of their own."""
 
 
 def _hide_traceback(interrupt: KeyboardInterrupt) -> None:
@@ -38,6 +41,7 @@ class Interrupts:
         self.caught: signal.Signals | None = None
         self._when = 0.0
         self._before: dict[signal.Signals, Any] = {}
+        self._reminder: threading.Timer | None = None
 
     def __enter__(self) -> Interrupts:
         if threading.current_thread() is threading.main_thread():
@@ -54,14 +58,18 @@ class Interrupts:
         if self.caught is not None:
             return
         self.caught, self._when = signal.Signals(number), now
-        if number == signal.SIGINT:  # os.write, because the signal may have interrupted a print
-            os.write(2, b"\nfinishing this step, then saving; Ctrl-C again stops at once\n")
+        if number == signal.SIGINT:
+            self._reminder = threading.Timer(_PATIENCE, _remind)
+            self._reminder.daemon = True
+            self._reminder.start()
 
     def restore(self) -> None:
         """Restore the previous handlers."""
         for number, handler in self._before.items():
             signal.signal(number, handler)
         self._before = {}
+        if self._reminder is not None:
+            self._reminder.cancel()
 
     def __exit__(self, *_: object) -> None:
         self.restore()
@@ -71,5 +79,11 @@ class Interrupts:
         if self.caught == signal.SIGTERM:
             return SystemExit(128 + signal.SIGTERM)
         error = KeyboardInterrupt()
+        error.add_note(SAID)
         _hide_traceback(error)
         return error
+
+
+def _remind() -> None:
+    """Only if the step takes long: otherwise the line that says where the run stopped is enough."""
+    os.write(2, b"\nfinishing this step, then saving; Ctrl-C again stops at once\n")  # in one piece, whoever prints

@@ -329,9 +329,10 @@ class Training:
 
     def _stop(self, interrupts: Interrupts) -> None:
         path = self.saved[1] if self.saved and self.saved[0] == self.step else self.save()
+        after_the_key = "\n" if sys.stderr.isatty() else ""  # a terminal shows ^C
         print(
-            f"fit: stopped by {interrupts.caught.name if interrupts.caught else 'a signal'} at step {self.step} of "
-            f"{self.total}; saved {path}. Run the same command again to continue.",
+            f"{after_the_key}fit: stopped by {interrupts.caught.name if interrupts.caught else 'a signal'} at step "
+            f"{self.step} of {self.total}; saved {path}. Run the same command again to continue.",
             file=sys.stderr,
             flush=True,
         )

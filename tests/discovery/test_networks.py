@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from intertwine.discovery import OrbitPool, SymmetryCNN, parse_candidate
+from intertwine.discovery._networks import STRICTNESS
 from intertwine.relaxed import relaxed_layers
 from intertwine.spaces import FieldAction, Grid2d
 
@@ -70,3 +71,11 @@ def test_an_orbit_pool_keeps_all_invariants_of_a_permutation() -> None:
     pool = OrbitPool(Grid2d("D4"), 1)
     assert pool.orbits.shape == (4, 8)
     assert sorted(pool.orbits.flatten().tolist()) == list(range(32))
+
+
+@pytest.mark.parametrize("size", [6, 8, 14, 16])
+def test_all_networks_pool_at_the_same_places(size: int) -> None:
+    x = torch.zeros(1, 1, size, size)
+    sizes = {kind: SymmetryCNN(Grid2d("C4"), (1, size, size), 3, kind).features(x).shape[2:] for kind in STRICTNESS}
+    assert len(set(sizes.values())) == 1, sizes
+    assert sizes["free"][0] < 8

@@ -174,6 +174,7 @@ def _plain_features(channels: int, pools: set[int]) -> nn.Module:
             nn.BatchNorm2d(width),
             nn.ReLU(),
         ]
+        layers += [nn.AvgPool2d(2)] if block in pools else []
         before = width
     return nn.Sequential(*layers)
 

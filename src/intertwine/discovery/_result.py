@@ -154,6 +154,10 @@ class Discovery:
     def __str__(self) -> str:
         return str(view("discovery_text")(self))
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return str(view("discovery_summary")(self))
+
     @checked
     def __getitem__(self, symmetry: str) -> Finding:
         """The finding about a candidate."""

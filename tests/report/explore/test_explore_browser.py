@@ -36,7 +36,7 @@ def server(tmp_path_factory: pytest.TempPathFactory, found: Audit) -> Iterator[E
     torch.manual_seed(0)
     save_capsules(folder, TopographicVAE((1, 16, 16), capsules=4, length=9, window=9), steps=7)
     found.save(folder / "audits" / "small")
-    with serving(demo=folder) as made:
+    with serving(demo=folder, turn_steps=3) as made:
         yield made
 
 
@@ -65,7 +65,7 @@ def error(browser: Browser, room: str) -> str:
 
 @pytest.mark.parametrize("width", [1200, 390])
 def test_the_rooms_are_silent_and_ask_their_server_alone(browser: Browser, server: Explorer, width: int) -> None:
-    for room in ("kernels", "relax", "capsules", "audit"):
+    for room in ("turn", "kernels", "relax", "capsules", "audit"):
         enter(browser, server, room, width=width)
         assert error(browser, room) == ""
         assert browser.console() == []

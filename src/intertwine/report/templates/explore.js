@@ -87,7 +87,7 @@ function trained(here, path, words, ready) {
     training.hidden = state.state === "ready";
     here.root.querySelector(".room").hidden = state.state !== "ready";
     bar.hidden = state.state !== "training";
-    button.disabled = state.state === "training";
+    button.hidden = state.state === "training";
     bar.value = state.done / state.total;
     training.querySelector("p").textContent = {
       none: words.none(state),
@@ -147,8 +147,10 @@ async function readPicture(file, side, margin) {
   return Array.from({ length: side }, (_, y) => Array.from({ length: side }, (_, x) => at(y - top, x - left)));
 }
 
+// As a percentage with two digits or more; tiny ones show how tiny they are.
 function percent(value) {
-  return `${(100 * value).toFixed(value > 0.995 || value < 0.005 ? 2 : 0)} %`;
+  const text = value > 0 && value < 1e-4 ? shortNumber(100 * value) : (100 * value).toFixed(value < 0.1 ? 1 : 0);
+  return `${text} %`;
 }
 
 function bars(network, label) {
@@ -157,7 +159,7 @@ function bars(network, label) {
     const bar = element("span", { className: "bar" });
     bar.style.width = `${100 * value}%`;
     const row = element("li", { className: digit === best ? "best" : "" },
-      element("span", { className: "which" }, String(digit)), element("span", { className: "track" }, bar), element("span", { className: "share" }, percent(value)));
+      element("span", { className: "which" }, String(digit)), element("span", { className: "track" }, bar), element("span", { className: "share" }, `${(100 * value).toFixed(0)} %`));
     row.dataset.probability = value;
     return row;
   });
@@ -213,12 +215,12 @@ function turnRoom() {
     const numbers = facts([
       ["answer changed by", percent(network.change), "total variation distance between the probabilities now and at 0°"],
       ["turned-back maps differ by", percent(network.difference), "|turned back − upright| / |upright|, over all maps of the layer"],
-      ["right on test digits, upright", percent(network.accuracy.upright)],
+      ["right on upright test digits", percent(network.accuracy.upright)],
       ["turned by 90°", percent(network.accuracy.quarter)],
       ["turned by 45°", percent(network.accuracy.eighth)],
+      ["weights", network.weights],
     ], false);
-    const title = element("h3", {}, name, element("small", {}, `${network.weights} weights`));
-    return element("div", { className: `network ${name}` }, title, ...bars(network, label), ...mapsOf(name, network), numbers);
+    return element("div", { className: `network ${name}` }, element("h3", {}, name), ...bars(network, label), ...mapsOf(name, network), numbers);
   };
   const turn = latest(here, async () => {
     if (here.root.querySelector(".room").hidden) return;
@@ -231,7 +233,7 @@ function turnRoom() {
       curve = await post("turn/curve", { picture });
       curveOf = JSON.stringify(picture);
     }
-    const shown = heat(decoded(answer.picture), answer.side, answer.side, { gray: true, cell: 9, label: `the picture, turned by ${angle}°` });
+    const draw = (cell) => heat(decoded(answer.picture), answer.side, answer.side, { gray: true, cell, label: `the picture, turned by ${angle}°` });
     const step = 360 / answer.order;
     const where =
       angle % 90 === 0
@@ -241,18 +243,19 @@ function turnRoom() {
           : `Between the multiples of ${step}°, the equivariant network is equivariant only roughly.`;
     const networks = Object.entries(answer.networks).map(([name, network]) => column(name, network, answer.label));
     const first = element("div", { className: "first" },
-      element("figure", { className: "big" }, shown, element("figcaption", {}, own ? own.name : `digit ${answer.label}, not in the training data`)), turnCurve(curve, angle));
+      element("figure", { className: "big" }, draw(9), element("figcaption", {}, own ? own.name : `digit ${answer.label}, not in the training data`)), turnCurve(curve, angle));
     const rest = [
       quiet(where),
       element("div", { className: "networks" }, ...networks),
-      quiet("Feature maps: the four strongest of the chosen layer, negative values blue, positive ones red. A map of the equivariant network is the largest of the " +
+      quiet("Feature maps: the four strongest of the chosen layer, red where they are active. A map of the equivariant network is the largest of the " +
         `${answer.order} channels of a regular field; a turn permutes these channels, and their maximum only turns.`),
       quiet("A 6 and a 9 differ by half a turn: no network that is invariant to turns can tell them apart by more than how people write them."),
     ];
     if (own) rest.push(quiet("Your picture was made small, gray and light on dark, and stays on this machine. The networks know digits only, so expect a digit for an answer whatever it shows."));
+    here.root.querySelector(".thumbnail").replaceChildren(draw(3));
     found.replaceChildren(first, ...rest);
   });
-  form.addEventListener("input", (event) => {
+  here.root.addEventListener("input", (event) => {
     if (event.target.name === "file") return;
     if (["digit", "number"].includes(event.target.name)) {
       own = null;
@@ -270,7 +273,7 @@ function turnRoom() {
       here.fail(error.message);
     }
   });
-  form.querySelector(".quarters").addEventListener("click", (event) => {
+  here.root.querySelector(".quarters").addEventListener("click", (event) => {
     if (!event.target.dataset.angle) return;
     field.angle.value = event.target.dataset.angle;
     turn();
@@ -315,7 +318,7 @@ function kernelsRoom() {
     const block = answer.rows > Number(basis().size) || answer.columns > Number(basis().size) ? [Number(basis().size), Number(basis().size)] : null;
     const drawn = heat(decoded(answer.kernel), answer.rows, answer.columns, { cell, block, label: "the kernel that is applied" });
     const row = (title, first, texts) =>
-      element("div", { className: "flow" }, element("h4", {}, title), element("div", { className: "steps" }, ...(first ? [first, element("span", { className: "arrow" }, "→")] : []), strip(maps(texts, title), "maps")));
+      element("div", { className: "flow" }, element("h4", {}, title), element("div", { className: "steps" }, first, element("span", { className: "arrow" }, first.localName === "canvas" ? "→" : ""), strip(maps(texts, title), "maps")));
     const field = answer.scalars ? "" : " A fixed equivariant filter first turns the picture into the input field.";
     const cut = answer.output.length < answer.channels ? ` ${answer.output.length} of ${answer.channels} output channels are drawn.` : "";
     place.replaceChildren(
@@ -324,7 +327,7 @@ function kernelsRoom() {
         element("div", {},
           row("the picture, and the output", gray(answer.picture, "the picture"), answer.output),
           row(`the picture ${answer.how}, and its output`, gray(answer.moved_picture, `the picture, ${answer.how}`), answer.output_of_moved),
-          row(`the first output, ${answer.how}, with its channels moved as the output field says`, null, answer.moved_output))),
+          row(`the first output, ${answer.how}, with its channels moved as the output field says`, element("span", { className: "blank" }), answer.moved_output))),
       facts([["largest difference of the last two rows, relative to the largest output", shortNumber(answer.error)]], false),
       quiet((answer.exact ? "The last two rows agree: moving the picture moves the output." : "The last two rows agree up to interpolation, because this move does not map pixels to pixels.") + field + cut),
     );

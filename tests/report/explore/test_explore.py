@@ -293,7 +293,7 @@ def test_a_training_that_fails_says_so(tmp_path):
         server.capsules.start()
         wait_until(lambda: server.capsules.state()["state"] != "training")
         assert server.capsules.state()["state"] == "failed"
-        assert "run" in server.capsules.state()["note"]
+        assert "File exists" in server.capsules.state()["note"]
         assert str(tmp_path) not in server.capsules.state()["note"]
 
 

@@ -311,7 +311,13 @@ function kernelsRoom() {
     const place = found.querySelector(".applied");
     if (!place) return;
     const kernel = found.querySelector("[name=kernel]:checked").value;
-    const answer = await ask("kernels/apply", { ...basis(), kernel, digit: form.elements.digit.value });
+    let answer;
+    try {
+      answer = await ask("kernels/apply", { ...basis(), kernel, digit: form.elements.digit.value });
+    } catch (error) {  // the basis stays: only the picture is missing
+      place.replaceChildren(quiet(error.message));
+      return;
+    }
     const gray = (text, label) => heat(decoded(text), answer.side, answer.side, { gray: true, cell: 4, label });
     const maps = (texts, what) => texts.map((text, k) => [heat(decoded(text), answer.out_side, answer.out_side, { cell: 4, label: `channel ${k + 1} of ${what}` }), ""]);
     const cell = Math.max(2, Math.min(18, Math.floor(90 / answer.columns), Math.floor(200 / answer.rows)));

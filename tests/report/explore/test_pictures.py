@@ -265,6 +265,7 @@ def test_other_pages_can_send_no_picture(server):
         ("C8", "trivial", "regular", 5, "turned by 90°"),
         ("SO(2)", "irrep1", "trivial + irrep2", 5, "turned by 90°"),
         ("C1", "trivial", "trivial", 2, "left as it is"),
+        ("D8", "irrep(0, -1)", "regular", 3, "turned by 90°"),
     ],
 )
 def test_the_output_of_a_kernel_moves_along(server, group, source, target, size, how):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -13,7 +14,7 @@ from torch import Tensor
 from torch.nn.functional import conv2d
 
 from ..._checked import describe
-from ...errors import InputError, SizeLimitError
+from ...errors import EmptyKernelSpaceError, InputError, SizeLimitError
 from ...groups import CompactLieGroup, Element, FiniteGroup, Representation, parse, parse_representation
 from ...kernels import DoubleCoset, LatticeKernelBasis, Shell, SteerableKernelBasis, solve
 from ...spaces import FieldAction, FieldType, Grid2d, Space
@@ -32,7 +33,7 @@ _MAX_CHANNELS = 64
 _MAX_KERNELS = 120
 _MAX_NUMBERS = 1_500_000  # in all pictures of a page
 _MAX_MAPS = 16  # output channels that are drawn
-_FIELD_SIZE = 5
+_FIELD_SIZES = (5, 9, 13)  # of the filter that makes an input field from a picture: the first that is enough
 _CALLER = "kernels"
 
 
@@ -124,7 +125,7 @@ def applied_kernel(
     """A kernel applied to a picture and to the moved picture, beside the moved output.
 
     The last two agree, which is what makes the kernel equivariant. If the input field is not made of scalars, a fixed
-    equivariant 5 × 5 filter makes such a field from the picture.
+    equivariant filter makes such a field from the picture.
 
     Args:
         group: the group, as in :func:`kernel_answer`.
@@ -187,11 +188,16 @@ def _as_field(picture: Tensor, kind: FieldType) -> Tensor:
     """The picture ``(1, 1, n, n)`` in every channel of a field of scalars; other fields are made by a filter."""
     if kind.is_trivial:
         return picture.expand(1, kind.dim, *picture.shape[2:])
-    basis = _plane_kernels(kind.space.field(kind.rho.group.trivial), kind, _FIELD_SIZE)
-    if not basis.dim:
-        raise InputError(_CALLER, expected="an input field that a picture can be made into", got=kind.rho.name)
-    filters = _mixed(torch.stack([basis.filters(kappa) for kappa in basis.on_cosets()]))
-    return conv2d(picture, filters, padding=_FIELD_SIZE // 2)
+    for size in _FIELD_SIZES:
+        with suppress(EmptyKernelSpaceError):
+            basis = _plane_kernels(kind.space.field(kind.rho.group.trivial), kind, size)
+            filters = _mixed(torch.stack([basis.filters(kappa) for kappa in basis.on_cosets()]))
+            return conv2d(picture, filters, padding=size // 2)
+    raise InputError(
+        _CALLER,
+        expected="an input field that an equivariant filter can make from a picture",
+        got=f"{kind.rho.name}, which needs filters larger than {_FIELD_SIZES[-1]} x {_FIELD_SIZES[-1]}",
+    )
 
 
 def _move(space: Space) -> tuple[Element, str, bool]:
@@ -213,7 +219,7 @@ def _move(space: Space) -> tuple[Element, str, bool]:
 
     g = min(candidates, key=rank)
     stays, inexact, mirrors, angle = rank(g)
-    return g, "left as it is" if stays else "mirrored" if mirrors else f"turned by {angle:g}°", not inexact
+    return g, "left as it is" if stays else "mirrored" if mirrors else f"turned by {angle:.4g}°", not inexact
 
 
 def representation_names(group: str) -> list[str]:

@@ -334,7 +334,7 @@ function kernelsRoom() {
           row("the picture, and the output", gray(answer.picture, "the picture"), answer.output),
           row(`the picture ${answer.how}, and its output`, gray(answer.moved_picture, `the picture, ${answer.how}`), answer.output_of_moved),
           row(`the first output, ${answer.how}, with its channels moved as the output field says`, element("span", { className: "blank" }), answer.moved_output))),
-      facts([["largest difference of the last two rows, relative to the largest output", shortNumber(answer.error)]], false),
+      facts([["the last two rows differ by", shortNumber(answer.error), "the largest difference, relative to the largest output"]], false),
       quiet((answer.exact ? "The last two rows agree: moving the picture moves the output." : "The last two rows agree up to interpolation, because this move does not map pixels to pixels.") + field + cut),
     );
   };

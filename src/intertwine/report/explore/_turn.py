@@ -96,9 +96,14 @@ def _loss(model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
 
 
 def train_turn(folder: Path, steps: int, tell: Callable[[int], None]) -> None:
-    """Train both networks on the same upright digits, in the same order, and save them in the folder."""
+    """Train both networks on the same upright digits, in the same order, and save them in the folder.
+
+    It uses one thread, for the rest of the process: such small networks gain nothing from more, and on a busy machine
+    threads that wait for each other take ten times as long.
+    """
     from safetensors.torch import save
 
+    torch.set_num_threads(1)
     config = TrainConfig(max_steps=steps, batch_size=_BATCH, optimizer="adam", lr=1e-2, schedule="cosine", log_every=5)
     for k, name in enumerate(NAMES):
         seed_all(0)

@@ -107,7 +107,8 @@ def test_ctrl_c_at_once(running):
 def test_ctrl_c_during_a_training(running):
     process, port = running
     ask(port, "POST")
-    while not ask(port, "GET")["done"]:
+    while not (state := ask(port, "GET"))["done"]:
+        assert state["state"] == "training", state["note"]
         time.sleep(0.1)
     interrupt(process)
 

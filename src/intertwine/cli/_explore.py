@@ -30,7 +30,7 @@ def explore(
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 for any free port.")] = 0,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
 ) -> None:
-    """Open an interactive page: kernels of a group, the dial of a soft layer, rolling capsules, an audit.
+    """Open an interactive page: turn a picture before two networks, kernels, relaxed layers, capsules, audits.
 
     The page is served on 127.0.0.1, to this machine only, and loads nothing from elsewhere. Without --demo, it uses the
     folder 'demo' if there is one. Ctrl-C stops it.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import http.client
 import json
+import shutil
 from collections.abc import Iterator
 from contextlib import closing
 from functools import partial
@@ -26,7 +27,7 @@ from intertwine.relaxed import SoftConv2d
 from intertwine.report import Explorer
 from intertwine.report.explore._relax import GRID, IMAGE, KERNEL, filters_at_places
 from intertwine.spaces import Grid2d
-from tests.report.serving import serving
+from tests.report.serving import Answer, ask, serving
 from tests.waiting import wait_until
 
 # The module's own server, which most tests ask, is started as for users; the workers of other servers are forked.
@@ -48,25 +49,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def server(folder: Path) -> Iterator[Explorer]:
     with serving(demo=folder) as made:
         yield made
-
-
-class Answer:
-    def __init__(self, response: http.client.HTTPResponse) -> None:
-        self.status, self.headers, self.body = response.status, dict(response.getheaders()), response.read()
-
-    @property
-    def json(self):
-        return json.loads(self.body)
-
-
-def ask(server: Explorer, path: str, method: str = "GET", headers: dict[str, str] | None = None, **query) -> Answer:
-    connection = http.client.HTTPConnection(*server.server_address[:2], timeout=60)
-    try:
-        address = f"{path}?{urlencode(query)}" if query else path
-        connection.request(method, address, headers=headers or {})
-        return Answer(connection.getresponse())
-    finally:
-        connection.close()
 
 
 def pixels(text: str, *shape: int) -> np.ndarray:
@@ -299,24 +281,26 @@ def test_a_network_is_trained_where_there_is_none():
         assert server.capsules.start()["state"] == "training"
         wait_until(lambda: server.capsules.state()["state"] != "training")
         state = server.capsules.state()
-        assert (state["state"], state["capsules"], state["length"]) == ("ready", 12, 9)
-        assert server.capsules.answer(1, 0, None)["note"] == "trained here for 3 steps"
+        assert (state["state"], state["note"]) == ("ready", "trained here for 3 steps")
+        rolled = server.capsules.answer(1, 0, None)
+        assert (rolled["note"], rolled["capsules"], rolled["length"]) == (state["note"], 12, 9)
 
 
 def test_a_training_that_fails_says_so(tmp_path):
     with Explorer(steps=3) as server:
-        server.capsules._place = TemporaryDirectory(dir=tmp_path)
-        (Path(server.capsules._place.name) / "run").write_text("a file where a folder must go")
+        server.capsules.training.place = TemporaryDirectory(dir=tmp_path)
+        (Path(server.capsules.training.place.name) / "run").write_text("a file where a folder must go")
         server.capsules.start()
         wait_until(lambda: server.capsules.state()["state"] != "training")
         assert server.capsules.state()["state"] == "failed"
-        assert "run" in server.capsules.state()["note"]
+        assert "File exists" in server.capsules.state()["note"]
+        assert str(tmp_path) not in server.capsules.state()["note"]
 
 
 def test_a_training_that_nobody_watches_ends():
     with Explorer(unwatched=3.0) as server:
         server.capsules.start()
-        trainer = server.capsules._trainer
+        trainer = server.capsules.training.trainer
         wait_until(lambda: trainer._process is not None)
         wait_until(lambda: trainer._process is None)  # without asking for the state
         wait_until(lambda: server.capsules.state()["state"] == "failed")
@@ -332,7 +316,7 @@ class Endless(Explorer):
         if path != "/api/endless":
             return super().answer(path, query, gone)
         arguments = {"folder": query["folder"], "steps": 10**7}
-        return self.workers["kernels"].ask("train", arguments, gone=gone, seconds=self.allowed)
+        return self.workers["kernels"].ask("train-capsules", arguments, gone=gone, seconds=self.allowed)
 
 
 class TestHeavyWork:
@@ -394,7 +378,7 @@ class TestHeavyWork:
 
 def test_an_audit_with_its_pictures(server, folder):
     (name,) = ask(server, "/api/audits").json
-    assert name == str(folder / "audits" / "small")
+    assert name == "audits/small"
     found = ask(server, "/api/audit", name=name).json
     kept = json.loads((folder / "audits/small/audit.json").read_text())
     assert found["network"] == "small"
@@ -409,9 +393,17 @@ def test_an_audit_with_its_pictures(server, folder):
 def test_an_audit_that_is_broken_is_explained(tmp_path):
     (tmp_path / "audit.json").write_text('{"schema": 1}')
     with serving(audits=[tmp_path]) as server:
-        answer = ask(server, "/api/audit", name=str(tmp_path))
+        answer = ask(server, "/api/audit", name=tmp_path.name)
         assert answer.status == 400
-        assert "Run the audit again" in answer.json["error"]
+        assert answer.json["error"].startswith(f"{tmp_path.name}/audit.json: expected an audit; got KeyError")
+
+
+def test_audits_of_the_same_name_are_told_apart(folder, tmp_path):
+    for parent in ("first", "second"):
+        shutil.copytree(folder / "audits" / "small", tmp_path / parent / "small")
+    with serving(audits=[tmp_path / "first", tmp_path / "second", tmp_path / "second" / "small"]) as server:
+        assert ask(server, "/api/audits").json == ["small", "small (2)"]
+        assert ask(server, "/api/audit", name="small (2)").json["name"] == "small (2)"
 
 
 def test_a_port_that_is_taken_is_explained(server):

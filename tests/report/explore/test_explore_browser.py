@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from intertwine.experiments import save_capsules
+from intertwine.demo import save_capsules
 from intertwine.measure import Audit, audit
 from intertwine.models import TopographicVAE, plain_cnn
 from intertwine.report import Explorer, write_audit_page
@@ -36,7 +36,7 @@ def server(tmp_path_factory: pytest.TempPathFactory, found: Audit) -> Iterator[E
     torch.manual_seed(0)
     save_capsules(folder, TopographicVAE((1, 16, 16), capsules=4, length=9, window=9), steps=7)
     found.save(folder / "audits" / "small")
-    with serving(demo=folder) as made:
+    with serving(demo=folder, turn_steps=3) as made:
         yield made
 
 
@@ -65,7 +65,7 @@ def error(browser: Browser, room: str) -> str:
 
 @pytest.mark.parametrize("width", [1200, 390])
 def test_the_rooms_are_silent_and_ask_their_server_alone(browser: Browser, server: Explorer, width: int) -> None:
-    for room in ("kernels", "relax", "capsules", "audit"):
+    for room in ("turn", "kernels", "relax", "capsules", "audit"):
         enter(browser, server, room, width=width)
         assert error(browser, room) == ""
         assert browser.console() == []
@@ -125,9 +125,9 @@ def test_dragging_the_softness_changes_the_filters_over_the_image(browser: Brows
 def test_only_the_dials_of_the_layer_are_shown(browser: Browser, server: Explorer) -> None:
     enter(browser, server, "relax")
     shown = "return [...document.querySelectorAll('#relax label')].filter((l) => l.offsetParent).length"
-    assert browser.run(shown) == 3
-    change(browser, "relax", "layer", "low-rank")
     assert browser.run(shown) == 4
+    change(browser, "relax", "layer", "low-rank")
+    assert browser.run(shown) == 5
     assert len(pictures(browser, "#relax .strip canvas")) == 6
     change(browser, "relax", "rank", 1)
     assert len(set(pictures(browser, "#relax .bank canvas"))) == 1
@@ -143,6 +143,108 @@ def test_rolling_by_the_whole_length_returns_the_first_image(browser: Browser, s
     assert len(set(seen)) == 9
     change(browser, "capsules", "digit", 7)
     assert pictures(browser, "#capsules .big canvas")[0] not in seen
+
+
+def probabilities(browser: Browser, network: str) -> list[float]:
+    bars = f"[...document.querySelectorAll('#turn .{network} .bars li')]"
+    return list(browser.run(f"return {bars}.map((bar) => Number(bar.dataset.probability))"))
+
+
+def middle_pixels(browser: Browser, selector: str) -> list[list[int]]:
+    """The colors along the middle row of every canvas."""
+    return list(
+        browser.run(
+            """return [...document.querySelectorAll(arguments[0])].map((canvas) =>
+              [...canvas.getContext("2d").getImageData(0, canvas.height / 2, canvas.width, 1).data])""",
+            selector,
+        )
+    )
+
+
+@pytest.mark.whole
+def test_a_picture_is_turned_in_front_of_two_networks(browser: Browser, tmp_path: Path) -> None:
+    from PIL import Image
+    from selenium.webdriver import Keys
+
+    with serving(turn_steps=12) as made:
+        browser.open(made.url, width=400)
+        browser.wait("return document.querySelector('#turn .training p').textContent.includes('of 24')")
+        settled(browser, "turn")  # it trained by itself
+        upright = {name: probabilities(browser, name) for name in ("plain", "equivariant")}
+        assert sum(upright["plain"]) == pytest.approx(1, abs=1e-4)
+        picture = pictures(browser, "#turn .big canvas")[0]
+
+        browser.run("document.querySelector('#turn [name=angle]').focus()")
+        browser.driver.switch_to.active_element.send_keys(Keys.ARROW_RIGHT)
+        settled(browser, "turn")
+        assert browser.run("return document.querySelector('#turn [name=angle-shown]').value") == "1°"
+        assert pictures(browser, "#turn .big canvas")[0] != picture
+
+        quarter = browser.driver.find_element("css selector", "#turn [data-angle='90']")
+        quarter.send_keys(Keys.ENTER)
+        browser.wait("return document.querySelector('#turn [name=angle-shown]').value === '90°'")
+        settled(browser, "turn")
+        assert probabilities(browser, "equivariant") == pytest.approx(upright["equivariant"], abs=1e-5)
+        assert probabilities(browser, "plain") != pytest.approx(upright["plain"], abs=1e-3)
+        for name, same in (("equivariant", True), ("plain", False)):
+            maps = middle_pixels(browser, f"#turn .{name} .maps canvas")
+            assert len(maps) == 12
+            moved, back, first = (torch.tensor(maps[k : k + 4]) for k in (0, 4, 8))
+            assert bool((back - first).abs().max() <= 3) is same, "one step of the rounding is up to three of a color"
+            assert (moved - first).abs().max() > 3
+
+        file = tmp_path / "bar.png"
+        Image.new("L", (90, 60), 255).save(file)
+        with Image.open(file) as blank:
+            blank.paste(0, (40, 10, 50, 50))
+            blank.save(file)
+        browser.driver.find_element("css selector", "#turn [name=file]").send_keys(str(file))
+        browser.wait("return document.querySelector('#turn .big figcaption').textContent === 'bar.png'")
+        settled(browser, "turn")
+        own = torch.tensor(middle_pixels(browser, "#turn .big canvas")[0]).view(20, -1, 4)[:, 4, 0]  # one per cell
+        # A quarter turn of a dark bar on white paper: a light bar on black, which lies now.
+        assert (int(own[0]), int(own[-1])) == (0, 0)
+        assert int((own > 100).sum()) >= 4
+        broken = tmp_path / "broken.png"
+        broken.write_bytes(b"no picture")
+        browser.driver.find_element("css selector", "#turn [name=file]").send_keys(str(broken))
+        browser.wait("return document.querySelector('#turn .error').textContent.includes('broken.png is no picture')")
+        change(browser, "turn", "digit", 3)
+        assert error(browser, "turn") == ""
+        assert "digit 3" in browser.run("return document.querySelector('#turn .big figcaption').textContent")
+        assert too_wide(browser) == []
+        assert browser.console() == []
+        assert all(url.startswith(made.url) for url in browser.requests())
+
+
+def test_a_kernel_is_chosen_by_keyboard_and_applied(browser: Browser, server: Explorer) -> None:
+    from selenium.webdriver import Keys
+
+    enter(browser, server, "kernels")
+    applied = "#kernels .applied canvas"
+    mix = pictures(browser, applied)
+    assert len(mix) == 1 + 2 + 3 * 8
+    assert mix[11:19] == mix[19:], "the output of the turned picture is the turned output"
+    browser.run("document.querySelector('#kernels [name=kernel][value=mix]').focus()")
+    browser.driver.switch_to.active_element.send_keys(Keys.ARROW_DOWN)
+    settled(browser, "kernels")
+    assert browser.run("return document.querySelector('#kernels [name=kernel]:checked').value") == "0"
+    one = pictures(browser, applied)
+    assert one[0] != mix[0]
+    assert one[1] == mix[1], "the same picture"
+    change(browser, "kernels", "digit", 7)
+    assert pictures(browser, applied)[1] != mix[1]
+    assert browser.run("return document.querySelector('#kernels [name=kernel]:checked').value") == "0"
+
+
+def test_a_relaxed_layer_on_a_picture(browser: Browser, server: Explorer) -> None:
+    enter(browser, server, "relax")
+    change(browser, "relax", "softness", 0)
+    _, relaxed, strict, _ = pictures(browser, "#relax .outputs canvas")
+    assert relaxed == strict
+    change(browser, "relax", "softness", 1)
+    _, relaxed, strict, _ = pictures(browser, "#relax .outputs canvas")
+    assert relaxed != strict
 
 
 @pytest.mark.whole

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from ...measure import METRICS, Reading, read_audit
 from .._numbers import significant
 from ..audit._layers import audit_layers
 from ..audit._text import interval, metric_title
+from ._paths import without_paths
 
 _FILE = "audit.json"
 _MAX_AUDITS = 200
@@ -34,11 +36,12 @@ class Audits:
         for folder in self.folders:
             places = [folder / _FILE] if (folder / _FILE).is_file() else sorted(folder.rglob(_FILE))
             for path in places[:_MAX_AUDITS]:
-                audits.setdefault(str(path.parent), path.parent)
+                if path.parent not in audits.values():
+                    audits[_unused(_name(path.parent, folder), audits)] = path.parent
         return audits
 
     def names(self) -> list[str]:
-        """The names of the audits: their folders."""
+        """The names of the audits: their folders, relative to those given."""
         return list(self._by_name())
 
     def answer(self, name: str) -> dict[str, Any]:
@@ -56,26 +59,40 @@ class Audits:
             readings = [Reading(**{"symmetry": "", **reading}) for reading in content["readings"]]
             return {
                 "name": name,
-                "network": str(content["network"]),
-                "data": str(content["data"]),
+                "network": without_paths(str(content["network"])),
+                "data": without_paths(str(content["data"])),
                 "images": int(content["images"]),
                 "symmetries": [str(symmetry) for symmetry in content["symmetries"]],
                 "verdicts": [_verdict(each) for each in content.get("verdicts", [])],
-                "notes": [{key: str(note[key]) for key in ("about", "text", "level")} for note in content["notes"]],
+                "notes": [
+                    {key: without_paths(str(note[key])) for key in ("about", "text", "level")}
+                    for note in content["notes"]
+                ],
                 "whole": [_as_json(reading) for reading in readings if not reading.layer],
                 "layers": audit_layers(readings, _arrays(audits[name])),
             }
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(
-                str(audits[name] / _FILE),
+                f"{name}/{_FILE}",
                 expected="an audit",
                 got=f"{type(error).__name__}: {error}",
                 fix="Run the audit again.",
             ) from error
 
 
+def _name(place: Path, folder: Path) -> str:
+    """The name of an audit below a folder; if the folder is the audit, its own."""
+    return place.relative_to(folder).as_posix() if place != folder else folder.resolve().name
+
+
+def _unused(name: str, taken: Container[str]) -> str:
+    """The name, with a number if another audit has it."""
+    numbered = (f"{name} ({n})" for n in count(2))
+    return name if name not in taken else next(each for each in numbered if each not in taken)
+
+
 def _verdict(verdict: Mapping[str, Any]) -> dict[str, Any]:
-    finding, text = str(verdict["finding"]), str(verdict["text"])
+    finding, text = (without_paths(str(verdict[key])) for key in ("finding", "text"))
     reasons = text.removeprefix(finding).strip()
     return {"finding": finding, "reasons": reasons, "warning": verdict["state"] == "not symmetric"}
 

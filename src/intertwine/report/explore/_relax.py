@@ -5,15 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import deepcopy
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import interpolate
 
 from ...errors import InputError
-from ...relaxed import TRANSLATION, LowRankLocalConv2d, RelaxedLayer, SoftConv2d
+from ...relaxed import TRANSLATION, LowRankLocalConv2d, RelaxedLayer, SoftConv2d, to_equivariant_
 from ...testing import equivariance_errors
-from ..draw._pixels import signed_pixels
+from ..draw._pixels import gray_pixels, signed_pixels
+from ._pictures import DEFAULT, digit_picture
 
 IMAGE = 33
 KERNEL = 11
@@ -23,8 +26,10 @@ LARGEST_RANK = 6
 _CALLER = "relax"
 
 
-def soft_answer(softness: float, *, seed: int = 0) -> dict[str, Any]:
+def soft_answer(softness: float, *, seed: int = 0, digit: int = DEFAULT) -> dict[str, Any]:
     """The filters of a seeded :class:`SoftConv2d` with this ω': strict at 0, freer as it grows.
+
+    Also what it makes of a picture of this digit, beside the same layer made strict.
 
     >>> soft_answer(0.0)["error"] < 1e-5 < soft_answer(1.0)["error"]
     True
@@ -33,10 +38,10 @@ def soft_answer(softness: float, *, seed: int = 0) -> dict[str, Any]:
         raise InputError(_CALLER, expected=f"a softness from 0 to {LARGEST_SOFTNESS:g}", got=str(softness))
     with _seeded(seed):
         layer = SoftConv2d(1, 1, KERNEL, softness=softness, bias=False)
-    return _answer(layer)
+    return _answer(layer, digit)
 
 
-def low_rank_answer(rank: int, strength: float, *, seed: int = 0) -> dict[str, Any]:
+def low_rank_answer(rank: int, strength: float, *, seed: int = 0, digit: int = DEFAULT) -> dict[str, Any]:
     """The filters of a :class:`LowRankLocalConv2d`: ``rank`` banks, mixed by waves over the image.
 
     The combining logits are smooth waves times ``strength``; 0 mixes all banks equally, as in a new layer. The banks
@@ -61,7 +66,7 @@ def low_rank_answer(rank: int, strength: float, *, seed: int = 0) -> dict[str, A
         layer.weight.copy_(_gratings(rank, phases)[:, None, None])
         for table, wave in zip((layer.combining.rows, layer.combining.columns), waves, strict=True):
             table.copy_(strength * torch.sin(math.pi * (1 + wave[:, :1]) * place + 2 * math.pi * wave[:, 1:]))
-    answer = _answer(layer)
+    answer = _answer(layer, digit)
     maps = layer.combining_weights().detach()
     answer["maps"] = [signed_pixels(each, 1.0) for each in maps]
     answer["banks"] = [signed_pixels(bank[0, 0], answer["largest"]) for bank in layer.weight]
@@ -76,7 +81,7 @@ def _gratings(count: int, phases: Tensor) -> Tensor:
     return waves * torch.exp(-2.0 * (x**2 + y**2))
 
 
-def _answer(layer: RelaxedLayer) -> dict[str, Any]:
+def _answer(layer: RelaxedLayer, digit: int) -> dict[str, Any]:
     filters = filters_at_places(layer)
     mean = filters.mean(0)
     top = float(filters.abs().max())
@@ -89,7 +94,30 @@ def _answer(layer: RelaxedLayer) -> dict[str, Any]:
         "relaxation": dict(layer.relaxation()),
         "error": equivariance_errors(layer, size=IMAGE)[TRANSLATION],
         "spread": float((filters - mean).norm() / filters.norm().clamp_min(1e-30)),
+        **_on_picture(layer, digit),
     }
+
+
+@torch.no_grad()
+def _on_picture(layer: RelaxedLayer, digit: int) -> dict[str, Any]:
+    """What the layer makes of a picture, and what the nearest strict layer does."""
+    picture = _large(digit_picture(digit))
+    strict = deepcopy(layer)
+    to_equivariant_(strict)
+    outputs = {"relaxed": layer(picture)[0, 0], "strict": strict(picture)[0, 0]}
+    outputs["difference"] = outputs["relaxed"] - outputs["strict"]
+    top = float(torch.stack(list(outputs.values())).abs().max())
+    return {
+        "picture": gray_pixels(picture[0, 0]),
+        "outputs": {name: signed_pixels(values, top) for name, values in outputs.items()},
+        "largest_output": top,
+        "apart": float(outputs["difference"].norm() / outputs["strict"].norm().clamp_min(1e-30)),
+    }
+
+
+def _large(picture: Tensor) -> Tensor:
+    """The picture at the size of the layer, ``(1, 1, IMAGE, IMAGE)``."""
+    return interpolate(picture[None, None], size=IMAGE, mode="bilinear", align_corners=True)
 
 
 def filters_at_places(layer: torch.nn.Module) -> Tensor:

@@ -20,14 +20,21 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from ..._checked import checked
-from ...errors import InputError, IntertwineError
-from ._capsules import QUICK_STEPS, UNWATCHED, Capsules
+from ..._checked import checked, describe
+from ..._untrusted import parse_json
+from ...errors import InputError, IntertwineError, shortened
+from ._capsules import QUICK_STEPS, Capsules
 from ._child import SECONDS, Child, Refused, WorkerFailedError
 from ._page import explore_page
+from ._paths import without_paths
+from ._pictures import DEFAULT
+from ._training import UNWATCHED
+from ._turn import STEPS, Turning
 
 ADDRESS = "127.0.0.1"
 _MAX_PATH = 2000  # characters
+_MAX_BODY = 64 * 1024  # bytes; a picture has 400 numbers
+_MAX_DISCARDED = 4 * 2**20
 _CALLER = "intertwine explore"
 
 Query = Mapping[str, str]
@@ -42,7 +49,8 @@ class Explorer(ThreadingHTTPServer):
         port: the port to listen on; 0 for any free one.
         demo: the folder of a demo; shows its network and audits.
         audits: folders with audits.
-        steps: the number of training steps if the demo has no network.
+        steps: the number of training steps of the capsules if the demo has no network.
+        turn_steps: the number of training steps of each network that watches a turning picture.
         seconds: the time limit for computing an answer.
         unwatched: training stops if no tab asks about it for this many seconds.
 
@@ -65,9 +73,11 @@ class Explorer(ThreadingHTTPServer):
         demo: Path | None = None,
         audits: Sequence[Path] = (),
         steps: int = QUICK_STEPS,
+        turn_steps: int = STEPS,
         seconds: float = SECONDS,
         unwatched: float = UNWATCHED,
     ) -> None:
+        self.turning = Turning(steps=turn_steps, unwatched=unwatched)
         self.capsules = Capsules(demo, steps=steps, unwatched=unwatched)
         self.audits = [str(folder) for folder in [*audits, *([demo] if demo is not None else [])]]
         self.seconds = seconds
@@ -93,7 +103,8 @@ class Explorer(ThreadingHTTPServer):
         super().server_close()
         for worker in self.workers.values():
             worker.stop()
-        self.capsules.stop()
+        self.turning.training.stop()
+        self.capsules.training.stop()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Ignore browsers that close the connection; anything else is a bug and shows its traceback."""
@@ -101,23 +112,27 @@ class Explorer(ThreadingHTTPServer):
             traceback.print_exc()
 
     def answer(self, path: str, query: Query, gone: Gone = lambda: False) -> Any:
-        """The answer for a path of the API; None for an unknown path."""
+        """The answer to a GET for a path of the API; None for an unknown path."""
 
         def ask(room: str, do: str, **arguments: Any) -> Any:
             return self.workers[room].ask(do, arguments, gone=gone, seconds=self.seconds)
 
         answers: dict[str, Callable[[], Any]] = {
             "/api/representations": lambda: ask("kernels", "representations", group=_text(query, "group")),
-            "/api/kernels": lambda: ask(
+            "/api/kernels": lambda: ask("kernels", "kernels", **_basis(query)),
+            "/api/kernels/apply": lambda: ask(
                 "kernels",
-                "kernels",
-                group=_text(query, "group"),
-                in_type=_text(query, "in"),
-                out_type=_text(query, "out"),
-                size=_whole(query, "size"),
+                "apply",
+                **_basis(query),
+                kernel=None if query.get("kernel", "mix") == "mix" else _whole(query, "kernel"),
+                digit=_whole(query, "digit", DEFAULT),
             ),
             "/api/soft": lambda: ask(
-                "relax", "soft", softness=_number(query, "softness"), seed=_whole(query, "seed", 0)
+                "relax",
+                "soft",
+                softness=_number(query, "softness"),
+                seed=_whole(query, "seed", 0),
+                digit=_whole(query, "digit", DEFAULT),
             ),
             "/api/low-rank": lambda: ask(
                 "relax",
@@ -125,7 +140,9 @@ class Explorer(ThreadingHTTPServer):
                 rank=_whole(query, "rank"),
                 strength=_number(query, "strength"),
                 seed=_whole(query, "seed", 0),
+                digit=_whole(query, "digit", DEFAULT),
             ),
+            "/api/turn": self.turning.state,
             "/api/capsules": self.capsules.state,
             "/api/capsules/roll": lambda: self.capsules.answer(
                 _whole(query, "digit"),
@@ -135,6 +152,16 @@ class Explorer(ThreadingHTTPServer):
             ),
             "/api/audits": lambda: ask("audit", "audits", folders=self.audits),
             "/api/audit": lambda: ask("audit", "audit", folders=self.audits, name=_text(query, "name")),
+        }
+        return answers[path]() if path in answers else None
+
+    def answer_post(self, path: str, body: Callable[[], bytes], gone: Gone = lambda: False) -> Any:
+        """The answer to a POST for a path of the API; None for an unknown path. ``body`` reads what was sent."""
+        answers: dict[str, Callable[[], Any]] = {
+            "/api/capsules": self.capsules.start,
+            "/api/turn": self.turning.start,
+            "/api/turn/look": lambda: self.turning.answer(**_sent(body(), "picture", "angle", "layer"), gone=gone),
+            "/api/turn/curve": lambda: self.turning.curve(**_sent(body(), "picture"), gone=gone),
         }
         return answers[path]() if path in answers else None
 
@@ -152,7 +179,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         path, query = parts
         if path in ("/", "/index.html"):
-            self.server.workers["kernels"].start()  # the page starts with this tab
+            self.server.turning.training.answerer.start()  # the page starts with this tab
             self._send(HTTPStatus.OK, self.server.page.encode(), "text/html; charset=utf-8")
             return
         self._answer(lambda: self.server.answer(path, query, self._gone))
@@ -164,9 +191,18 @@ class _Handler(BaseHTTPRequestHandler):
         parts = self._checked()
         if parts is None:
             return
-        self.close_connection = True  # a body is never read
-        start = self.server.capsules.start if parts[0] == "/api/capsules" else lambda: None
-        self._answer(start)
+        self.close_connection = True  # the body may be unread
+        self._answer(lambda: self.server.answer_post(parts[0], self._body, self._gone))
+
+    def _body(self) -> bytes:
+        """The body of the request, if it is not too long."""
+        text = self.headers.get("Content-Length", "0")
+        length = int(text) if text.isascii() and text.isdigit() and len(text) < 20 else -1
+        if not 0 <= length <= _MAX_BODY:
+            # A browser that is still sending would never see the answer.
+            self.rfile.read(min(max(length, 0), _MAX_DISCARDED))
+            raise InputError(_CALLER, expected=f"at most {_MAX_BODY} bytes of data", got=f"{shortened(text)} bytes")
+        return self.rfile.read(length)
 
     def _origins(self) -> tuple[str, str]:
         port = self.server.server_address[1]
@@ -211,11 +247,11 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             answer = compute()
         except (IntertwineError, Refused) as error:
-            self._fail(HTTPStatus.BAD_REQUEST, str(error))
+            self._fail(HTTPStatus.BAD_REQUEST, without_paths(str(error)))
         except ConnectionAbortedError:  # nobody to answer
             self.close_connection = True
         except WorkerFailedError as error:
-            self._fail(HTTPStatus.INTERNAL_SERVER_ERROR, str(error))
+            self._fail(HTTPStatus.INTERNAL_SERVER_ERROR, without_paths(str(error)))
         else:
             if answer is None:
                 self._fail(HTTPStatus.NOT_FOUND, f"unknown path {urlsplit(self.path).path}")
@@ -245,6 +281,23 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:
         """Log nothing: the terminal shows the address."""
+
+
+def _basis(query: Query) -> dict[str, Any]:
+    return {
+        "group": _text(query, "group"),
+        "in_type": _text(query, "in"),
+        "out_type": _text(query, "out"),
+        "size": _whole(query, "size"),
+    }
+
+
+def _sent(body: bytes, *names: str) -> dict[str, Any]:
+    """The fields of a JSON object. Their values are unchecked."""
+    content = parse_json(body, caller=_CALLER)
+    if not isinstance(content, dict) or set(content) != set(names):
+        raise InputError(_CALLER, expected=f"an object with {', '.join(names)}", got=describe(content))
+    return content
 
 
 def _text(query: Query, name: str) -> str:

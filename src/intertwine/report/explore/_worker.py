@@ -57,16 +57,21 @@ def _answers() -> dict[str, Callable[..., Any]]:
     """The tasks by name; the first argument of each is a function that reports progress."""
     from ._audit import Audits
     from ._capsules import rolled, train
-    from ._kernels import kernel_answer, representation_names
+    from ._kernels import applied_kernel, kernel_answer, representation_names
     from ._relax import low_rank_answer, soft_answer
+    from ._turn import train_turn, turn_answer, turn_curve
 
     return {
         "representations": lambda tell, **query: representation_names(**query),
         "kernels": lambda tell, **query: kernel_answer(**query),
+        "apply": lambda tell, **query: applied_kernel(**query),
         "soft": lambda tell, **query: soft_answer(**query),
         "low-rank": lambda tell, **query: low_rank_answer(**query),
         "roll": lambda tell, folder, **query: rolled(Path(folder), **query),
-        "train": lambda tell, folder, steps: train(Path(folder), steps, tell),
+        "train-capsules": lambda tell, folder, steps: train(Path(folder), steps, tell),
+        "turn": lambda tell, folder, **query: turn_answer(Path(folder), **query),
+        "turn-curve": lambda tell, folder, picture: turn_curve(Path(folder), picture),
+        "train-turn": lambda tell, folder, steps: train_turn(Path(folder), steps, tell),
         "audits": lambda tell, folders: Audits([Path(each) for each in folders]).names(),
         "audit": lambda tell, folders, name: Audits([Path(each) for each in folders]).answer(name),
     }

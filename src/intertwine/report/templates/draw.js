@@ -63,16 +63,18 @@ function colorScale(largest, what) {
   return element("div", { className: "color-scale" }, element("span", { className: "what" }, what), bar, ends);
 }
 
-// Number of channels by order: one bar per order, with its count above it.
-function histogram(counts, { label, unit }) {
+// An element of an SVG picture.
+function shape(name, attributes, text = "") {
   // Looked up, not written out: a page without any address obviously fetches nothing.
   const space = element("div", { innerHTML: "<svg></svg>" }).firstChild.namespaceURI;
-  const shape = (name, attributes, text = "") => {
-    const made = document.createElementNS(space, name);
-    for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-    made.textContent = text;
-    return made;
-  };
+  const made = document.createElementNS(space, name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  made.textContent = text;
+  return made;
+}
+
+// Number of channels by order: one bar per order, with its count above it.
+function histogram(counts, { label, unit }) {
   const shown = counts.map((count, k) => [k + 1, count]).filter(([order, count]) => count > 0 || order <= 4);
   const step = 44;
   const [width, height, base] = [shown.length * step + 16, 142, 104];

@@ -19,7 +19,7 @@ from intertwine.cli._app import BAD_INPUT, CHECK_FAILED, program
 from intertwine.errors import InputError
 
 # Files in cli/ that support commands without being one.
-HELPERS = frozenset({"_values", "_options", "_kernel_summary", "_kernel_tables", "_network", "_progress"})
+HELPERS = frozenset({"_values", "_options", "_stopping", "_kernel_summary", "_kernel_tables", "_network", "_progress"})
 FILES = sorted(info.name for info in pkgutil.iter_modules(intertwine.cli.__path__) if info.name != "_app")
 
 runner = CliRunner()

@@ -30,7 +30,7 @@ SCHEMA = 1
 RESULTS = "results.json"
 SEEDS = 3
 SHOWN = 3  # looks different in all four poses
-AUDITED = 150
+AUDITED = 60
 """Images per audit."""
 
 

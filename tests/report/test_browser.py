@@ -237,6 +237,6 @@ def test_the_page_of_the_demonstration(browser: Browser, tmp_path: Path, width: 
     assert browser.console() == []
     assert browser.requests() == [path.as_uri()]
     assert too_wide(browser) == []
-    browser.head("Impose", 4).click()
-    browser.head("Impose", 4).click()
+    browser.head("Impose", 2).click()
+    browser.head("Impose", 2).click()
     assert browser.column("Impose", 0) == ["equivariant", "plain"]

@@ -81,16 +81,16 @@ def _discover(demo: Demo) -> list[Block]:
     columns = [
         Column("data", wrap=True),
         Column("quarter turns", wrap=True, title="the verdict"),
-        *(Column(kind, "%", "right", _KINDS[kind]) for kind in kinds),
         Column("worth", align="right", title="times as many images as the free network would need"),
+        *(Column(kind, "%", "right", _KINDS[kind]) for kind in kinds),
         Column("confused", wrap=True, title="by the invariant network and not by the free one"),
     ]
     rows = [
         [
             TableCell(name),
             TableCell(verdict_text(finding)),
-            *(_share(finding, kind) for kind in kinds),
             TableCell(*worth_text(finding)[:1], note=worth_text(finding)[1]),
+            *(_share(finding, kind) for kind in kinds),
             TableCell(confused_text(finding, 2)),
         ]
         for name, _, finding in findings
@@ -221,16 +221,16 @@ def _table(caption: str, rows: Sequence[Scores], metrics: Mapping[str, Callable[
     weights = any(row.weights for row in rows)
     columns = [
         Column("network" if weights else "prediction"),
-        Column("what it is", wrap=True),
-        *((Column("weights", align="right"),) if weights else ()),
         *(Column(name, "%" if show is _percent else "", "right") for name, show in metrics.items()),
+        *((Column("weights", align="right"),) if weights else ()),
+        Column("what it is", wrap=True),
     ]
     cells = [
         [
             TableCell(row.name),
-            TableCell(row.about),
-            *((TableCell(f"{row.weights:,}", value=float(row.weights)),) if weights else ()),
             *(_score(row, name, show) for name, show in metrics.items()),
+            *((TableCell(f"{row.weights:,}", value=float(row.weights)),) if weights else ()),
+            TableCell(row.about),
         ]
         for row in rows
     ]

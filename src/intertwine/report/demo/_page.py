@@ -220,17 +220,15 @@ def _table(caption: str, rows: Sequence[Scores], metrics: Mapping[str, Callable[
     """One row per network; means, with the range over seeds beside them."""
     weights = any(row.weights for row in rows)
     columns = [
-        Column("network" if weights else "prediction"),
+        Column("network" if weights else "prediction", wrap=True),
         *(Column(name, "%" if show is _percent else "", "right") for name, show in metrics.items()),
         *((Column("weights", align="right"),) if weights else ()),
-        Column("what it is", wrap=True),
     ]
     cells = [
         [
-            TableCell(row.name),
+            TableCell(row.name, note=row.about),
             *(_score(row, name, show) for name, show in metrics.items()),
             *((TableCell(f"{row.weights:,}", value=float(row.weights)),) if weights else ()),
-            TableCell(row.about),
         ]
         for row in rows
     ]

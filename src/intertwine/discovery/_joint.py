@@ -36,7 +36,7 @@ def joint_candidate(candidates: Sequence[Candidate], groups: Sequence[Candidate]
     names, words = ([getattr(each, kind) for each in parts] for kind in ("name", "words"))
     return Candidate(
         " + ".join(names),
-        ", ".join(words),
+        " together with ".join(words),
         _products(parts),
         None if group is None else group.grid,
         all(each.is_group for each in parts),

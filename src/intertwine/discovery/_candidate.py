@@ -37,7 +37,7 @@ class Candidate(OnCPU):
     >>> parse_candidate("brightness", (1, 8, 8))
     Candidate(brightness: brighter or darker, 8 elements, augmentation)
     >>> parse_candidate("c4 + shifts", (1, 8, 8))
-    Candidate(c4 + shifts: quarter turns, circular shifts, 16 elements, exact layers and augmentation)
+    Candidate(c4 + shifts: quarter turns together with circular shifts, 16 elements, exact layers and augmentation)
     """
 
     name: str

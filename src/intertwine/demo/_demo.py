@@ -83,8 +83,13 @@ class Demo:
             "cpu_seconds": round(self.cpu_seconds, 1),
             "discover": {name: each.to_dict() for name, each in self.discoveries.items()},
             **{verb: {row.name: row.to_dict() for row in rows} for verb, rows in self.verbs.items()},
-            "dials": [[{"layer": layer, **shares} for layer, _, shares, _ in table.rows] for table in self.dials],
+            "dials": _by_seed(self.dials),
+            "dials_at_start": _by_seed(self.dials_at_start),
         }
+
+
+def _by_seed(tables: list[RelaxationTable]) -> list[list[dict[str, Any]]]:
+    return [[{"layer": layer, **shares} for layer, _, shares, _ in table.rows] for table in tables]
 
 
 @checked
@@ -133,7 +138,8 @@ def run_demo(
             demo.capsules, demo.capsule_steps = capsules, steps
             audited = {name: (net, "c4") for name, net in networks.items()}
             audited |= {name: (net, "hflip") for name, net in mirrored.items()}
-    demo.impose, demo.relax, demo.learn, demo.measure = (over_seeds(rows[verb]) for verb in rows)
+    for verb, several in rows.items():
+        setattr(demo, verb, over_seeds(several))
     say("measure: audits")
     shown = (test[0][:30], test[1][:30]) if quick else (test[0][:AUDITED], test[1][:AUDITED])
     for name, (net, symmetry) in audited.items():

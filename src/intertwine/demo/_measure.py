@@ -22,7 +22,7 @@ TUNING = 4
 def measuring(
     data: Labeled, test: Labeled, folder: Path, *, seed: int, epochs: int, tuning: int, progress: bool
 ) -> tuple[list[Scores], dict[str, nn.Module]]:
-    """The scores of the network as trained, trained on, made symmetric, and tuned; and the networks."""
+    """The scores of the network as trained, trained longer, made symmetric, and tuned; and the networks."""
     shown = Split(TensorImages(data[0], white=1.0), data[1]).with_transform(random_flip)
     seed_all(seed)
     model = plain_cnn(1, 10, widths=(16, 24, 32))
@@ -35,7 +35,7 @@ def measuring(
     train(control, shown, folder / f"control-{seed}", **options)  # type: ignore[arg-type]
     networks = {
         "trained on mirrored digits": (model, "half of the images were mirrored in every epoch"),
-        "trained on": (control, f"the same network after {2 * tuning} more epochs with labels, as a control"),
+        "trained longer": (control, f"the same network after {2 * tuning} more epochs with labels, as a control"),
         "made symmetric": (twin.model, "channels matched, merged and refitted: exactly symmetric"),
         "made symmetric, tuned": (
             tuned.model,

@@ -208,7 +208,7 @@ def _measure(demo: Demo, *, plots: bool) -> list[Block]:
 
 
 def _after_more_training(rows: Mapping[str, Scores]) -> str:
-    control = rows.get("trained on")
+    control = rows.get("trained longer")
     return "" if control is None else f", and after more training {control.mean('changed answers'):.1%}"
 
 

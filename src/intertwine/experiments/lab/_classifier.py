@@ -105,7 +105,7 @@ def fit_classifier(
     """Train with Adam and a cosine schedule, and return the final metric on the watched images.
 
     The settings contain ``epochs``, ``batch_size`` and ``lr``, and optionally ``warmup_epochs`` (default 0), during
-    which the rate rises from 0, and ``validate_every`` (default 1), the epochs between validations.
+    which the rate rises from 0, ``validate_every`` (default 1), the epochs between validations, and ``precision``.
 
     Args:
         job: the run.
@@ -128,6 +128,7 @@ def fit_classifier(
         log_every=20,
         checkpoint_every=200,
         validate_every=settings.get("validate_every", 1),
+        precision=settings.get("precision", "32"),
     )
     result = fit(
         model,

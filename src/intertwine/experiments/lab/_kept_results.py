@@ -19,7 +19,7 @@ FOLDER = Path(__file__).parents[1] / "results"
 _POINTS = 20
 """Points of a learning curve to keep."""
 
-_FACTS = ("python", "torch", "machine", "threads", "cpus", "version", "commit")
+_FACTS = ("python", "torch", "machine", "threads", "cpus", "bfloat16", "version", "commit")
 
 
 @checked

@@ -45,6 +45,7 @@ SMOKE: dict[str, Any] = {
     "warmup_epochs": 1,
     "batch_size": 50,
     "lr": 1e-2,
+    "precision": "32",
     "validate_every": 6,
 }
 """The embedded digits: seconds for all rows together."""
@@ -73,6 +74,7 @@ SMALL: dict[str, Any] = {
     "warmup_epochs": 2,
     "batch_size": 128,
     "lr": 5e-3,
+    "precision": "auto",
     "validate_every": 5,
 }
 """About an hour per row on a core: all images, all channels, maps of half the height and width, fewer epochs."""

@@ -47,6 +47,7 @@ SMOKE: dict[str, Any] = {
     "batch_size": 50,
     "optimizer": "adam",
     "lr": 2e-3,
+    "precision": "32",
     "weight_decay": 0.0,
     "matched_images": 100,
 }
@@ -72,6 +73,7 @@ SMALL: dict[str, Any] = {
     "batch_size": 128,
     "optimizer": "sgd",
     "lr": 0.05,
+    "precision": "auto",
     "weight_decay": 5e-4,
     "matched_images": 2000,
 }
@@ -156,6 +158,7 @@ def trained(job: Job, data: ImageData, validation: Split | None, kind: str, *, s
         optimizer=settings["optimizer"],
         lr=settings["lr"],
         weight_decay=settings["weight_decay"],
+        precision=settings["precision"],
         schedule="linear",
         warmup_steps=round(settings["warmup_share"] * steps),
         seed=seed,

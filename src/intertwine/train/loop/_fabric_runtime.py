@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from ...errors import InputError, LostWorkerError, MissingExtraError
 from .._batch import map_tensors
 from .._config import TrainConfig
+from .._precision import chosen_precision
 from ._plain_runtime import caster, device_of
 
 _LOST = re.compile(r"gloo|nccl|connection (closed|reset|refused)|broken pipe|timed out|socket", re.IGNORECASE)
@@ -33,8 +34,9 @@ class FabricRuntime:
                 got=str(error),
                 fix="Install the extra: pip install 'intertwine[train]'.",
             ) from error
-        precision: Any = {"32": "32-true", "64": "64-true"}.get(config.precision, config.precision)
         accelerator = device_of(config).type
+        chosen = chosen_precision(config.precision, accelerator)
+        precision: Any = {"32": "32-true", "64": "64-true"}.get(chosen, chosen)
         if world == 1:
             self._fabric = Fabric(accelerator=accelerator, devices=1, precision=precision)
         else:

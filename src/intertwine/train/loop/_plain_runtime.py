@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from .._batch import map_tensors
 from .._config import TrainConfig
+from .._precision import chosen_precision
 
 
 def device_of(config: TrainConfig) -> torch.device:
@@ -33,7 +34,7 @@ class PlainRuntime:
     def __init__(self, config: TrainConfig) -> None:
         self.rank, self.world = 0, 1
         self.device = device_of(config)
-        self._mixed = config.precision == "bf16-mixed"
+        self._mixed = chosen_precision(config.precision, self.device.type) == "bf16-mixed"
         self._stays = self.device.type == "cpu" and config.precision != "64"  # batches need no conversion
         self._cast = caster(self.device, config.precision)
 

@@ -20,6 +20,7 @@ from ..._untrusted import MAX_JSON_BYTES, read_bounded
 from ..._warn import warn_caller
 from ...errors import InputError, StorageError
 from .._content import content_hash
+from .._precision import has_bfloat16
 from .._validated import ValidatedModel
 
 RECORD_FILE = "record.json"
@@ -189,4 +190,5 @@ def environment() -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         "cpus": os.cpu_count(),
         "cuda": torch.version.cuda,
+        "bfloat16": has_bfloat16(),  # decides what precision="auto" means
     }

@@ -3,6 +3,15 @@
 ``intertwine.discover`` is :func:`discover` of this room. The room has another name than its function because Python
 binds an imported sub-package to its name in the package. Files that train networks are
 imported when one of their names is first used.
+
+What the files hold:
+
+    discover, samples             discover, and data prepared for it
+    candidate, parse              candidate symmetries, by name and your own
+    result, verdict               findings and verdicts
+    two_sample, evidence, paired  is a transformed image as likely, and do labels survive?
+    worth, confused               what a symmetry is worth, and which classes speak against it
+    networks                      the networks that are compared
 """
 
 from typing import TYPE_CHECKING

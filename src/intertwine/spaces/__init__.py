@@ -1,4 +1,16 @@
-"""Homogeneous spaces G/H with sections and cocycles, the fields on them, and how groups act on fields."""
+"""Homogeneous spaces G/H with sections and cocycles, the fields on them, and how groups act on fields.
+
+What the files hold:
+
+    space, homogeneous, parse          what a space is, G/H for finite groups, and spaces by name
+    grid, grids                        pixel grids in one, two and three dimensions
+    point, cloud, tuples               vectors, scattered points, sets and graphs
+    sphere, sphere_grid                the sphere and its sampling
+    scale                              planes with sampled scales
+    field, field_action, axis_move     field types, and how a group acts on fields
+    resample, hexagonal                moving images between samples, and between square and hexagonal lattices
+    spin, spin_tables, spin_transform  harmonic analysis of fields on the sphere
+"""
 
 from ._axis_move import AxisMove as AxisMove
 from ._cloud import Cloud as Cloud

@@ -1,4 +1,13 @@
-"""Checks for groups, spaces and layers, including your own: equivariance, conformance, laws and timing."""
+"""Checks for groups, spaces and layers, including your own: equivariance, conformance, laws and timing.
+
+What the files hold:
+
+    equivariance  errors under the group
+    conformance   everything that a layer promises
+    device        layers that follow their device
+    laws          laws of groups, representations, spaces and kernels
+    timing        costs in CPU seconds, measured in pairs
+"""
 
 from ._conformance import CHECKS as CHECKS
 from ._conformance import assert_conforms as assert_conforms

@@ -16,6 +16,7 @@ from typing import Any
 from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
+from intertwine import enable_torchvision
 from intertwine.train import TrainConfig, deterministic_loader, fit, seed_all
 
 GROUPS = {"hflip": ("roto-reflection", 1), "c4": ("rotation", 4), "d4": ("roto-reflection", 4)}
@@ -36,6 +37,7 @@ def canonicalized(net: nn.Module, images: Tensor, symmetry: str, *, epochs: int,
     """The network behind a trained canonicalizer; None without equiadapt."""
     if find_spec("equiadapt") is None:
         return None
+    enable_torchvision()  # equiadapt imports it
     from equiadapt.images.canonicalization.discrete_group import OptimizedGroupEquivariantImageCanonicalization
     from equiadapt.images.canonicalization_networks.custom_nonequivariant_networks import ConvNetwork
 

@@ -70,6 +70,7 @@ PAPER: dict[str, Any] = {
     "warmup_epochs": 5,
     "batch_size": 64,
     "lr": 1e-3,
+    "precision": "32",
     "extent_lr": 1e-4,
     "schedule": "cosine",
     "decay": 1e-4,
@@ -91,6 +92,7 @@ SMALL: dict[str, Any] = {
     "warmup_epochs": 1,
     "batch_size": 128,
     "lr": 5e-3,
+    "precision": "auto",
     "extent_lr": 2e-3,
     "validate_every": 5,
 }
@@ -101,6 +103,7 @@ SMALL_PLANE: dict[str, Any] = {"size": None, "kernel_size": 7, "pooled": [1, 2],
 
 QUICK: dict[str, Any] = {
     **SMALL,
+    "precision": "32",
     "images": 6000,
     "validation": 1000,
     "width": 8,
@@ -213,6 +216,7 @@ def _train(job: Job, model: SoftResNet, data: ImageData, validation: Split | Non
         lr=settings["lr"],
         schedule=settings["schedule"],
         warmup_steps=round(settings["warmup_epochs"] * len(batches)),
+        precision=settings["precision"],
         seed=job.seed,
         log_every=20,
         checkpoint_every=200,

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import unfold
 
-from ..._devices import autocast_rounds
+from ..._devices import autocast_rounds, without_autocast
 from ..._kept import Kept, kept_table
 from ..._numerics import require_memory
 from ...errors import InputError
@@ -128,7 +128,10 @@ class KernelLayer(RelaxedLayer):
                     fix="Use fewer samples, fewer hidden units or a smaller image.",
                     itemsize=x.element_size(),
                 )
-            table = self.net.table(*self._coordinates(x.device, where, self._position_part(x, moving)))
+            # Phases are about 10 times a coordinate, so rounding them to bfloat16 would move kernels by hundredths of a
+            # radian. The table is small; the convolution with it is what autocast saves time on.
+            with without_autocast(x):
+                table = self.net.table(*self._coordinates(x.device, where, self._position_part(x, moving)))
             mixture = self.net.mixture()
             full = (groups, *self._places(x, moving), self.support.taps, x.shape[2], table.shape[-1])
             if self._norms is not None:

@@ -58,6 +58,7 @@ def test_what_fit_has_said_is_not_repeated(tmp_path: Path, monkeypatch: pytest.M
 WHOLE = {
     "demo --out demo": "demo/runs/**/metrics.jsonl",
     "discover digits --symmetry c4 --out disc": "disc/runs/**/metrics.jsonl",
+    "discover digits --symmetry c4 --engine process --workers 2 --out disc": "disc/runs/**/metrics.jsonl",
     f"audit {NET} --symmetry D4 --out audit": "audit/**/*.*",
     f"symmetrize {NET} --symmetry d4 --tune 400 --out twin.safetensors": "twin.tuning/metrics.jsonl",
     "experiment run lenet --only mlp --set epochs=3000": "results/**/metrics.jsonl",

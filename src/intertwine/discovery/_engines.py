@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import pickle
+import signal
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -122,11 +123,17 @@ def start_engine(name: EngineName, workers: int | None, address: str | None) -> 
         yield Local()
     elif name == "process":
         # A forked process would inherit the threads of torch in an unknown state.
-        with ProcessPoolExecutor(count, mp_context=multiprocessing.get_context("spawn")) as pool:
+        context = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(count, mp_context=context, initializer=_ignore_interrupts) as pool:
             yield Processes(pool, count)
     else:
         with ray_session(workers, address) as ray:
             yield OnRay(ray, count)
+
+
+def _ignore_interrupts() -> None:
+    """Ctrl-C reaches every process. A run that trains saves its state and stops; workers that wait have nothing to say."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _require_picklable(study: Study) -> None:

@@ -132,7 +132,7 @@ def start_engine(name: EngineName, workers: int | None, address: str | None) -> 
 
 
 def _ignore_interrupts() -> None:
-    """Ctrl-C reaches every process. A run that trains saves its state and stops; workers that wait have nothing to say."""
+    """Ctrl-C reaches every process. A run that trains saves its state and stops; a waiting worker just waits."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 

@@ -1,10 +1,10 @@
-"""The linear spaces of equivariant kernels, solved, checked against Mackey's formula and cached.
+r"""The linear spaces of equivariant kernels, solved, checked against Mackey's formula and cached.
 
 What the files hold:
 
     solve, cache                                         the solver, and its cache
     basis, lattice, steerable, hermite, rotated, sphere  bases of kernels, by the space that they live on
-    realizations, orbit_kernels                          the same kernels on G, G/H and H\\G/H
+    realizations, orbit_kernels                          the same kernels on G, G/H and H\G/H
     angular, brute_force                                 solutions on one circle or sphere, and a slow oracle
 """
 

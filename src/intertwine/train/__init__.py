@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from .._lazy import lazy_face
 from ._config import TrainConfig as TrainConfig
 from ._content import content_hash as content_hash
+from ._precision import has_bfloat16 as has_bfloat16
 from ._seeding import derive_seed as derive_seed
 from ._seeding import seed_all as seed_all
 from .loading._datasets import Augmented as Augmented

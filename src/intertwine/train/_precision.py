@@ -14,8 +14,8 @@ def has_bfloat16() -> bool:
     import torch
 
     # Versions of torch before 2.10 have no such function.
-    capabilities = getattr(torch.cpu, "get_capabilities", dict)()
-    return any(capabilities.get(name, False) for name in ("avx512_bf16", "amx_bf16", "bf16"))
+    capabilities: dict[str, object] = getattr(torch.cpu, "get_capabilities", dict)()
+    return any(capabilities.get(name) is True for name in ("avx512_bf16", "amx_bf16", "bf16"))
 
 
 def chosen_precision(precision: Precision, device: str) -> Precision:

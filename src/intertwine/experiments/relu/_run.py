@@ -68,7 +68,7 @@ SMALL: dict[str, Any] = {
     "validation": 5000,
     "width": 0.5,
     "init": "he",
-    "epochs": 12,
+    "epochs": 18,
     "warmup_share": 0.2,
     "batch_size": 128,
     "optimizer": "sgd",

@@ -323,3 +323,16 @@ with torch.no_grad():
     difference, size = map(float, done.stdout.split())
     assert difference < 1e-5
     assert size < 100
+
+
+def test_kernels_keep_full_precision_under_autocast(monkeypatch: pytest.MonkeyPatch) -> None:
+    layer, x = SoftConv2d(3, 4, 5, softness=0.5), torch.randn(2, 3, 8, 8)
+    tables: list[torch.Tensor] = []
+    make = layer.net.table
+    monkeypatch.setattr(layer.net, "table", lambda *parts: tables.append(make(*parts)) or tables[-1])
+    layer(x)
+    with torch.autocast("cpu", torch.bfloat16):
+        layer(x)
+        rounded = make(*layer._coordinates(x.device, layer._fixed(), layer._position_part(x[:, :, None], True)))
+    assert torch.equal(*tables)
+    assert not torch.equal(tables[0], rounded.float())

@@ -170,7 +170,7 @@ def figures(runs: Sequence[FinishedRun]) -> list[Figure]:
     return traversal_figures(runs, _TITLES)
 
 
-_COMMON: dict[str, object] = {"shift": 30.0, "schedule": "constant"}
+_COMMON: dict[str, object] = {"shift": 30.0, "schedule": "constant", "precision": "32"}
 
 EXPERIMENT = Experiment(
     name="tvae-mnist",
@@ -211,6 +211,7 @@ EXPERIMENT = Experiment(
         },
         "small": {
             **_COMMON,
+            "precision": "auto",
             "data": "mnist",
             "images": 48_000,
             "frames": 18,

@@ -31,6 +31,7 @@ def train(job: Job, model: nn.Module, sequences: Dataset[Any], moving: Moving = 
         lr=settings["lr"],
         momentum=0.9,
         schedule=settings["schedule"],
+        precision=settings.get("precision", "32"),
         seed=job.seed,
         log_every=50,
         checkpoint_every=500,

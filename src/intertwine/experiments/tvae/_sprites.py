@@ -154,6 +154,7 @@ _COMMON: dict[str, object] = {
     "schedule": "constant",
     "lr": 1e-3,
     "batch_size": 16,
+    "precision": "32",
 }
 
 EXPERIMENT = Experiment(
@@ -189,6 +190,7 @@ EXPERIMENT = Experiment(
         },
         "small": {
             **_COMMON,
+            "precision": "auto",
             "data": "sprites",
             "frames": 15,
             "scales": 5,

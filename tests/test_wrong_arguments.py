@@ -77,7 +77,7 @@ RIGHT: dict[str, Callable[[Path], Any]] = {
     "Sequence[TensorMap]": lambda _: [torch.Tensor.contiguous, lambda x: x.flip(-1)],
     "Sequence[float]": lambda _: (0.5, 0.5),
 }  # fmt: skip
-"""By the annotation of a parameter, what makes something that fits: anew for each call, which may change it."""
+"""By the annotation of a parameter, what makes a value that fits. Each call gets a new one, since it may change it."""
 
 
 def right_values(parameters: list[inspect.Parameter], folder: Path) -> dict[inspect.Parameter, Any]:

@@ -148,7 +148,7 @@ def test_one_image_has_no_interval(net):
 
 
 def test_what_is_printed_and_written_is_strict_json(net, tmp_path):
-    """Where nothing is classified rightly, the barrier relative to the accuracy is no number and is left out."""
+    """If nothing is classified correctly, the barrier relative to the accuracy is undefined and is left out."""
 
     def refuse(text: str):
         raise ValueError(text)

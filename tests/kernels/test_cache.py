@@ -117,7 +117,7 @@ from intertwine.kernels import solve
 from intertwine.spaces import HomogeneousSpace
 
 def work(count, out):
-    '''Solve so many bases; a line for each, then their total dimension.'''
+    '''Solve this many bases: one line per basis, then their total dimension.'''
     total = 0
     for n in range(3, 3 + count):
         group = Dihedral(n)

@@ -48,7 +48,7 @@ ERRORS = {
 
 
 class Door(nn.Module):
-    """Lets so many images through at once, and raises what torch raises for more."""
+    """Lets this many images through at once, and raises what torch raises for more."""
 
     def __init__(self, most: int | None = None, error: str = "cuda") -> None:
         super().__init__()

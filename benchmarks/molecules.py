@@ -49,13 +49,13 @@ class E3nnConv(nn.Module):
     def __init__(self, inputs: o3.Irreps, outputs: o3.Irreps, degree: int, radius: float, width: int) -> None:
         super().__init__()
         self.harmonics = o3.Irreps.spherical_harmonics(degree)
-        wanted = {irrep for _, irrep in outputs}
+        known = {irrep for _, irrep in outputs}
         paths = [
             (i, j, n, irrep)
             for i, (n, a) in enumerate(inputs)
             for j, (_, b) in enumerate(self.harmonics)
             for irrep in a * b
-            if irrep in wanted
+            if irrep in known
         ]
         products = o3.Irreps([(n, irrep) for _, _, n, irrep in paths])
         rules = [(i, j, number, "uvu", True) for number, (i, j, _, _) in enumerate(paths)]

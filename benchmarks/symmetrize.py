@@ -105,10 +105,10 @@ class Task:
             temporary = path.with_suffix(".part")
             temporary.write_text(json.dumps([asdict(row) for row in rows], indent=2) + "\n")
             temporary.replace(path)
-        found = [Row(**fields) for fields in json.loads(path.read_text())]
-        for row in found:
+        rows = [Row(**fields) for fields in json.loads(path.read_text())]
+        for row in rows:
             print(row, flush=True)
-        return found
+        return rows
 
 
 def randomly_moved(x: Tensor, name: str) -> Tensor:

@@ -11,7 +11,7 @@ from contextlib import suppress
 def wait_until(
     condition: Callable[[], object], process: subprocess.Popen[str] | None = None, seconds: float = 120
 ) -> None:
-    """Wait until the condition holds; fail after this many seconds, or if the process that should cause it has ended."""
+    """Wait until the condition holds; fail after this many seconds, or if the process it depends on has ended."""
     end = time.monotonic() + seconds
     while True:
         with suppress(FileNotFoundError):  # a checkpoint was dropped while the condition looked through the folders

@@ -216,11 +216,11 @@ def _shown(name: str, scale: Scale | None, results: Path | None) -> _Shown:
     folder = results if results is not None else RESULTS
     every = [s for s in reversed(SCALES) if s in experiment.scales]
     scales = every if scale is None else [s for s in every if s == scale.value]
-    found = [(s, finished_runs(experiment, s, results=folder), f"runs in {folder}") for s in scales]
+    sources = [(s, finished_runs(experiment, s, results=folder), f"runs in {folder}") for s in scales]
     if results is None:
-        found += [(s, kept_runs(experiment, s), "results that come with the package") for s in scales]
-    nothing = (scales[-1], found[0][1], f"no finished runs in {folder}")
-    chosen, runs, source = next((entry for entry in found if entry[1]), nothing)
+        sources += [(s, kept_runs(experiment, s), "results that come with the package") for s in scales]
+    nothing = (scales[-1], sources[0][1], f"no finished runs in {folder}")
+    chosen, runs, source = next((entry for entry in sources if entry[1]), nothing)
     by_row: dict[str, list[Mapping[str, float]]] = {row.name: [] for row in experiment.rows}
     for run in runs:
         by_row[run.row].append(run.metrics)

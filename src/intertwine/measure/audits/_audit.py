@@ -74,8 +74,8 @@ class Audit:
     @property
     def verdicts(self) -> list[Verdict]:
         """For each symmetry whether the network has it, why not, and what to do."""
-        found = (verdict(symmetry, self.readings, self.notes) for symmetry in self.symmetries)
-        return [each for each in found if each is not None]
+        verdicts = (verdict(symmetry, self.readings, self.notes) for symmetry in self.symmetries)
+        return [each for each in verdicts if each is not None]
 
     @checked
     def reading(self, metric: str, symmetry: str | None = None, *, layer: str = "") -> Reading:

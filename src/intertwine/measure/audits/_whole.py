@@ -116,11 +116,11 @@ def measure_whole(subject: Subject, group: Symmetry) -> Columns:
             batch = watch_layers(subject.model, x, group)
             parts = as_tensor(batch.output, caller="audit").chunk(group.order)
             outs = [outputs.keep(key, rows, part) for key, part in zip(keys, parts, strict=True)]
-            found = _compared(subject, group, outs, rows)
+            comparison = _compared(subject, group, outs, rows)
             loss = _floor(subject, group, maps, outs[0], x)
             # Added last: if memory runs out before, the images must not count twice.
             layers.add(batch)
-            values.add(rows, found)
+            values.add(rows, comparison)
             floors.add(rows, loss)
 
         def plain(x: Tensor, rows: Tensor) -> None:

@@ -31,11 +31,11 @@ class Places:
         """Random places: at least a dozen per image, and enough for ten samples per feature; or all there are."""
         sizes = tuple(n for k, n in enumerate(value.shape) if k not in (0, axis))
         positions = int(torch.Size(sizes).numel())
-        wanted = max(_FEWEST, -(-_PER_FEATURE * features // images))
-        if wanted >= positions:
+        per_image = max(_FEWEST, -(-_PER_FEATURE * features // images))
+        if per_image >= positions:
             index = torch.arange(positions).expand(len(value), -1)
         else:
-            index = torch.rand(len(value), positions, generator=generator).topk(wanted, 1).indices
+            index = torch.rand(len(value), positions, generator=generator).topk(per_image, 1).indices
         return Places(axis, sizes, index.to(value.device))
 
 

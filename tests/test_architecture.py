@@ -28,6 +28,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
         "_files",
         "_kept",
         "_views",
+        "_plain_form",
         "_cost_rules",
         "_devices",
         "_torchvision",

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch import nn as torch_nn
 
 from .._checked import checked
+from .._plain_form import register_plain_form
 from ._layer import Layer
 
 
@@ -31,6 +32,11 @@ def to_plain(model: torch_nn.Module) -> torch_nn.Module:
     )
     """
     return _plain(deepcopy(model)).eval()
+
+
+@register_plain_form
+def _plain_form(model: torch_nn.Module) -> torch_nn.Module | None:
+    return to_plain(model) if any(isinstance(module, Layer) for module in model.modules()) else None
 
 
 def filled(

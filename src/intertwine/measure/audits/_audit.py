@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from ..._checked import Positive, checked
+from ..._plain_form import plain_form
 from ..._views import view
 from ...errors import InputError
 from ...spaces import FieldType, Space
@@ -161,7 +162,8 @@ def audit(
     """Measure a network from every side: as a whole, by class, at each layer, under shifts and small motions.
 
     Args:
-        model: any network from images to class scores, or to images.
+        model: any network from images to class scores, or to images. Layers of this package are audited as the
+            ordinary torch modules that they amount to.
         data: images, or images and labels, in any of the forms of :func:`invariance_error`.
         symmetry: one or several names, spaces with their groups, field types or symmetries.
         output: the type of the output if it does not move as scalars, as for :func:`equivariance_error`.
@@ -192,7 +194,7 @@ def audit(
     groups = [parse_symmetry(each, output=output) for each in several]
     if folder is not None:
         require_writable(folder)
-    subject = _subject(model, data, max_images, detail_images, batch_size, _common_rank(groups))
+    subject = _subject(plain_form(model), data, max_images, detail_images, batch_size, _common_rank(groups))
     result = Audit(
         name or type(model).__name__,
         data_name,

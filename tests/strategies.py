@@ -71,7 +71,13 @@ def groups() -> st.SearchStrategy[FiniteGroup]:
 def subgroups(draw: st.DrawFn, group: FiniteGroup) -> Subgroup:
     """Any subgroup: a class representative, conjugated."""
     chosen = draw(st.sampled_from(group.subgroup_classes())).representative
-    return chosen.conjugate(draw(st.integers(0, group.order - 1)))
+    return conjugate(chosen, draw(st.integers(0, group.order - 1)))
+
+
+@lru_cache(maxsize=None)
+def conjugate(subgroup: Subgroup, g: int) -> Subgroup:
+    """gHg⁻¹, the same object each time: it keeps its representations and cosets, which take long to find."""
+    return subgroup.conjugate(g)
 
 
 @st.composite

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from hypothesis import strategies as st
 
@@ -74,7 +74,7 @@ def subgroups(draw: st.DrawFn, group: FiniteGroup) -> Subgroup:
     return conjugate(chosen, draw(st.integers(0, group.order - 1)))
 
 
-@lru_cache(maxsize=None)
+@cache
 def conjugate(subgroup: Subgroup, g: int) -> Subgroup:
     """gHg⁻¹, the same object each time: it keeps its representations and cosets, which take long to find."""
     return subgroup.conjugate(g)

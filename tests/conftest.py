@@ -6,6 +6,7 @@ import random
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
@@ -44,6 +45,18 @@ def _seeded() -> None:
 @pytest.fixture
 def forked_children(monkeypatch: pytest.MonkeyPatch) -> None:
     """Child processes need not import torch again; see tests/forked.py."""
+    fork_children(monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def forked_children_of_module() -> Iterator[None]:
+    """The same for what a fixture of the whole module starts."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        fork_children(monkeypatch)
+        yield
+
+
+def fork_children(monkeypatch: pytest.MonkeyPatch) -> None:
     if sys.platform == "linux":
         from tests.forked import ForkedPopen
 

@@ -6,6 +6,7 @@ import random
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
@@ -14,8 +15,10 @@ from hypothesis import settings
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("MKL_NUM_THREADS", "1")
 
-# Hundreds of child processes import the package. With this variable each of them would compile every source file again.
+# Hundreds of child processes import the package. With this variable each of them would compile every source file, and
+# each worker would rewrite the assertions of every test file: seven seconds.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # A shell that starts the suite in the background lets it ignore Ctrl-C, and its children inherit that; the tests of
 # interrupts send the signal themselves.
@@ -42,6 +45,18 @@ def _seeded() -> None:
 @pytest.fixture
 def forked_children(monkeypatch: pytest.MonkeyPatch) -> None:
     """Child processes need not import torch again; see tests/forked.py."""
+    fork_children(monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def forked_children_of_module() -> Iterator[None]:
+    """The same for what a fixture of the whole module starts."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        fork_children(monkeypatch)
+        yield
+
+
+def fork_children(monkeypatch: pytest.MonkeyPatch) -> None:
     if sys.platform == "linux":
         from tests.forked import ForkedPopen
 

@@ -138,9 +138,10 @@ def become(request: dict[str, Any]) -> None:
     os.chdir(request["folder"])
     os.environ.clear()
     os.environ.update(request["environment"])
+    encoding, _, errors = os.environ.get("PYTHONIOENCODING", "utf-8").partition(":")
     for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
         buffering = 1 if name == "stderr" or "PYTHONUNBUFFERED" in os.environ or os.isatty(number) else -1
-        stream = open(number, mode, buffering, encoding="utf-8", closefd=False)  # noqa: SIM115  open to the end
+        stream = open(number, mode, buffering, encoding, errors or None, closefd=False)  # noqa: SIM115  open to the end
         setattr(sys, name, stream)
     options, kind, (target, *arguments) = parsed(request["command"])
     warnings.resetwarnings()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from hypothesis import strategies as st
 
@@ -71,7 +71,13 @@ def groups() -> st.SearchStrategy[FiniteGroup]:
 def subgroups(draw: st.DrawFn, group: FiniteGroup) -> Subgroup:
     """Any subgroup: a class representative, conjugated."""
     chosen = draw(st.sampled_from(group.subgroup_classes())).representative
-    return chosen.conjugate(draw(st.integers(0, group.order - 1)))
+    return conjugate(chosen, draw(st.integers(0, group.order - 1)))
+
+
+@cache
+def conjugate(subgroup: Subgroup, g: int) -> Subgroup:
+    """gHg⁻¹, the same object each time: it keeps its representations and cosets, which take long to find."""
+    return subgroup.conjugate(g)
 
 
 @st.composite

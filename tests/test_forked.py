@@ -33,6 +33,12 @@ def test_streams_folder_environment_and_arguments(tmp_path: Path) -> None:
     assert (done.stdout, done.stderr) == (f"in {tmp_path} b ['x']\n", "2\n")
 
 
+def test_its_streams_have_the_encoding_of_the_environment() -> None:
+    ascii_only = {**os.environ, "PYTHONIOENCODING": "ascii:strict"}
+    assert run("-c", "print('é')").stdout == "é\n"
+    assert "UnicodeEncodeError" in run("-c", "print('é')", env=ascii_only).stderr
+
+
 def test_a_module_of_the_folder_is_found_unless_the_path_is_safe(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text("print(__name__)")
     assert run("-m", "mine", cwd=tmp_path).stdout == "__main__\n"

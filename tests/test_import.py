@@ -106,12 +106,12 @@ for statement in sys.argv[1:]:
         sys.exit(1)
 """
 COMPILER = "import torch._dynamo"
+USE_OF_DATA = "import intertwine.data as d; d.load('digits'); d.names()"
 
 
 @cache
-def imported_beyond_torch() -> dict[str, set[str]]:
+def imported_beyond_torch(*statements: str) -> dict[str, set[str]]:
     """What each statement adds to torch: a process that has imported torch is forked for each."""
-    statements = [*LOADED, COMPILER]
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", FORKING, *statements],
         capture_output=True,
@@ -129,18 +129,33 @@ needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @needs_fork
 @pytest.mark.whole
 def test_the_forked_probe_sees_the_compiler() -> None:
-    assert "torch._dynamo" in imported_beyond_torch()[COMPILER]
+    assert "torch._dynamo" in imported_beyond_torch(COMPILER)[COMPILER]
 
 
 @needs_fork
 @pytest.mark.parametrize("statement", LOADED)
 def test_a_room_loads_nothing_that_it_does_not_need(statement: str) -> None:
     """The compiler of torch alone takes two CPU seconds."""
-    modules = imported_beyond_torch()[statement]
+    modules = imported_beyond_torch(*LOADED, USE_OF_DATA)[statement]
     rooms = {name.split(".")[1] for name in modules if name.startswith("intertwine.")}
     assert rooms & set(intertwine._ROOMS) | {"errors"} == {"errors", *LOADED[statement].split()}
     assert [name for name in (*HEAVY, "torch._dynamo", "torch._inductor", "torch.onnx") if name in modules] == []
     assert len(modules) <= MAX_MODULES
+
+
+@needs_fork
+def test_training_loads_no_logger_and_no_compiler() -> None:
+    heavy = ("lightning_fabric", "tensorboard", "rich", "yaml", "safetensors", "torch._dynamo", "scipy", "sympy")
+    modules = imported_beyond_torch(*LOADED, USE_OF_DATA)["import intertwine.train"]
+    assert [name for name in heavy if name in modules] == []
+
+
+@needs_fork
+def test_loading_data_is_light() -> None:
+    modules = imported_beyond_torch(*LOADED, USE_OF_DATA)[USE_OF_DATA]
+    assert "intertwine.data.catalog._load" in modules
+    heavy = ("PIL", "rich", "torchvision", "scipy", "matplotlib", "safetensors")
+    assert [name for name in modules if name.split(".")[0] in heavy] == []
 
 
 COLLECTIONS = """
@@ -189,6 +204,7 @@ def test_a_lazy_room_offers_its_names(room: str) -> None:
         _ = module.nothing
 
 
+@pytest.mark.usefixtures("forked_children")
 def test_a_room_arrives_when_it_is_used() -> None:
     modules = imported("import intertwine as tw; tw.groups")
     assert "intertwine.groups" in modules
@@ -212,6 +228,7 @@ def test_type_checkers_see_the_same_rooms() -> None:
     assert names == [*intertwine._ROOMS, *intertwine._FUNCTIONS]
 
 
+@pytest.mark.usefixtures("forked_children")
 def test_a_function_is_offered_beside_the_rooms() -> None:
     """``tw.discover`` stays the function when the room that defines it is imported."""
     statement = "import intertwine as tw, intertwine.discovery; assert tw.discover is tw.discovery.discover"

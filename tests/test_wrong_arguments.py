@@ -157,20 +157,19 @@ def wrong_calls(name: str, target: Callable[..., Any], folder: Path) -> Iterator
     """Calls with all arguments wrong, then with one wrong among right ones."""
     parameters = [p for p in inspect.signature(target).parameters.values() if p.kind is not p.VAR_KEYWORD]
     required = [p for p in parameters if p.default is p.empty]
+    narrow = {p: 1.0 for p in parameters if name in NARROW and p.name == "width"}
     if required:
         for what, value in WRONG.items():
             if callable(value) and any("Callable" in str(p.annotation) for p in required):
                 continue
-            yield f"{what} everywhere", _call(target, dict.fromkeys(required, value))
+            yield f"{what} everywhere", _call(target, dict.fromkeys(required, value) | narrow)
     if name in LONG:
         return
     for wrong in parameters:
         for what, value in WRONG.items():
             if callable(value) and any(word in str(wrong.annotation) for word in FUNCTIONS):
                 continue  # a representation is a function; what it raises when it is called is not the caller's error
-            chosen = right_values([p for p in required if p is not wrong], folder) | {wrong: value}
-            if name in NARROW:
-                chosen = {p: 1.0 for p in parameters if p.name == "width"} | chosen
+            chosen = narrow | right_values([p for p in required if p is not wrong], folder) | {wrong: value}
             yield f"{what} as {wrong.name}", _call(target, {p: chosen[p] for p in parameters if p in chosen})
 
 

@@ -86,8 +86,9 @@ def checked(target: Target) -> Target:
                 if type(value) not in parameter.seen and not parameter.accepts(value):
                     raise _wrong(target, args, parameter, value)
             for name, value in kwargs.items():
-                if name in plan.named and not plan.named[name].accepts(value):
-                    raise _wrong(target, args, plan.named[name], value)
+                named = plan.named.get(name)
+                if named is not None and type(value) not in named.seen and not named.accepts(value):
+                    raise _wrong(target, args, named, value)
         return target(*args, **kwargs)
 
     return typing.cast(Target, call)

@@ -168,6 +168,7 @@ def test_the_subgroups_a_note_offers_are_taken() -> None:
     assert answer("--group D4 --subgroup C2#3")["subgroup"]["text"] == "{e, r s}"
 
 
+@pytest.mark.usefixtures("forked_children")
 def test_as_a_program_with_json_alone_on_stdout() -> None:
     command = "-m intertwine kernels --group C6 --subgroup C2 --in trivial --out regular --json"
     done = subprocess.run(
@@ -179,6 +180,7 @@ def test_as_a_program_with_json_alone_on_stdout() -> None:
     assert found["dimension"] == 3
 
 
+@pytest.mark.usefixtures("forked_children")
 def test_the_tables_survive_an_ascii_pipe() -> None:
     done = subprocess.run(
         [sys.executable, *shlex.split("-m intertwine kernels --group O --taps 3 --out trivial")],

@@ -150,6 +150,14 @@ class TestDigits:
         assert torch.equal(data[3][0], data[3][0])
         assert len(data) == 360
 
+    def test_channels_without_color_move_alike(self):
+        image, motion = torch.rand(2, 8, 8), DigitMotion(frames=5, color=False)
+        both, about = motion(image, torch.Generator().manual_seed(0))
+        for channel in range(2):
+            alone, same = motion(image[channel : channel + 1], torch.Generator().manual_seed(0))
+            assert torch.equal(both[:, channel : channel + 1], alone)
+            assert torch.equal(about, same)
+
     def test_bad_input(self):
         with pytest.raises(InputError, match="mode to be 'single', 'dual' or 'perspective'"):
             DigitMotion(mode="triple")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import warnings
 from collections.abc import Callable
@@ -31,10 +32,12 @@ each = pytest.mark.parametrize("name", SMALL)
 slow = pytest.mark.slow
 
 
+@cache
 def example(name: str, group: str | None, **options: object) -> nn.Sequential:
     """A small network in float64 with random weights, and with statistics of random images.
 
-    Values of 0 or 1 could hide a mistake, and so could an output that does not depend on the image.
+    Values of 0 or 1 could hide a mistake, and so could an output that does not depend on the image. Tests that change
+    the network work on a copy.
     """
     torch.manual_seed(0)
     net = SMALL[name](group=group, **options).double()
@@ -110,7 +113,7 @@ def test_plain_and_smaller_groups_are_not_invariant(name: str) -> None:
 
 
 def test_without_fit_stride_even_sizes_are_refused() -> None:
-    net = example("wide_resnet", "D4")
+    net = copy.deepcopy(example("wide_resnet", "D4"))
     x = torch.zeros(1, 2, 32, 32, dtype=torch.float64)
     net(x)
     for part in net.modules():
@@ -229,7 +232,7 @@ some = pytest.mark.parametrize(
 
 @some
 def test_plain_exported_and_compiled_versions_compute_the_same(name: str) -> None:
-    net = example(name, "D4").float()
+    net = copy.deepcopy(example(name, "D4")).float()
     plain = nn.to_plain(net)
     assert not any(isinstance(part, nn.Layer) for part in plain.modules())
     x = torch.randn(2, 2, 33, 33)
@@ -250,7 +253,7 @@ def test_plain_exported_and_compiled_versions_compute_the_same(name: str) -> Non
 def test_onnx(name: str) -> None:
     runtime = pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")
-    net = example(name, "D4").float()
+    net = copy.deepcopy(example(name, "D4")).float()
     x, file = torch.randn(1, 2, 32, 32), io.BytesIO()
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # from the exporter itself
@@ -273,7 +276,7 @@ def test_state_goes_from_one_network_to_another(name: str) -> None:
 
 @each
 def test_gradients_reach_all_weights(name: str) -> None:
-    net = example(name, "C4", width=2).train()
+    net = copy.deepcopy(example(name, "C4", width=2)).train()
     net(torch.randn(2, 2, 32, 32, dtype=torch.float64)).square().sum().backward()
     assert all(p.grad is not None and bool(p.grad.abs().max() > 0) for p in net.parameters())
 

@@ -451,13 +451,6 @@ def test_a_really_compiled_model_is_close(tmp_path: Path) -> None:
     torch.testing.assert_close(model.state_dict(), plain.state_dict())
 
 
-def test_importing_the_room_is_light() -> None:
-    heavy = ("lightning_fabric", "tensorboard", "rich", "yaml", "safetensors", "torch._dynamo", "scipy", "sympy")
-    code = f"import sys, torch, intertwine.train; print([name for name in {heavy} if name in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
-    assert done.stdout.strip() == "[]"
-
-
 def test_metrics_need_something_to_be_computed_on(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="a val_loader to compute the metrics on; got metrics x and no val_loader"):
         fit(linear(), squared, [1], small(), folder=tmp_path, metrics={"x": lambda model, batch: 0.0})

@@ -35,7 +35,8 @@ class DigitMotion:
     Args:
         frames: the number of frames in a sequence.
         mode: what changes.
-        color: whether digits have a hue, which can change. Otherwise they are gray.
+        color: whether digits have a hue, which can change. Otherwise they stay as they are, and may have several
+            channels, which move alike.
 
     >>> frames, labels = DigitMotion(frames=6)(torch.rand(1, 28, 28), torch.Generator().manual_seed(0))
     >>> frames.shape, labels.shape
@@ -47,10 +48,9 @@ class DigitMotion:
     color: bool = True
 
     def __call__(self, image: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        if image.ndim != 3 or image.shape[0] != 1:
-            raise InputError(
-                "DigitMotion", expected="a gray image (1, height, width)", got=f"shape {tuple(image.shape)}"
-            )
+        if image.ndim != 3 or (self.color and image.shape[0] != 1):
+            gray = "a gray image (1, height, width)" if self.color else "an image (channels, height, width)"
+            raise InputError("DigitMotion", expected=gray, got=f"shape {tuple(image.shape)}")
         starts = torch.randint(self.frames, (3,), generator=generator)
         kinds = KINDS if self.color else KINDS[:2]
         moving = int(torch.randint(len(kinds), (), generator=generator)) if self.mode == "single" else len(KINDS)
@@ -107,7 +107,7 @@ def _perspective(angles: Tensor, shape: torch.Size) -> Tensor:
 
 
 def _warped(image: Tensor, inverse: Tensor) -> Tensor:
-    """Frames ``(n, 1, height, width)`` by bilinear interpolation, black outside the image."""
+    """Frames ``(n, channels, height, width)`` by bilinear interpolation, black outside the image."""
     _, height, width = image.shape
     y, x = torch.meshgrid(torch.arange(height) - (height - 1) / 2, torch.arange(width) - (width - 1) / 2, indexing="ij")
     positions = torch.stack([x, y, torch.ones_like(x)], -1).reshape(-1, 3)

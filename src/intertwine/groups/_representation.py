@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import groupby
 from typing import Literal
 
 import torch
@@ -146,13 +147,11 @@ class Representation(OnCPU, ABC):
         """
         terms: list[Term] = []
         start = 0
-        for atom in self.atoms:
-            if terms and terms[-1].rho == atom:
-                last = terms[-1]
-                terms[-1] = Term(last.copies + 1, atom, slice(last.channels.start, start + atom.dim))
-            else:
-                terms.append(Term(1, atom, slice(start, start + atom.dim)))
-            start += atom.dim
+        for _, run in groupby(self.atoms, key=lambda atom: atom.digest):
+            copies = list(run)
+            stop = start + len(copies) * copies[0].dim
+            terms.append(Term(len(copies), copies[0], slice(start, stop)))
+            start = stop
         return tuple(terms)
 
     @checked
@@ -291,13 +290,15 @@ def direct_sum(parts: Iterable[Representation]) -> Representation:
     C4: trivial + regular
     """
     parts = list(parts)
-    for part in parts:
+    atoms_of = {}  # looked up once per object: a wide type repeats one of them hundreds of times
+    for key, part in {id(part): part for part in parts}.items():
         if not isinstance(part, Representation):
             raise RepresentationError("direct_sum", expected="representations", got=describe(part))
-    atoms = tuple(atom for part in parts for atom in part.atoms)
+        atoms_of[key] = part.atoms
+    atoms = tuple(atom for part in parts for atom in atoms_of[id(part)])
     if not atoms:
         raise RepresentationError("direct_sum", expected="at least one summand", got="none")
-    require_same_group("rho1 + rho2", atoms)
+    require_same_group("rho1 + rho2", list({id(atom): atom for atom in atoms}.values()))
     return atoms[0] if len(atoms) == 1 else DirectSum(atoms)
 
 

@@ -27,6 +27,26 @@ _BILINEAR, _ZEROS = 0, 0  # torch.grid_sampler's codes
 _NEIGHBORS: dict[str, range] = {"linear": range(2), "cubic": range(-1, 3), "quintic": range(-2, 4)}
 
 
+def _lagrange(nodes: range) -> list[list[float]]:
+    """The polynomials that are 1 at one node and 0 at the others: by power from the highest, then by node."""
+    polynomials = []
+    for k in nodes:
+        coefficients = [1]
+        for j in nodes:
+            if j != k:  # times u − j
+                coefficients = [a - j * b for a, b in zip([*coefficients, 0], [0, *coefficients], strict=True)]
+        polynomials.append([c / math.prod(k - j for j in nodes if j != k) for c in coefficients])
+    return [list(column) for column in zip(*polynomials, strict=True)]
+
+
+_POWERS: dict[str, list[list[float]]] = {
+    "linear": [[-1, 1], [1, 0]],
+    "cubic": [[-0.5, 1.5, -1.5, 0.5], [1, -2.5, 2, -0.5], [-0.5, 0, 0.5, 0], [0, 1, 0, 0]],
+    "quintic": _lagrange(_NEIGHBORS["quintic"]),
+}
+"""The weights of the neighbors as polynomials in the position: by power from the highest, then by neighbor."""
+
+
 @checked
 def resample(
     f: Floats, index: Floats, *, border: Border = "circular", interpolation: Interpolation = "cubic"
@@ -99,7 +119,7 @@ def _by_torch(f: Tensor, index: Tensor, *, per_item: bool) -> Tensor:
 
 
 def _corner(
-    corner: tuple[int, ...], axes: list[list[tuple[Tensor, Tensor | None]]], weights: list[Tensor], sizes: torch.Size
+    corner: tuple[int, ...], axes: list[list[tuple[Tensor, Tensor | None]]], weights: Tensor, sizes: torch.Size
 ) -> tuple[Tensor, Tensor]:
     """The position of one neighbor in the flattened array, and its weight."""
     position, inside = axes[0][corner[0]]
@@ -150,16 +170,13 @@ def _beside(weight: Tensor, axes: int, *, per_item: bool) -> Tensor:
     return weight.view(len(weight), *[1] * (axes - 2), *weight.shape[1:]) if per_item else weight
 
 
-def _weights(u: Tensor, interpolation: Interpolation) -> list[Tensor]:
-    """The weights of the neighbors for a position u between samples 0 and 1."""
-    if interpolation == "linear":
-        return [1 - u, u]
-    if interpolation == "quintic":
-        nodes = _NEIGHBORS[interpolation]
-        return [math.prod(((u - j) / (k - j) for j in nodes if j != k), start=torch.ones_like(u)) for k in nodes]
-    return [
-        ((-0.5 * u + 1.0) * u - 0.5) * u,
-        (1.5 * u - 2.5) * u * u + 1.0,
-        ((-1.5 * u + 2.0) * u + 0.5) * u,
-        (0.5 * u - 0.5) * u * u,
-    ]
+def _weights(u: Tensor, interpolation: Interpolation) -> Tensor:
+    """The weights ``(neighbors, *out, d)`` of the neighbors for a position u between samples 0 and 1."""
+    # All neighbors at once: each operation with a constant takes long in forward mode, where torch gives it a tangent.
+    highest, *others = torch.tensor(_POWERS[interpolation], dtype=u.dtype, device=u.device).unflatten(
+        1, (-1, *[1] * u.ndim)
+    )
+    weights = highest
+    for coefficient in others:
+        weights = weights * u + coefficient
+    return weights

@@ -109,9 +109,13 @@ def _check_claim(layer: Layer, claim: Strict, trial: Trial, tolerance: float, *,
         _require(error, tolerance, layer, move, trial)
         worst = max(worst, error)
     if isinstance(claim, Approximate) and trial.smooth is not None:
-        for move in trial.inexact:
-            if move.subgroup not in broken:
-                _require(_mean_error(layer, trial, move), claim.bound, layer, move, trial)
+        moves = [move for move in trial.inexact if move.subgroup not in broken]
+        companions = trial.companions if trial.smooth_companions is None else trial.smooth_companions
+        output = _run(layer, trial.smooth, companions) if moves else output
+        for move in moves:
+            left = _run(layer, move.on_input(trial.smooth), move.on_companions(companions))
+            error = _mean_error(left, move.on_output(output), trial)
+            _require(error, claim.bound, layer, move, trial)
     return worst
 
 
@@ -168,12 +172,8 @@ def _error(layer: Layer, trial: Trial, output: Tensor, move: Move) -> float:
     return error if error == error else float("inf")
 
 
-def _mean_error(layer: Layer, trial: Trial, move: Move) -> float:
+def _mean_error(left: Tensor, right: Tensor, trial: Trial) -> float:
     """The relative root mean square error, on the part of the output that the trial selects."""
-    f = trial.smooth
-    companions = trial.companions if trial.smooth_companions is None else trial.smooth_companions
-    left = _run(layer, move.on_input(f), move.on_companions(companions))  # type: ignore[arg-type]
-    right = move.on_output(_run(layer, f, companions))  # type: ignore[arg-type]
     difference, total = (trial.where(part).square().sum() for part in (left - right, right))
     return float((difference / total.clamp_min(1e-300)).sqrt())
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -90,15 +87,3 @@ def test_a_folder_called_like_a_dataset_is_reached_by_its_path(tmp_path: Path, m
     assert load("digits").name == "digits"
     with pytest.raises(InputError, match="class folder"):
         load("./digits")
-
-
-def test_importing_is_light() -> None:
-    code = (
-        "import sys, torch; before = set(sys.modules); import intertwine.data as d; d.load('digits'); d.names();"
-        "import json; print(json.dumps(sorted(set(sys.modules) - before)))"
-    )
-    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
-    modules = json.loads(done.stdout)
-    assert "intertwine.data.catalog._load" in modules
-    heavy = ("PIL", "rich", "torchvision", "scipy", "matplotlib", "safetensors")
-    assert [name for name in modules if name.split(".")[0] in heavy] == []

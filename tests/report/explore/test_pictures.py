@@ -27,7 +27,7 @@ from intertwine.spaces import FieldAction, Grid2d
 from tests.report.serving import ask, post, serving
 from tests.waiting import wait_until
 
-pytestmark = pytest.mark.usefixtures("forked_children")
+pytestmark = pytest.mark.usefixtures("forked_children_of_module")
 
 STEPS = 12
 DIGIT = {"digit": 4, "number": 0}
@@ -49,7 +49,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def server(folder: Path) -> Iterator[Explorer]:
+def server(folder: Path, forked_children_of_module: None) -> Iterator[Explorer]:
     """An explorer whose two networks are trained for a few steps."""
     with serving(demo=folder, turn_steps=STEPS) as made:
         before = post(made, "/api/turn/look", {"picture": DIGIT, "angle": 0, "layer": 2})

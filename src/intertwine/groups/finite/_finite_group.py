@@ -280,6 +280,10 @@ class FiniteGroup(Group):
 
     def subgroup_classes(self) -> tuple[SubgroupClass, ...]:
         """All subgroups up to conjugacy, smallest first. The order of the group must be at most 120."""
+        return self._subgroup_classes
+
+    @cached_property
+    def _subgroup_classes(self) -> tuple[SubgroupClass, ...]:
         from ._subgroup_classes import subgroup_classes
 
         return subgroup_classes(self)

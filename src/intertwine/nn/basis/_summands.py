@@ -38,16 +38,14 @@ def summands(rho: Representation) -> Summands:
     >>> summands(C2.trivial + C2.regular + C2.trivial).order
     tensor([0, 2, 3, 1])
     """
-    kinds = {atom.digest: atom for atom in rho.atoms}
+    kinds = {term.rho.digest: term.rho for term in rho.terms}
     channels: dict[str, list[int]] = {digest: [] for digest in kinds}
-    offset = 0
-    for atom in rho.atoms:
-        channels[atom.digest] += range(offset, offset + atom.dim)
-        offset += atom.dim
-    counts = tuple(len(channels[digest]) // atom.dim for digest, atom in kinds.items())
-    order = torch.argsort(torch.tensor([c for part in channels.values() for c in part]))
-    sorted_already = torch.equal(order, torch.arange(rho.dim))
-    return Summands(tuple(kinds.values()), counts, None if sorted_already else order)
+    for term in rho.terms:
+        channels[term.rho.digest] += range(term.channels.start, term.channels.stop)
+    counts = tuple(len(channels[digest]) // kind.dim for digest, kind in kinds.items())
+    sorted_already = len(rho.terms) == len(kinds)
+    order = None if sorted_already else torch.argsort(torch.tensor([c for part in channels.values() for c in part]))
+    return Summands(tuple(kinds.values()), counts, order)
 
 
 Per = Literal["field", "coset"]

@@ -78,6 +78,8 @@ class FilterLayer(Layer):
 
         See :meth:`FilterExpansion.initial_weights`.
         """
+        if self.weights[0].is_meta:
+            return  # nothing to fill, and torch takes its slowest way to do it
         with torch.no_grad():
             for weight, value in zip(self.weights, self.expansion.initial_weights(self.gain), strict=True):
                 weight.copy_(value)
@@ -140,6 +142,8 @@ def filter_claim(space: Grid, allow_asymmetric: bool, *, free: bool = False) -> 
 
 def _one_group(caller: str, in_type: FieldType, out_type: FieldType, groups: int) -> FieldType:
     """The part of the input that one group of output fields sees; all parts have the same type."""
+    if groups == 1:
+        return in_type
     atoms, outs = in_type.rho.atoms, out_type.rho.atoms
     n, m = len(atoms) // max(groups, 1), len(outs) // max(groups, 1)
     fits = groups >= 1 and n * groups == len(atoms) and m * groups == len(outs)

@@ -76,6 +76,7 @@ RIGHT: dict[str, Callable[[Path], Any]] = {
     "Sequence[str]": lambda _: ("a",), "str | Space | FieldType": lambda _: "D4", "str | Space": lambda _: "D4",
     "Sequence[TensorMap]": lambda _: [torch.Tensor.contiguous, lambda x: x.flip(-1)],
     "Sequence[float]": lambda _: (0.5, 0.5),
+    "GroupName": lambda _: "C4", "Depth": lambda _: 18, "Size": lambda _: "tiny",
 }  # fmt: skip
 """By the annotation of a parameter, what makes a value that fits. Each call gets a new one, since it may change it."""
 

@@ -13,7 +13,7 @@ def has_bfloat16() -> bool:
     """Whether the processor has instructions for bfloat16; False if torch can't say."""
     import torch
 
-    # Versions of torch before 2.10 have no such function.
+    # Older versions of torch have no such function.
     capabilities: dict[str, object] = getattr(torch.cpu, "get_capabilities", dict)()
     return any(capabilities.get(name) is True for name in ("avx512_bf16", "amx_bf16", "bf16"))
 

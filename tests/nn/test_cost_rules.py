@@ -183,3 +183,34 @@ def test_the_size_that_decides_what_weights_mean_is_no_cost_rule() -> None:
     ways = [block.way for block in expansion.blocks]
     assert "harmonic" in ways
     assert ways == [block.way for block in plain.blocks]
+
+
+@pytest.mark.parametrize("number", range(len(list(nn.PointConv.examples()))))
+def test_a_cloud_in_blocks_agrees_with_one_block(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(0)
+    layer = list(nn.PointConv.examples())[number].double()
+    dimension = layer.in_type.space.dimension
+    positions = torch.rand(12, dimension, dtype=torch.float64)
+    edges = torch.randint(12, (2, 50))
+    x = torch.randn(12, layer.in_type.dim, dtype=torch.float64)
+    more = {}
+    if layer.edge_features:
+        more["edge_features"] = torch.randn(50, layer.edge_features, dtype=torch.float64)
+    if layer.periodic:
+        more["box"] = 4 * torch.eye(dimension, dtype=torch.float64)
+    with cost_rules(enabled=False):
+        expected = layer(x, positions, edges, **more).detach()
+        assert _cost_rules.edges_at_once(50, x.shape[1]) == 50
+    monkeypatch.setattr(_cost_rules, "SMALLEST_BLOCK", 7)
+    monkeypatch.setattr(_cost_rules, "BLOCK", 7)
+    assert _cost_rules.edges_at_once(50, x.shape[1]) == 7
+    with_gradients = layer(x, positions, edges, **more)
+    blocks = []
+    count = layer.frames.register_forward_hook(lambda _, args, out: blocks.append(len(args[0])))
+    with torch.no_grad():
+        in_blocks = layer(x, positions, edges, **more)
+    count.remove()
+    assert blocks == [7] * 7 + [1]
+    scale = float(expected.abs().max())
+    for values in (with_gradients.detach(), in_blocks):
+        assert float((values - expected).abs().max()) <= 1e-12 * scale

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch import nn as torch_nn
 
 from ..._checked import NonNegative, Positive, checked
+from ..._cost_rules import columns_pay, edges_at_once
 from ..._devices import on_cpu, without_autocast
 from ...errors import InputError, TypeMismatchError
 from ...spaces import Cloud2d, Cloud3d, FieldType
@@ -26,9 +27,6 @@ from ._sectors import Sector, sectors
 
 _FADE = 0.1
 """Directions fade out below this share of the radius: the direction of an edge of length 0 is not defined."""
-
-_LOOPS_BELOW = 400
-"""Multiplications per matrix below which torch's batched product on a CPU is a plain loop."""
 
 
 @register_layer
@@ -203,7 +201,10 @@ class PointConv(TracedLayer):
         self._check_edge_features(x, edges, features)
         matrix = None if box is None else as_box(box, positions, self.radius, caller="PointConv")
         with without_autocast(x):  # distances need full precision, and mixed types cannot be summed over edges
-            return self._along(x, edge_vectors(positions, edges, matrix), edges, features)
+            vectors = edge_vectors(positions, edges, matrix)
+            if torch.is_grad_enabled() or torch.compiler.is_compiling():
+                return self._along(x, vectors, edges, features)
+            return self._in_blocks(x, vectors, edges, features, edges_at_once(edges.shape[1], x.shape[1]))
 
     def compute(self, x: Tensor, positions: Tensor, edges: Tensor, *more: Tensor) -> Tensor:
         """The map without checks. A box must be a matrix."""
@@ -213,18 +214,50 @@ class PointConv(TracedLayer):
 
     def _along(self, x: Tensor, vectors: Tensor, edges: Tensor, features: Tensor | None) -> Tensor:
         source, target = edges[0], edges[1]
-        distance, directions = _polar(vectors)
-        radial = self.radial(distance, features)
-        fade = distance.square() / (distance.square() + (_FADE * self.radius) ** 2)
         sent = x[:, self.channels.sort][source]
-        turned = self._turned(sent, self.frames(directions), radial[:, : self._directional] * fade[:, None])
-        out = x.new_zeros(x.shape[0], self.out_type.dim).index_add(0, target, turned)
-        out = (out + self._mixed(x, sent, radial[:, self._directional :], target)) / sqrt(2 * self.neighbors)
-        out = out[:, self.channels.unsort]
-        return out if self.bias is None else out.index_add(1, self.channels.scalars, self.bias.expand(x.shape[0], -1))
+        frames, directional, isotropic = self._geometry(vectors, features)
+        turned = x.new_zeros(x.shape[0], self.out_type.dim).index_add(
+            0, target, self._turned(sent, frames, directional)
+        )
+        scaled = torch.zeros_like(x).index_add(0, target, self._scaled(sent, isotropic))
+        return self._received(scaled, turned)
+
+    def _in_blocks(self, x: Tensor, vectors: Tensor, edges: Tensor, features: Tensor | None, block: int) -> Tensor:
+        """``_along`` for passes without gradients: messages that stay in the cache, and never all of them at once."""
+        values = x[:, self.channels.sort]
+        scaled, turned = torch.zeros_like(x), x.new_zeros(len(x), self.out_type.dim)
+        for start in range(0, edges.shape[1], block):
+            part = slice(start, start + block)
+            source, target = edges[:, part]
+            sent = values[source]
+            frames, directional, isotropic = self._geometry(vectors[part], None if features is None else features[part])
+            scaled.index_add_(0, target, self._scaled(sent, isotropic))
+            turned.index_add_(0, target, self._turned(sent, frames, directional))
+        return self._received(scaled, turned)
+
+    def _geometry(self, vectors: Tensor, features: Tensor | None) -> tuple[dict[int, Tensor], Tensor, Tensor]:
+        """The frames of the edges, and the radial functions of the directional and of the isotropic part."""
+        distance, directions = _polar(vectors)
+        fade = distance.square() / (distance.square() + (_FADE * self.radius) ** 2)
+        return self.frames(directions), *self.radial.faded(distance, features, fade, self._directional)
+
+    def _scaled(self, sent: Tensor, radial: Tensor) -> Tensor:
+        """The messages of the isotropic part."""
+        scaled, start = [], 0
+        for l, part in _by_degree(sent, self._inputs).items():
+            scaled.append((part * radial[:, None, start : start + self._inputs.count(l)]).flatten(1))
+            start += self._inputs.count(l)
+        return torch.cat(scaled, 1)
+
+    def _received(self, scaled: Tensor, turned: Tensor) -> Tensor:
+        """The output from the sums of messages."""
+        out = ((turned + self._mixed(scaled)) / sqrt(2 * self.neighbors))[:, self.channels.unsort]
+        if self.bias is None:
+            return out
+        return out.index_add(1, self.channels.scalars, self.bias.expand(scaled.shape[0], -1))
 
     def _turned(self, sent: Tensor, frames: dict[int, Tensor], radial: Tensor) -> Tensor:
-        """Into the frames of the edges, through the sectors, and back."""
+        """The messages of the directional part: into the frames of the edges, through the sectors, and back."""
         parts = _by_degree(sent, self._inputs)
         rows = {l: _product(frames[l].mT, part, self._inputs, l) if l else part for l, part in parts.items()}
         pieces: dict[tuple[int, int], list[tuple[int, Tensor]]] = {}
@@ -243,13 +276,8 @@ class PointConv(TracedLayer):
             back.append((_product(frames[l], stacked, self._outputs, l) if l else stacked).flatten(1))
         return torch.cat(back, 1)
 
-    def _mixed(self, x: Tensor, sent: Tensor, radial: Tensor, target: Tensor) -> Tensor:
+    def _mixed(self, summed: Tensor) -> Tensor:
         """The isotropic part: it commutes with all turns, so the weights wait until the edges are summed."""
-        scaled, start = [], 0
-        for l, part in _by_degree(sent, self._inputs).items():
-            scaled.append((part * radial[:, None, start : start + self._inputs.count(l)]).flatten(1))
-            start += self._inputs.count(l)
-        summed = torch.zeros_like(x).index_add(0, target, torch.cat(scaled, 1))
         values = _by_degree(summed, self._inputs)
         mixed = {}
         for (i, o), weight in zip(self._isotropic, self.isotropic, strict=True):
@@ -259,7 +287,9 @@ class PointConv(TracedLayer):
         for l in self._outputs.degrees:
             numbers = [o for o, kind in enumerate(self._outputs.kinds) if kind.degree == l]
             parts = [
-                mixed[o] if o in mixed else x.new_zeros(x.shape[0], self._outputs.dims[l], self._outputs.kinds[o].count)
+                mixed[o]
+                if o in mixed
+                else summed.new_zeros(summed.shape[0], self._outputs.dims[l], self._outputs.kinds[o].count)
                 for o in numbers
             ]
             out.append(torch.cat(parts, 2).flatten(1))
@@ -324,13 +354,9 @@ def _by_degree(values: Tensor, fields: SortedFields) -> dict[int, Tensor]:
 
 
 def _product(frames: Tensor, values: Tensor, fields: SortedFields, degree: int) -> Tensor:
-    """frames @ values: one small matrix per edge.
-
-    On a CPU, torch multiplies batches of small matrices by plain loops. With 32 copies, sums of columns take about
-    three quarters of the time, forward and backward; with 8, about the same.
-    """
+    """frames @ values: one small matrix per edge."""
     rows = fields.dims[degree]
-    if rows > 3 or rows * rows * fields.count(degree) >= _LOOPS_BELOW:
+    if not columns_pay(rows, fields.count(degree)):
         return frames @ values
     columns, parts = frames.unsqueeze(3).unbind(2), values.unsqueeze(1).unbind(2)
     total = columns[0] * parts[0]

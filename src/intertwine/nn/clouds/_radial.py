@@ -95,12 +95,29 @@ class RadialNetwork(torch_nn.Module):
         self.layers[-1].bias /= scale
 
     def forward(self, distance: Tensor, features: Tensor | None = None) -> Tensor:
+        values, factor = self._hidden(distance, features)
+        return self._last(values, factor)
+
+    def faded(self, distance: Tensor, features: Tensor | None, fade: Tensor, count: int) -> tuple[Tensor, Tensor]:
+        """The first ``count`` outputs times ``fade``, a number per edge; and the others."""
+        values, factor = self._hidden(distance, features)
+        return self._last(values, factor * fade, 0, count), self._last(values, factor, count)
+
+    def _hidden(self, distance: Tensor, features: Tensor | None) -> tuple[Tensor, Tensor]:
+        """What the last layer takes, and the cutoff."""
         values = _BASES[self.basis](distance, self.radius, self.functions)
         if features is not None:
             values = torch.cat([values, features], 1)
-        for number, layer in enumerate(self.layers):
-            values = layer(values if number == 0 else torch.nn.functional.silu(values))
-        return values * _cutoff(distance, self.radius)[:, None]
+        for layer in self.layers[:-1]:
+            values = torch.nn.functional.silu(layer(values))
+        return values, _cutoff(distance, self.radius)
+
+    def _last(self, values: Tensor, factor: Tensor, start: int = 0, end: int | None = None) -> Tensor:
+        """The last layer times a factor per edge, which scales its few inputs rather than its many outputs."""
+        layer = self.layers[-1]
+        weight, bias = layer.weight[start:end], layer.bias[start:end]  # type: ignore[index]
+        scaled = torch.cat([values * factor[:, None], factor[:, None]], 1)
+        return torch.nn.functional.linear(scaled, torch.cat([weight, bias[:, None]], 1))
 
 
 def _bessel(distance: Tensor, radius: float, count: int) -> Tensor:

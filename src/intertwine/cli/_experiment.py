@@ -96,6 +96,9 @@ def run(
     scale: ScaleOption = Scale.smoke,
     only: Annotated[list[str] | None, typer.Option(metavar="ROW", help="Run this row only; may be repeated.")] = None,
     seeds: Annotated[int | None, typer.Option(min=1, help="Number of seeds; the default depends on the scale.")] = None,
+    first_seed: Annotated[
+        int, typer.Option(min=0, help="The first seed; others follow. To add seeds to runs whose records are elsewhere.")
+    ] = 0,
     data: Annotated[Path | None, typer.Option(help="Folder with data sets; smoke uses embedded data.")] = None,
     download: Annotated[bool, typer.Option("--download", help="Download missing data sets.")] = False,
     workers: Annotated[int, typer.Option(min=1, help="Number of parallel jobs.")] = 1,
@@ -124,6 +127,7 @@ def run(
         data=data,
         only=only or (),
         seeds=seeds,
+        first_seed=first_seed,
         overrides=parse_settings(setting, option="--set"),
         download=download,
     )

@@ -84,6 +84,13 @@ def test_a_job_that_fails_is_an_outcome(tmp_path):
     assert record["error"] == outcome.error
 
 
+def test_seeds_can_be_added_elsewhere(tmp_path):
+    jobs = jobs_of(LENET, "smoke", results=tmp_path, only=["linear"], seeds=2, first_seed=3)
+    assert [job.seed for job in jobs] == [3, 4]
+    with pytest.raises(InputError, match="first_seed"):
+        jobs_of(LENET, "smoke", results=tmp_path, first_seed=-1)
+
+
 def test_runs_with_the_present_settings_make_the_table(tmp_path):
     for spec in jobs_of(LENET, "smoke", results=tmp_path, only=["linear"], seeds=2):
         assert execute(spec).state == "finished"

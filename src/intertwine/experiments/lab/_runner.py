@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from ..._checked import checked
+from ..._checked import NonNegative, checked
 from ..._warn import warn_caller
 from ...errors import BusyError, IntertwineError, StorageError
 from ...train import RecordWarning, RunRecord, content_hash, locked, read_metrics
@@ -101,10 +101,14 @@ def jobs_of(
     data: Path | None = None,
     only: Sequence[str] = (),
     seeds: int | None = None,
+    first_seed: NonNegative = 0,
     overrides: Mapping[str, Any] | None = None,
     download: bool = False,
 ) -> list[JobSpec]:
-    """The jobs of an experiment, seed by seed: an interrupted batch still compares all rows at some seeds."""
+    """The jobs of an experiment, seed by seed: an interrupted batch still compares all rows at some seeds.
+
+    ``first_seed`` continues runs whose records are elsewhere, or splits them between machines that share no folder.
+    """
     experiment.require_scale(scale)
     rows = [experiment.row(name).name for name in only] or [row.name for row in experiment.rows]
     count = experiment.seeds[scale] if seeds is None else seeds
@@ -115,7 +119,7 @@ def jobs_of(
     }
     return [
         JobSpec(experiment.name, row, scale, seed, overrides=dict(overrides or {}), **folders)
-        for seed in range(count)
+        for seed in range(first_seed, first_seed + count)
         for row in rows
     ]
 

@@ -97,7 +97,7 @@ def run(
     only: Annotated[list[str] | None, typer.Option(metavar="ROW", help="Run this row only; may be repeated.")] = None,
     seeds: Annotated[int | None, typer.Option(min=1, help="Number of seeds; the default depends on the scale.")] = None,
     first_seed: Annotated[
-        int, typer.Option(min=0, help="The first seed; others follow. To add seeds to runs whose records are elsewhere.")
+        int, typer.Option(min=0, help="The first seed, to add to runs whose records are elsewhere.")
     ] = 0,
     data: Annotated[Path | None, typer.Option(help="Folder with data sets; smoke uses embedded data.")] = None,
     download: Annotated[bool, typer.Option("--download", help="Download missing data sets.")] = False,

@@ -143,13 +143,13 @@ def predictions(model: TopographicVAE) -> list[Scores]:
     with torch.no_grad():
         t = model.latent(frames, generator=torch.Generator().manual_seed(0))
         rolled = model.traverse(t[:, 0])
-        own = torch.stack([model.traverse(t[:, k])[:, 0] for k in range(FRAMES)], 1)
+        decoded = torch.stack([model.traverse(t[:, k])[:, 0] for k in range(FRAMES)], 1)
     backward = rolled.roll(-1, 1).flip(1)
     ways = {
         "rolled": ("the capsules of the first frame, rolled by one place per frame", rolled),
         "null: rolled backward": ("the same in the wrong direction", backward),
         "null: not rolled": ("the first frame stays as it is", rolled[:, :1].expand_as(frames)),
-        "limit: sees each frame": ("each frame is encoded and decoded by itself", own),
+        "limit: sees each frame": ("each frame is encoded and decoded by itself", decoded),
     }
     variance = (frames - frames.mean((0, 1))).square().mean()
     return [

@@ -332,8 +332,8 @@ class _Search:
         labels = self.samples.labels
         if labels is None:
             raise InputError("discover", expected="labels", got="none")
-        most = labels[self.samples.training(seed)].bincount().argmax()
-        return self._labels_of(seed) == most
+        majority = labels[self.samples.training(seed)].bincount().argmax()
+        return self._labels_of(seed) == majority
 
     def _auc(self, name: str) -> AUC | None:
         alike = self.answers.get(Run("alike", name))

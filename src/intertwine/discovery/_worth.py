@@ -81,22 +81,24 @@ def _distance(logs: list[float], free: list[float], other: list[float]) -> float
     """The mean over the points of the other curve of the distance to the free curve, in doublings."""
     rising = [max(free[: k + 1]) for k in range(len(free))]
     inside = [k for k, value in enumerate(other) if rising[0] <= value <= rising[-1]]
-    most = math.log2(_MOST)
+    limit = math.log2(_MOST)
     # Beyond its measured range the free curve is a guess, so these points count only if there are no others.
     distances = [_position(logs, rising, other[k], logs[k]) - logs[k] for k in inside or range(len(other))]
-    return sum(max(-most, min(most, each)) for each in distances) / len(distances)
+    return sum(max(-limit, min(limit, each)) for each in distances) / len(distances)
 
 
-def _position(logs: list[float], rising: list[float], value: float, at: float) -> float:
-    """Where the free curve has a value; of several places, the one nearest to ``at``."""
+def _position(logs: list[float], rising: list[float], value: float, start: float) -> float:
+    """Where the free curve has a value; of several places, the one nearest to ``start``."""
     places = []
     for (left, right), (low, high) in zip(pairwise(logs), pairwise(rising), strict=True):
         if low <= value <= high:
             flat = high == low
-            places.append(min(max(at, left), right) if flat else left + (right - left) * (value - low) / (high - low))
+            places.append(
+                min(max(start, left), right) if flat else left + (right - left) * (value - low) / (high - low)
+            )
     if places:
-        return min(places, key=lambda place: abs(place - at))
+        return min(places, key=lambda place: abs(place - start))
     end = 0 if value < rising[0] else -1
-    near, next_ = (0, 1) if end == 0 else (-1, -2)
-    slope = (rising[near] - rising[next_]) / (logs[near] - logs[next_])
+    inner = 1 if end == 0 else -2
+    slope = (rising[end] - rising[inner]) / (logs[end] - logs[inner])
     return logs[end] + (value - rising[end]) / slope if slope > 0 else math.copysign(math.inf, value - rising[end])

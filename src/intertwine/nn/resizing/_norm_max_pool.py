@@ -81,10 +81,10 @@ class NormMaxPool(TracedLayer):
         """The map without checks."""
         w = self.window
         longest = join([part.square().sum(2) for part in split(x, self._runs)])
-        sizes, at = _MAXIMUM[w.dimension](longest, w.kernel_size, w.stride, w.before, return_indices=True)
+        sizes, indices = _MAXIMUM[w.dimension](longest, w.kernel_size, w.stride, w.before, return_indices=True)
         start, out = 0, []
         for run, part in zip(self._runs, split(x, self._runs), strict=True):
-            places = at[:, start : start + run.count].flatten(2).unsqueeze(2).expand(-1, -1, run.dim, -1)
+            places = indices[:, start : start + run.count].flatten(2).unsqueeze(2).expand(-1, -1, run.dim, -1)
             out.append(part.flatten(3).gather(3, places).flatten(1, 2))
             start += run.count
         picked = join(out)

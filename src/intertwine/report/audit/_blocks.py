@@ -22,11 +22,11 @@ def block_lines(lines: Sequence[LayerLine]) -> list[LayerLine]:
     blocks: list[tuple[tuple[str, str, int], list[LayerLine]]] = []
     by_symmetry = list(dict.fromkeys(line.symmetry for line in lines))
     for symmetry in by_symmetry:
-        own = [line for line in lines if line.symmetry == symmetry]
-        residual = {_parent(line.layer) for line in own if line.kind in _ADDS} - {""}
+        under = [line for line in lines if line.symmetry == symmetry]
+        residual = {_parent(line.layer) for line in under if line.kind in _ADDS} - {""}
         started, before = 0, None
         by_key: dict[tuple[str, str, int], list[LayerLine]] = {}
-        for line in own:
+        for line in under:
             inside = next((name for name in _ancestors(line.layer) if name in residual), None)
             if inside is None:
                 started += before is not None or line.kind.lower().startswith(_WEIGHTED)

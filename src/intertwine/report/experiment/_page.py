@@ -287,7 +287,7 @@ def _settings(experiment: Experiment, scale: Scale) -> list[Block]:
     if scale in experiment.data and experiment.data[scale] != experiment.scales[scale].get("data"):
         facts.append(("data sets", experiment.data[scale]))
     settings = {row.name: row.settings_at(scale) for row in experiment.rows}
-    names = list(dict.fromkeys(name for own in settings.values() for name in own))
+    names = list(dict.fromkeys(name for values in settings.values() for name in values))
     blocks: list[Block] = [Prose(f"Scale {scale}: {_MEANING[scale]}"), Facts(facts)]
     if names:
         blocks.append(

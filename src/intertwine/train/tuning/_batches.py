@@ -28,9 +28,9 @@ def shift(image: Tensor, generator: torch.Generator) -> Tensor:
     [49, 56, 64]
     """
     height, width = image.shape[-2:]
-    most = min(height, width) // 8
-    row, column = torch.randint(2 * most + 1, (2,), generator=generator).tolist()
-    return nn.functional.pad(image, (most,) * 4)[..., row : row + height, column : column + width]
+    margin = min(height, width) // 8
+    row, column = torch.randint(2 * margin + 1, (2,), generator=generator).tolist()
+    return nn.functional.pad(image, (margin,) * 4)[..., row : row + height, column : column + width]
 
 
 def loader_of(data: Any, batch_size: int, seed: int, augment: Augmentation, *, shuffle: bool = True) -> Loader:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+from functools import cache
+
 import pytest
 import torch
 from torch import nn
@@ -27,10 +30,20 @@ from intertwine.testing import assert_equivariant, equivariance_errors
 
 METHODS = ("low-rank", "orientation", "soft", "residual")
 PLAIN_METHODS = ("low-rank", "soft", "residual")
+
+
+@cache
+def convs(name: str) -> list[tnn.Layer]:
+    """The examples of a layer; tests work on copies."""
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(0)
+        return list(tnn.LAYERS[name].examples())
+
+
 CONVS = [
     pytest.param(name, number, id=f"{name}-{number}", marks=[pytest.mark.slow] if name == "Conv3d" and number else [])
     for name in ("Conv2d", "Conv3d")
-    for number, _ in enumerate(tnn.LAYERS[name].examples())
+    for number in range(len(convs(name)))
 ]
 
 
@@ -69,7 +82,7 @@ def train(net: nn.Module, x: torch.Tensor, steps: int = 5) -> None:
 @pytest.mark.parametrize("how", METHODS)
 def test_every_strict_convolution(name: str, number: int, how: str) -> None:
     torch.manual_seed(number)
-    conv = list(tnn.LAYERS[name].examples())[number].double()
+    conv = copy.deepcopy(convs(name)[number]).double()
     size = next(n for n in range(7, 20) if accepts(conv, n))
     x = images(2, conv.in_type.dim, *[size] * conv.in_type.space.dimension)
     if getattr(conv, "on_hexagon", False):

@@ -229,6 +229,7 @@ def _barriers(subject: Subject, matching: Matching, group: Symmetry) -> Findings
         (subject.images[held_out], subject.labels[held_out]),
         matching=matching,
         batch_size=subject.batch_size,
+        untouched=False,
     )
     n = len(held_out)
     readings = [Reading("moved_accuracy", group.name, barrier.plain.second, n=n)]

@@ -18,8 +18,8 @@ from .._symmetry import SymmetryLike
 from ..graph._permute import full_state, permuted_state, with_state
 from ..graph._transform import transformed_state
 from ..matching._match import Matching, match
-from ._merge import batch_norms, merge, reset_batch_norms
-from ._repair import repair
+from ._merge import batch_norms, merge, reset_batch_norms, with_batch_norms
+from ._repair import Statistics, restored, restored_layers, statistics
 
 Score = Callable[[nn.Module], float]
 
@@ -166,7 +166,7 @@ class GcnnBarrier:
     Attributes:
         plain: the barrier without REPAIR, but with recomputed batch norms.
         repaired: the barrier after REPAIR.
-        untouched: the barrier of the plain average, with its batch norms averaged too.
+        untouched: the barrier of the plain average, with its batch norms averaged too; None if it was not asked for.
         after_reset: as ``plain``, against both networks with recomputed batch norms too. It leaves out what recomputing
             does to any network. None without batch norms.
         unmatched: the control: as ``repaired``, with every channel as its own partner; None if it was not asked for.
@@ -175,7 +175,7 @@ class GcnnBarrier:
 
     plain: Barrier
     repaired: Barrier
-    untouched: Barrier
+    untouched: Barrier | None
     after_reset: Barrier | None
     unmatched: Barrier | None
     matching: Matching
@@ -208,6 +208,7 @@ def gcnn_barrier(
     max_images: Positive | None = None,
     score: Score | None = None,
     control: bool = True,
+    untouched: bool = True,
 ) -> GcnnBarrier:
     """The barrier between Φ and Φ̂, the network with moved filters and matched channels: 0 for a GCNN.
 
@@ -224,6 +225,7 @@ def gcnn_barrier(
         max_images: the maximum number of images to use.
         score: another score than the accuracy; higher is better. The barriers then have no intervals.
         control: whether to compute the barrier with every channel as its own partner too.
+        untouched: whether to compute the barrier of the plain average too.
 
     >>> _ = torch.manual_seed(0)
     >>> net = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(64, 2))
@@ -236,29 +238,29 @@ def gcnn_barrier(
     matching = matching or match(model, data, symmetry, constrained=constrained, **options)
     other = moved_and_matched(model, matching, element)
     middle = merge([model, other])
-    reset = reset_batch_norms(middle, data, **options)
-    judge = _Judge(test, score)
+    judge = _Judge(test, score, batch_size)
     ends = judge(model), judge(other)
-    merged = judge(reset)
-    plain = judge.barrier(*ends, merged)
-    after_reset = None
-    if batch_norms(model):
-        fresh = judge(reset_batch_norms(model, data, **options)), judge(reset_batch_norms(other, data, **options))
-        after_reset = judge.barrier(*fresh, merged)
+    merged = judge(reset_batch_norms(middle, data, **options))
+    # One pass per network serves REPAIR, with and without matching, and the reset.
+    names = restored_layers(model, data, matching.graph.blocks)
+    first, second = (statistics(each, data, names, **options) for each in (model, other))
 
-    def repaired(average: nn.Module, copy: nn.Module) -> Barrier:
-        fixed = repair(average, [model, copy], data, blocks=matching.graph.blocks, **options)
+    def repaired(average: nn.Module, copied: Statistics) -> Barrier:
+        fixed = restored(average, [first, copied], data, names, shares=[0.5, 0.5], **options)
         return judge.barrier(*ends, judge(fixed))
 
-    unmatched = None
+    after_reset = unmatched = None
+    if batch_norms(model):
+        fresh = (judge(with_batch_norms(model, first.norms)), judge(with_batch_norms(other, second.norms)))
+        after_reset = judge.barrier(*fresh, merged)
     if control:
         # Permuting channels preserves the function of the moved network, so the score of this end is the same.
         copy = moved_and_matched(model, _unmatched(matching), element)
-        unmatched = repaired(merge([model, copy]), copy)
+        unmatched = repaired(merge([model, copy]), statistics(copy, data, names, **options))
     return GcnnBarrier(
-        plain=plain,
-        repaired=repaired(middle, other),
-        untouched=judge.barrier(*ends, judge(middle)),
+        plain=judge.barrier(*ends, merged),
+        repaired=repaired(middle, second),
+        untouched=judge.barrier(*ends, judge(middle) if batch_norms(model) else merged) if untouched else None,
         after_reset=after_reset,
         unmatched=unmatched,
         matching=matching,
@@ -277,9 +279,12 @@ class _Judge:
 
     test: Images
     score: Score | None
+    batch_size: Positive
 
     def __call__(self, model: nn.Module) -> Tensor:
-        return hits(model, self.test) if self.score is None else torch.tensor(self.score(model), dtype=torch.float64)
+        if self.score is None:
+            return hits(model, self.test, batch_size=self.batch_size)
+        return torch.tensor(self.score(model), dtype=torch.float64)
 
     def barrier(self, first: Tensor, second: Tensor, merged: Tensor) -> Barrier:
         if self.score is None:

@@ -11,7 +11,7 @@ from torch import Tensor
 from ..._registry import Registry
 from .._symmetry import Symmetry
 from ..metrics._consistency import shift_consistency
-from ..metrics._lie import lie_derivative
+from ..metrics._lie import lie_derivatives
 from ._reading import Note, Reading
 from ._subject import Subject
 from ._whole import measure_whole
@@ -56,7 +56,8 @@ class Step:
     details: bool = True
 
 
-_MOTION_IMAGES = 64  # derivatives along four flows cost some twenty passes per image
+_FLOWS = ("translation_x", "translation_y", "rotation", "scale")
+_MOTION_IMAGES = 64  # derivatives along four flows cost some twelve passes per image
 
 STEPS = Registry[Step]("audit step")
 """All steps in the order in which they run, the most informative first."""
@@ -102,15 +103,14 @@ def _shifts(subject: Subject, symmetry: Symmetry | None) -> Findings:
     return Findings([Reading.of(consistency)])
 
 
-@step("small motions", per_symmetry=False, passes=lambda _: 15.0, applies=lambda subject: subject.is_plane)
+@step("small motions", per_symmetry=False, passes=lambda _: 12.0, applies=lambda subject: subject.is_plane)
 def _motions(subject: Subject, symmetry: Symmetry | None) -> Findings:
     images = subject.detail[:_MOTION_IMAGES]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        readings = [
-            Reading.of(lie_derivative(subject.model, images, flow, batch_size=subject.batch_size))
-            for flow in ("translation_x", "translation_y", "rotation", "scale")
-        ]
+        # Derivatives along all flows are in memory at once.
+        size = max(1, subject.batch_size // len(_FLOWS))
+        readings = [Reading.of(each) for each in lie_derivatives(subject.model, images, _FLOWS, batch_size=size)]
     texts = dict.fromkeys(str(w.message) for w in caught if str(w.message).startswith("lie_derivative"))
     return Findings(readings, [Note("small motions", text) for text in texts])
 

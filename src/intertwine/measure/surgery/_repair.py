@@ -144,9 +144,7 @@ def statistics(model: nn.Module, data: Images, names: Sequence[str], **options: 
 def _goals(each: Sequence[Statistics], shares: Sequence[float], names: Sequence[str]) -> dict[str, list[Tensor]]:
     """The weighted means of the means and of the standard deviations (not the variances)."""
     return {
-        name: [
-            torch.stack([w * e.channels[name][k] for w, e in zip(shares, each, strict=True)]).sum(0) for k in (0, 1)
-        ]
+        name: [torch.stack([w * e.channels[name][k] for w, e in zip(shares, each, strict=True)]).sum(0) for k in (0, 1)]
         for name in names
     }
 

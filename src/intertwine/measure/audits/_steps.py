@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from torch import Tensor
 
 from ..._registry import Registry
+from .._estimate import resample_together
 from .._symmetry import Symmetry
 from ..metrics._consistency import shift_consistency
 from ..metrics._lie import lie_derivatives
@@ -84,8 +85,10 @@ def step(
 def _whole(subject: Subject, symmetry: Symmetry | None) -> Findings:
     group = _required(symmetry)
     columns = measure_whole(subject, group) if subject.shards is None else subject.shards.measure(group)
-    readings = [Reading.of(estimate) for estimate in columns.estimates(group)]
-    errors = columns.layer_errors()
+    estimates, errors = columns.estimates(group), columns.layer_errors()
+    of_layers = (each for layer in errors.layers for each in (layer.equivariance, layer.invariance))
+    resample_together([*estimates, *(each for each in of_layers if each is not None)])
+    readings = [Reading.of(estimate) for estimate in estimates]
     for layer in errors.layers:
         about = {"layer": layer.name, "kind": layer.kind, "shape": " x ".join(map(str, layer.shape))}
         if layer.equivariance is not None:
@@ -108,11 +111,9 @@ def _motions(subject: Subject, symmetry: Symmetry | None) -> Findings:
     images = subject.detail[:_MOTION_IMAGES]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        # Derivatives along all flows are in memory at once.
-        size = max(1, subject.batch_size // len(_FLOWS))
-        readings = [Reading.of(each) for each in lie_derivatives(subject.model, images, _FLOWS, batch_size=size)]
+        estimates = lie_derivatives(subject.model, images, _FLOWS, batch_size=subject.batch_size)
     texts = dict.fromkeys(str(w.message) for w in caught if str(w.message).startswith("lie_derivative"))
-    return Findings(readings, [Note("small motions", text) for text in texts])
+    return Findings([Reading.of(each) for each in estimates], [Note("small motions", text) for text in texts])
 
 
 def _required(symmetry: Symmetry | None) -> Symmetry:

@@ -88,7 +88,11 @@ def lie_derivatives(
                 torch.stack([_velocity(move, x) for move in each])
                 for each in (moves, [using(move, "quintic") for move in moves])
             )
-            changes, floors = _changes(model, x, torch.cat([velocities, velocities - finer]), kind).split(len(moves))
+            directions = torch.cat([velocities, velocities - finer])
+            # Fewer images at once the more directions there are, so that as much is in memory as for one direction.
+            size = max(1, 2 * len(x) // len(directions))
+            pieces = zip(x.split(size), directions.split(size, 1), strict=True)
+            changes, floors = torch.cat([_changes(model, *piece, kind) for piece in pieces], 1).split(len(moves))
             if kind == "images":  # they move back
                 changes = changes - torch.stack([_velocity(move, out) for move in moves])
             return _size(changes), _size(floors)

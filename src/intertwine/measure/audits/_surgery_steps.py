@@ -228,6 +228,7 @@ def _barriers(subject: Subject, matching: Matching, group: Symmetry) -> Findings
     seen, held_out = subject.halves
     if subject.labels is None or not len(held_out):
         return Findings()
+    scores = subject.outputs.known(subject.outputs.motion(lambda x: x), held_out)
     barrier = gcnn_barrier(
         subject.model,
         subject.images[seen],
@@ -236,6 +237,7 @@ def _barriers(subject: Subject, matching: Matching, group: Symmetry) -> Findings
         matching=matching,
         batch_size=subject.batch_size,
         untouched=False,
+        right=None if scores is None else scores.argmax(1) == subject.labels[held_out],
     )
     n = len(held_out)
     readings = [Reading("moved_accuracy", group.name, barrier.plain.second, n=n)]

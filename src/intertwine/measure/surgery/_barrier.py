@@ -15,11 +15,12 @@ from ...errors import InputError
 from .._batches import Fitting, Images, as_tensor, batches, measuring
 from .._estimate import LEVEL, RESAMPLES
 from .._symmetry import SymmetryLike
-from ..graph._permute import full_state, permuted_state, with_state
+from ..graph._channel_graph import module_of
+from ..graph._permute import axis_index, full_state, permuted_state, with_state
 from ..graph._transform import transformed_state
 from ..matching._match import Matching, match
 from ._merge import batch_norms, merge, reset_batch_norms, with_batch_norms
-from ._repair import Statistics, restored, restored_layers, statistics
+from ._repair import Statistics, channel_axis, restored, restored_layers, statistics
 
 Score = Callable[[nn.Module], float]
 
@@ -209,6 +210,7 @@ def gcnn_barrier(
     score: Score | None = None,
     control: bool = True,
     untouched: bool = True,
+    right: Tensor | None = None,
 ) -> GcnnBarrier:
     """The barrier between Φ and Φ̂, the network with moved filters and matched channels: 0 for a GCNN.
 
@@ -226,6 +228,7 @@ def gcnn_barrier(
         score: another score than the accuracy; higher is better. The barriers then have no intervals.
         control: whether to compute the barrier with every channel as its own partner too.
         untouched: whether to compute the barrier of the plain average too.
+        right: whether Φ is right on each test image, if that is already known.
 
     >>> _ = torch.manual_seed(0)
     >>> net = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(64, 2))
@@ -239,7 +242,7 @@ def gcnn_barrier(
     other = moved_and_matched(model, matching, element)
     middle = merge([model, other])
     judge = _Judge(test, score, batch_size)
-    ends = judge(model), judge(other)
+    ends = judge(model) if right is None else right.cpu(), judge(other)
     merged = judge(reset_batch_norms(middle, data, **options))
     # One pass per network serves REPAIR, with and without matching, and the reset.
     names = restored_layers(model, data, matching.graph.blocks)
@@ -256,7 +259,8 @@ def gcnn_barrier(
     if control:
         # Permuting channels preserves the function of the moved network, so the score of this end is the same.
         copy = moved_and_matched(model, _unmatched(matching), element)
-        unmatched = repaired(merge([model, copy]), statistics(copy, data, names, **options))
+        known = _without_matching(model, second, matching, element)
+        unmatched = repaired(merge([model, copy]), known or statistics(copy, data, names, **options))
     return GcnnBarrier(
         plain=judge.barrier(*ends, merged),
         repaired=repaired(middle, second),
@@ -265,6 +269,26 @@ def gcnn_barrier(
         unmatched=unmatched,
         matching=matching,
     )
+
+
+def _without_matching(model: nn.Module, seen: Statistics, matching: Matching, element: int) -> Statistics | None:
+    """The statistics of the moved network from those of the moved and matched one, whose channels are permuted.
+
+    None if a layer is not followed by the channel graph: then the moved network must run.
+    """
+    graph = matching.graph
+    outputs = {module_of(node): node.name for node in graph.program.graph.nodes}  # the last node of each module
+    channels = {}
+    for name, each in seen.channels.items():
+        label = graph.labels.get(outputs.get(name, ""), ())
+        if len(label) < 2:
+            return None
+        axis = channel_axis(model.get_submodule(name), len(label))
+        index = axis_index(graph, label[axis], matching.permutations[element])
+        if index is not None and len(index) != len(each[0]):
+            return None
+        channels[name] = each if index is None else (each[0][index.argsort()], each[1][index.argsort()])
+    return Statistics(channels, {})
 
 
 def _unmatched(matching: Matching) -> Matching:

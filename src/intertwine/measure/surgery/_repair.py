@@ -46,10 +46,9 @@ def filter_layers(model: nn.Module, data: Images) -> list[str]:
     return [name for name in order[:-1] if order.count(name) == 1]
 
 
-def _channel_axis(module: nn.Module, y: Tensor) -> int:
-    if isinstance(module, nn.Linear):
-        return y.dim() - 1
-    return 1
+def channel_axis(module: nn.Module, rank: int) -> int:
+    """The axis of the channels of a layer's output with this many axes."""
+    return rank - 1 if isinstance(module, nn.Linear) else 1
 
 
 @contextmanager
@@ -94,7 +93,7 @@ def _gathered(
                     expected=f"{name} to return one tensor, whose statistics can be restored",
                     got=type(y).__name__,
                 )
-            look(name, y, _channel_axis(module, y), used=False)
+            look(name, y, channel_axis(module, y.dim()), used=False)
 
         with normalizing_by_batch(inputs, look), _watched(model, names, see):
             model(x)
@@ -209,7 +208,7 @@ def restored(
 
     def run(x: Tensor, look: Look) -> None:
         def normalize(name: str, module: nn.Module, y: Tensor) -> Tensor:
-            axis = _channel_axis(module, y)
+            axis = channel_axis(module, y.dim())
             seen = look(name, y, axis, used=True)
             scale = goals[name][1] / (seen.biased + EPS).sqrt()
             shape = [-1 if k == axis else 1 for k in range(y.dim())]

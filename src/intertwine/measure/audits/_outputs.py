@@ -43,8 +43,8 @@ class Outputs:
 
     def known(self, key: str, rows: Tensor) -> Tensor | None:
         """The kept outputs of these rows; None if one of them is missing."""
-        values, known = self._kept.get(key, (None, None))
-        return values[rows.cpu()] if known is not None and bool(known[rows.cpu()].all()) else None
+        values, known = self._kept.get(key, (None, torch.zeros(self.count).bool()))
+        return values[rows.cpu()] if values is not None and bool(known[rows.cpu()].all()) else None
 
     def keep(self, key: str, rows: Tensor, out: object) -> Tensor:
         """Keep the outputs of these rows, and return them."""

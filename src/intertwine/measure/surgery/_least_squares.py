@@ -55,22 +55,14 @@ class LinearMoments:
 
     def add(self, x: Tensor, t: Tensor) -> None:
         """Add samples: features (n, blocks, features) and targets (n, outputs)."""
+        x, t = x.double().cpu(), t.double().cpu()
         blocks, features = self.mean_x.shape
-        count = len(x)
-        precision = torch.promote_types(torch.promote_types(x.dtype, t.dtype), torch.float32)
-        x, t = (v.to("cpu", precision).view(count, blocks, -1).transpose(0, 1) for v in (x, t))
-        # Products in the precision of the network are twice as fast. They are taken about the means of these samples,
-        # where they lose nothing, and moved to the origin in float64.
-        at_x, at_t = (v.mean(1, keepdim=True) for v in (x, t))
-        dx, dt = x - at_x, t - at_t
-        at_x, at_t = at_x.double(), at_t.double()
-        off_x, off_t = (d.sum(1, keepdim=True, dtype=torch.float64) for d in (dx, dt))
-        self.count += count
-        self.mean_x += (off_x + count * at_x)[:, 0]
-        self.mean_t += (off_t + count * at_t).flatten()
-        self.xx += (dx.mT @ dx).double() + at_x.mT @ (off_x + count * at_x) + off_x.mT @ at_x
-        tx = (dt.mT @ dx).double() + at_t.mT @ (off_x + count * at_x) + off_t.mT @ at_x
-        self.tx += tx.reshape(-1, features)
+        self.count += len(x)
+        self.mean_x += x.sum(0)
+        self.mean_t += t.sum(0)
+        by_block = x.permute(1, 0, 2)
+        self.xx += by_block.mT @ by_block
+        self.tx += (t.view(len(t), blocks, -1).permute(1, 2, 0) @ by_block).reshape(-1, features)
 
     def averaged(self, elements: Sequence[Relabeling]) -> LinearMoments:
         """The moments of all samples moved by all elements of the group, per sample."""

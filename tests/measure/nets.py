@@ -183,6 +183,25 @@ def vgg(width: int = 8, *, classes: int = 5, norm: bool = False, size: int = 8) 
     return nn.Sequential(*layers, nn.Flatten(), nn.Linear(before * (size // 4) ** 2, classes))
 
 
+class Block(nn.Module):
+    """A residual block with batch norms."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.a, self.norm1 = nn.Conv2d(width, width, 3, padding=1), nn.BatchNorm2d(width)
+        self.b, self.norm2 = nn.Conv2d(width, width, 3, padding=1), nn.BatchNorm2d(width)
+
+    def forward(self, x):
+        return F.relu(x + self.norm2(self.b(F.relu(self.norm1(self.a(x))))))
+
+
+def blocks(width: int = 8) -> nn.Module:
+    stem = [nn.Conv2d(3, width, 3, padding=1), nn.BatchNorm2d(width), nn.ReLU()]
+    return nn.Sequential(
+        *stem, Block(width), Block(width), nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(4 * width, 5)
+    )
+
+
 def torchvision():
     """torchvision, also beside a CPU build of torch."""
     enable_torchvision()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -53,16 +53,7 @@ class Estimate:
 
         Samples are drawn with replacement 1000 times, always with the same seed.
         """
-        values = self.values.double().cpu()
-        generator = torch.Generator().manual_seed(0)
-        size = max(1, (1 << 22) // self.n)  # a few megabytes at a time
-        means = []
-        for start in range(0, RESAMPLES, size):
-            count = min(size, RESAMPLES - start)
-            means.append(values[torch.randint(self.n, (count, self.n), generator=generator)].mean(1))
-        tail = (1 - LEVEL) / 2
-        low, high = torch.cat(means).quantile(torch.tensor([tail, 1 - tail], dtype=torch.float64)).tolist()
-        return low, high
+        return _intervals(self.values[None])[0]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, for JSON."""
@@ -90,3 +81,30 @@ def estimate(metric: str, pieces: Sequence[Tensor], *, floor: Sequence[Tensor] |
     """Make an estimate from the values of several batches."""
     below = None if floor is None else Estimate(metric, torch.cat(list(floor)).double().cpu(), of=f"floor of {of}")
     return Estimate(metric, torch.cat(list(pieces)).double().cpu(), below, of)
+
+
+def resample_together(estimates: Iterable[Estimate]) -> None:
+    """Compute the intervals of several estimates: those that each would have alone, with draws that are made once."""
+    by_size: dict[int, list[Estimate]] = {}
+    for each in estimates:
+        by_size.setdefault(each.n, []).append(each)
+    for same in by_size.values():
+        for each, interval in zip(same, _intervals(torch.stack([each.values for each in same])), strict=True):
+            vars(each)["interval"] = interval  # where a cached property keeps its value
+
+
+def _intervals(values: Tensor) -> list[tuple[float, float]]:
+    """The bootstrap interval of the mean of each row."""
+    values = values.double().cpu()
+    n = values.shape[1]
+    generator = torch.Generator().manual_seed(0)
+    size = max(1, (1 << 22) // n)  # a few megabytes at a time
+    means = []
+    for start in range(0, RESAMPLES, size):
+        rows = torch.randint(n, (min(size, RESAMPLES - start), n), generator=generator)
+        # How often each sample was drawn; then all means are one product of matrices.
+        drawn = torch.zeros(rows.shape, dtype=torch.float64).scatter_add_(1, rows, values.new_ones(()).expand_as(rows))
+        means.append(drawn @ values.T / n)
+    tails = torch.tensor([(1 - LEVEL) / 2, (1 + LEVEL) / 2], dtype=torch.float64)
+    low, high = torch.cat(means).quantile(tails, dim=0)
+    return list(zip(low.tolist(), high.tolist(), strict=True))

@@ -108,6 +108,22 @@ def test_tokens_are_taken_as_a_grid():
     assert errors["mean"].invariance.mean < 1e-12
 
 
+@pytest.mark.parametrize("symmetry", ["hflip", "D4", "C8"])
+@pytest.mark.parametrize("scale", [1.0, 1e-20, 1e18])
+def test_norms_in_float32_against_float64(symmetry, scale):
+    """Norms of the copies are computed once and in float32; in float64, every layer is compared on its own."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(3, 4, 3, padding=1, bias=False), nn.ReLU(), nn.Flatten(), nn.Linear(324, 5, False))
+    rough = layer_errors(model, (scale * X).float(), symmetry).layers
+    fine = layer_errors(model.double(), (scale * X).float().double(), symmetry).layers
+    for a, b in zip(rough, fine, strict=True):
+        assert a.name == b.name
+        assert (a.equivariance is None) == (b.equivariance is None)
+        torch.testing.assert_close(a.invariance.values, b.invariance.values, rtol=1e-5, atol=1e-6)
+        if a.equivariance is not None and b.equivariance is not None:
+            torch.testing.assert_close(a.equivariance.values, b.equivariance.values, rtol=1e-5, atol=1e-6)
+
+
 def test_what_cannot_be_compared_is_named():
     class Mixed(nn.Module):
         def __init__(self) -> None:

@@ -26,8 +26,10 @@ from intertwine.measure import (
     parse_symmetry,
     shift_consistency,
 )
+from intertwine.measure._estimate import resample_together
 from intertwine.measure._flows import flow_step
 from intertwine.measure.metrics._invariance import relative_difference
+from intertwine.measure.metrics._lie import lie_derivatives
 
 X = torch.rand(6, 3, 9, 9, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
 
@@ -200,6 +202,16 @@ class TestLoss:
 
 
 class TestEstimate:
+    def test_intervals_from_shared_draws_are_those_of_each_estimate_alone(self):
+        values = [torch.rand(n, dtype=torch.float64) for n in (40, 7, 40, 1)]
+        together = [Estimate("m", each) for each in values]
+        resample_together(together)
+        for each, shared in zip(values, together, strict=True):
+            draws = torch.randint(len(each), (1000, len(each)), generator=torch.Generator().manual_seed(0))
+            ends = each[draws].mean(1).quantile(torch.tensor([0.025, 0.975], dtype=torch.float64)).tolist()
+            assert Estimate("m", each).interval == pytest.approx(ends, rel=1e-12)
+            assert shared.interval == pytest.approx(ends, rel=1e-12)
+
     def test_the_interval_is_that_of_the_mean(self):
         values = torch.randn(400, generator=torch.Generator().manual_seed(1))
         low, high = Estimate("m", values).interval
@@ -242,6 +254,31 @@ class TestLieDerivative:
         forth, back = flow_step(flow, step)(X), flow_step(flow, -step)(X)
         slope = (net(forth).softmax(1) - net(back).softmax(1)) / (2 * step)
         torch.testing.assert_close(estimate.values, slope.abs().mean(1).detach(), rtol=1e-3, atol=1e-6)
+
+    @pytest.mark.parametrize("net", [broken(), nn.Conv2d(3, 2, 3, padding=1).double()], ids=["scores", "images"])
+    def test_several_flows_share_a_pass(self, net):
+        flows = ("translation_x", "rotation", "scale")
+        for flow, shared in zip(flows, lie_derivatives(net, X, flows), strict=True):
+            alone = lie_derivative(net, X, flow)
+            torch.testing.assert_close(shared.values, alone.values)
+            torch.testing.assert_close(shared.floor.values, alone.floor.values)
+
+    def test_networks_that_take_one_direction_at_a_time(self):
+        """A branch that depends on the values cannot run for several directions at once."""
+
+        class Branching(nn.Module):
+            def forward(self, x: Tensor) -> Tensor:
+                y = x.flatten(1).square()
+                return y if float(y.sum()) > 0 else -y
+
+        class Squares(nn.Module):
+            def forward(self, x: Tensor) -> Tensor:
+                return x.flatten(1).square()
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            branching, plain = (lie_derivative(m, X, "rotation", output="scores") for m in (Branching(), Squares()))
+        torch.testing.assert_close(branching.values, plain.values)
 
     def test_images_move_back(self):
         """The identity commutes with every motion; squaring does too; a fixed pattern does not."""

@@ -23,9 +23,22 @@ from intertwine.measure import (
 )
 from intertwine.measure.graph._permute import random_permutations
 from intertwine.measure.surgery import filter_pairs, variance_collapse
-from intertwine.measure.surgery._barrier import Barrier, interpolation_curve, kernel_residuals
+from intertwine.measure.surgery._barrier import (
+    Barrier,
+    _without_matching,
+    interpolation_curve,
+    kernel_residuals,
+    moved_and_matched,
+)
+from intertwine.measure.surgery._batch_statistics import Spread
 from intertwine.measure.surgery._merge import reset_batch_norms
-from intertwine.measure.surgery._repair import channel_statistics, filter_layers, repair_closed_form
+from intertwine.measure.surgery._repair import (
+    channel_statistics,
+    filter_layers,
+    repair_closed_form,
+    restored_layers,
+    statistics,
+)
 from tests.measure import nets
 from tests.measure.matching.test_matching import symmetric_vgg
 
@@ -66,6 +79,19 @@ def test_weighted_merge_and_errors():
         merge([a, b], weights=[1.0])
     with pytest.raises(InputError, match="images and labels"):
         accuracy(a, torch.randn(2, 1, 2, 2))
+
+
+@pytest.mark.parametrize("axis", [1, -1])
+@pytest.mark.parametrize("scale", [1.0, 1e-6, 1e25])
+def test_the_spread_against_float64(axis, scale):
+    """Sums over positions in float32 are as good as float64, also far from zero and outside the range of squares."""
+    y = scale * (torch.randn(6, 5, 7, 4) + torch.tensor([0.0, 1.0, 100.0, -1000.0])[:4])
+    y[:, 2] = 3.7 * scale  # a channel that does not vary
+    spread = Spread.of(y, axis % 4)
+    rows = y.double().movedim(axis, 0).flatten(1)
+    assert spread.count == rows.shape[1]
+    torch.testing.assert_close(spread.mean, rows.mean(1), rtol=1e-7, atol=1e-6 * scale)
+    torch.testing.assert_close(spread.variance, rows.var(1), rtol=1e-6, atol=1e-9 * scale**2)
 
 
 def test_batch_norms_measured_anew():
@@ -187,6 +213,38 @@ def test_the_control_is_the_barrier_with_every_channel_as_its_own_partner():
     assert barriers.unmatched == identity.repaired
     assert identity.unmatched is None
     assert barriers.unmatched.absolute > barriers.repaired.absolute + 0.03, "matching is what removes this barrier"
+
+
+@pytest.mark.parametrize("name", ["plain", "norms", "blocks"])
+def test_the_passes_that_barriers_share_against_one_pass_each(name):
+    torch.manual_seed(0)
+    model = {"plain": nets.vgg, "norms": lambda: nets.vgg(norm=True), "blocks": nets.blocks}[name]().eval()
+    x, test = torch.randn(40, 3, 8, 8), labeled(model)
+    matching = match(model, x, "hflip", constrained=False)
+    barriers = gcnn_barrier(model, x, "hflip", test, matching=matching)
+    still = match(model, x, "hflip", method="identity")
+    blocks = matching.graph.blocks
+    assert bool(blocks) == (name == "blocks")
+    for pairs, found in ((matching, barriers.repaired), (still, barriers.unmatched)):
+        other = moved_and_matched(model, pairs, 1)
+        fixed = repair(merge([model, other]), [model, other], x, blocks=blocks)
+        assert found.merged == accuracy(fixed, test)
+    other = moved_and_matched(model, matching, 1)
+    middle = merge([model, other])
+    assert barriers.plain.merged == accuracy(reset_batch_norms(middle, x), test)
+    assert barriers.untouched.merged == accuracy(middle, test)
+    if barriers.reset is not None:
+        assert barriers.reset == tuple(accuracy(reset_batch_norms(m, x), test) for m in (model, other))
+    known = gcnn_barrier(
+        model, x, "hflip", test, matching=matching, untouched=False, right=model(test[0]).argmax(1) == test[1]
+    )
+    assert known.untouched is None
+    assert (known.plain, known.repaired) == (barriers.plain, barriers.repaired)
+    # What is found by permuting is what the moved network would show itself.
+    names = restored_layers(model, x, blocks)
+    direct = statistics(moved_and_matched(model, still, 1), x, names).channels
+    for layer, pair in _without_matching(model, statistics(other, x, names), matching, 1).channels.items():
+        torch.testing.assert_close(pair, direct[layer], rtol=1e-5, atol=1e-5)
 
 
 def test_the_interval_of_a_barrier_covers_it_about_as_often_as_it_says():

@@ -38,10 +38,13 @@ class Outputs:
 
     def of(self, key: str, move: Callable[[Tensor], Tensor], x: Tensor, rows: Tensor) -> Tensor:
         """Φ(τx): the kept outputs of these rows if all are there, else from a pass through the network."""
-        known = self._kept.get(key)
-        if known is not None and bool(known[1][rows.cpu()].all()):
-            return known[0][rows.cpu()].to(x.device)
-        return self.keep(key, rows, self.model(move(x)))
+        known = self.known(key, rows)
+        return self.keep(key, rows, self.model(move(x))) if known is None else known.to(x.device)
+
+    def known(self, key: str, rows: Tensor) -> Tensor | None:
+        """The kept outputs of these rows; None if one of them is missing."""
+        values, known = self._kept.get(key, (None, torch.zeros(self.count).bool()))
+        return values[rows.cpu()] if values is not None and bool(known[rows.cpu()].all()) else None
 
     def keep(self, key: str, rows: Tensor, out: object) -> Tensor:
         """Keep the outputs of these rows, and return them."""

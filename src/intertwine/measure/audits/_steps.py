@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from torch import Tensor
 
 from ..._registry import Registry
+from .._estimate import resample_together
 from .._symmetry import Symmetry
 from ..metrics._consistency import shift_consistency
-from ..metrics._lie import lie_derivative
+from ..metrics._lie import lie_derivatives
 from ._reading import Note, Reading
 from ._subject import Subject
 from ._whole import measure_whole
@@ -56,7 +57,8 @@ class Step:
     details: bool = True
 
 
-_MOTION_IMAGES = 64  # derivatives along four flows cost some twenty passes per image
+_FLOWS = ("translation_x", "translation_y", "rotation", "scale")
+_MOTION_IMAGES = 64  # derivatives along four flows cost some twelve passes per image
 
 STEPS = Registry[Step]("audit step")
 """All steps in the order in which they run, the most informative first."""
@@ -83,8 +85,10 @@ def step(
 def _whole(subject: Subject, symmetry: Symmetry | None) -> Findings:
     group = _required(symmetry)
     columns = measure_whole(subject, group) if subject.shards is None else subject.shards.measure(group)
-    readings = [Reading.of(estimate) for estimate in columns.estimates(group)]
-    errors = columns.layer_errors()
+    estimates, errors = columns.estimates(group), columns.layer_errors()
+    of_layers = (each for layer in errors.layers for each in (layer.equivariance, layer.invariance))
+    resample_together([*estimates, *(each for each in of_layers if each is not None)])
+    readings = [Reading.of(estimate) for estimate in estimates]
     for layer in errors.layers:
         about = {"layer": layer.name, "kind": layer.kind, "shape": " x ".join(map(str, layer.shape))}
         if layer.equivariance is not None:
@@ -102,17 +106,14 @@ def _shifts(subject: Subject, symmetry: Symmetry | None) -> Findings:
     return Findings([Reading.of(consistency)])
 
 
-@step("small motions", per_symmetry=False, passes=lambda _: 15.0, applies=lambda subject: subject.is_plane)
+@step("small motions", per_symmetry=False, passes=lambda _: 12.0, applies=lambda subject: subject.is_plane)
 def _motions(subject: Subject, symmetry: Symmetry | None) -> Findings:
     images = subject.detail[:_MOTION_IMAGES]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        readings = [
-            Reading.of(lie_derivative(subject.model, images, flow, batch_size=subject.batch_size))
-            for flow in ("translation_x", "translation_y", "rotation", "scale")
-        ]
+        estimates = lie_derivatives(subject.model, images, _FLOWS, batch_size=subject.batch_size)
     texts = dict.fromkeys(str(w.message) for w in caught if str(w.message).startswith("lie_derivative"))
-    return Findings(readings, [Note("small motions", text) for text in texts])
+    return Findings([Reading.of(each) for each in estimates], [Note("small motions", text) for text in texts])
 
 
 def _required(symmetry: Symmetry | None) -> Symmetry:

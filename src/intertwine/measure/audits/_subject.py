@@ -13,6 +13,7 @@ from ..._checked import Positive
 from ...errors import InputError, IntertwineError
 from .._batches import Fitting, as_tensor, measuring
 from ..graph._channel_graph import ChannelGraph, channel_graph
+from ..matching._match import Correlations
 from ._outputs import Outputs
 
 if TYPE_CHECKING:
@@ -110,6 +111,11 @@ class Subject:
     def outputs(self) -> Outputs:
         """The class scores so far, shared by all symmetries."""
         return Outputs(self.model, self.images)
+
+    @cached_property
+    def correlations(self) -> dict[str, Correlations]:
+        """The correlations of channels, by symmetry, from the first step that needs them to the last."""
+        return {}
 
     @property
     def is_plane(self) -> bool:

@@ -13,10 +13,11 @@ from torch import Tensor, nn
 from ...errors import IntertwineError
 from .._estimate import Estimate
 from .._symmetry import Symmetry
+from ..graph._permute import full_state
 from ..load._onnx import OnnxNetwork
-from ..matching._match import Matching, match
+from ..matching._match import Matching, channel_correlations
 from ..metrics._metric import define
-from ..surgery._barrier import filter_pairs, gcnn_barrier, kernel_residuals
+from ..surgery._barrier import gcnn_barrier, kernel_residuals, moved_and_matched
 from ..surgery._stride import Artifact, stride_artifacts
 from ..surgery._symmetrize import symmetrize
 from ._reading import CAUSE, Note, Reading
@@ -24,7 +25,7 @@ from ._steps import Findings, step
 from ._subject import Subject
 from ._whole import outputs_only
 
-_PICTURED = 24  # the maximum number of layers whose filters are stored; each costs a pass over all weights
+_PICTURED = 24  # the maximum number of layers whose filters are stored
 
 define(
     "matched_correlation",
@@ -175,14 +176,18 @@ def _channels(subject: Subject, symmetry: Symmetry | None) -> Findings:
 
 
 def _match(subject: Subject, group: Symmetry, *, constrained: bool) -> Matching:
-    return match(
+    """A matching. The constrained one comes last, and is made from the same correlations as the other."""
+    found = subject.correlations.pop(group.digest, None) or channel_correlations(
         subject.model,
         subject.images[subject.halves[0]],
         group,
-        constrained=constrained,
+        tuple(subject.images.shape[1:]),
         graph=subject.graph,
         batch_size=subject.batch_size,
     )
+    if not constrained:
+        subject.correlations[group.digest] = found
+    return found.matching(constrained=constrained)
 
 
 def _matched(subject: Subject, matching: Matching, group: Symmetry) -> Findings:
@@ -203,9 +208,10 @@ def _matched(subject: Subject, matching: Matching, group: Symmetry) -> Findings:
     ]
     arrays = {f"orders/{group.name}/{name}": _orders(counts) for name, counts in matching.order_histogram().items()}
     planes = [name for name in residuals if subject.model.get_parameter(name).dim() == 4]
+    own, moved = full_state(subject.model), full_state(moved_and_matched(subject.model, matching, 1))
     for name in planes[:_PICTURED]:
-        for kind, filters in zip(("own", "moved"), filter_pairs(subject.model, matching, name), strict=True):
-            arrays[f"filters/{group.name}/{name.removesuffix('.weight')}/{kind}"] = filters[:16, :4].clone()
+        for kind, state in (("own", own), ("moved", moved)):
+            arrays[f"filters/{group.name}/{name.removesuffix('.weight')}/{kind}"] = state[name][:16, :4].clone()
     return Findings(readings, notes, arrays)
 
 
@@ -222,6 +228,7 @@ def _barriers(subject: Subject, matching: Matching, group: Symmetry) -> Findings
     seen, held_out = subject.halves
     if subject.labels is None or not len(held_out):
         return Findings()
+    scores = subject.outputs.known(subject.outputs.motion(lambda x: x), held_out)
     barrier = gcnn_barrier(
         subject.model,
         subject.images[seen],
@@ -229,6 +236,8 @@ def _barriers(subject: Subject, matching: Matching, group: Symmetry) -> Findings
         (subject.images[held_out], subject.labels[held_out]),
         matching=matching,
         batch_size=subject.batch_size,
+        untouched=False,
+        right=None if scores is None else scores.argmax(1) == subject.labels[held_out],
     )
     n = len(held_out)
     readings = [Reading("moved_accuracy", group.name, barrier.plain.second, n=n)]

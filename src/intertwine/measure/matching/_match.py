@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -118,9 +118,39 @@ def match(
     tensor([4, 5, 6, 7, 0, 1, 2, 3])
     """
     symmetry = parse_symmetry(symmetry)
+    shape = input_shape or _shape(data, "match")
+    if method == "activation":
+        if data is None:
+            raise InputError("match", expected="images, for activation matching", got="none")
+        options: dict[str, Any] = {"batch_size": batch_size, "max_images": max_images}
+        found = channel_correlations(
+            model, data, symmetry, shape, graph=graph, every=every_site, check=check, **options
+        )
+        return found.matching(constrained=constrained)
+    graph = _matchable(model, symmetry, shape, graph, check)
+    state, *moved = _states(model, symmetry, graph, shape)
+    still = {g.name: torch.arange(g.size) for g in graph.groups}
+    if method == "identity":
+        return Matching(symmetry, graph, {g: dict(still) for g in range(symmetry.order)}, {}, {}, method, True, shape)
+    if constrained and symmetry.order > 2:
+        raise InputError(
+            "match",
+            expected="activation matching for a constrained match of more than two elements",
+            got=f"method='weight' for {symmetry.name}",
+            fix="Use method='activation', or constrained=False.",
+        )
+    permutations = {
+        g: weight_matching(graph, state, other, involution=constrained, seed=seed) for g, other in enumerate(moved, 1)
+    }
+    return Matching(symmetry, graph, {**permutations, 0: still}, {}, {}, method, constrained, shape)
+
+
+def _matchable(
+    model: nn.Module, symmetry: Symmetry, shape: tuple[int, ...], graph: ChannelGraph | None, check: bool
+) -> ChannelGraph:
+    """The channel graph, with channels that the symmetry can permute."""
     symmetry.require_finite(caller="match")
     symmetry.require_plain_output(caller="match")
-    shape = input_shape or _shape(data, "match")
     graph = graph or channel_graph(model, shape)
     if not graph.groups:
         raise InputError(
@@ -130,39 +160,57 @@ def match(
         )
     if check:
         require_preserved(model, graph, shape)
-    elements = range(1, symmetry.order)
+    return graph
+
+
+def _states(
+    model: nn.Module, symmetry: Symmetry, graph: ChannelGraph, shape: tuple[int, ...]
+) -> list[Mapping[str, Tensor]]:
+    """The weights of the network, moved by each element of the symmetry."""
     state = full_state(model)
     with torch.no_grad():
-        moved = [transformed_state(graph, state, symmetry, g, shape) for g in elements]
-        if method == "identity":
-            still = {g.name: torch.arange(g.size) for g in graph.groups}
-            return Matching(
-                symmetry, graph, {g: dict(still) for g in range(symmetry.order)}, {}, {}, method, True, shape
-            )
-        if method == "weight":
-            if constrained and symmetry.order > 2:
-                raise InputError(
-                    "match",
-                    expected="activation matching for a constrained match of more than two elements",
-                    got=f"method='weight' for {symmetry.name}",
-                    fix="Use method='activation', or constrained=False.",
-                )
-            permutations = {
-                g: weight_matching(graph, state, moved[g - 1], involution=constrained, seed=seed) for g in elements
-            }
-            permutations[0] = {g.name: torch.arange(g.size) for g in graph.groups}
-            return Matching(symmetry, graph, permutations, {}, {}, method, constrained, shape)
-        if data is None:
-            raise InputError("match", expected="images, for activation matching", got="none")
-        with measuring(model) as device:
-            crosses = correlate(
-                graph,
-                [state, *moved],
-                (b[0] for b in batches(data, caller="match", batch_size=batch_size, max_images=max_images)),
-                fit=Fitting("match", device),
-                every=every_site,
-            )
-    return _from_correlations(symmetry, graph, crosses, constrained, shape)
+        return [state, *(transformed_state(graph, state, symmetry, g, shape) for g in range(1, symmetry.order))]
+
+
+@dataclass(frozen=True)
+class Correlations:
+    """The correlations of the channels of a network with those of its moved copies: what a matching is made from.
+
+    Attributes:
+        symmetry: the symmetry.
+        graph: the channel graph of the network.
+        tables: for each group of channels, the table of each element but the identity.
+        input_shape: the shape of one image.
+    """
+
+    symmetry: Symmetry
+    graph: ChannelGraph
+    tables: Mapping[str, Sequence[Table]]
+    input_shape: tuple[int, ...]
+
+    def matching(self, *, constrained: bool) -> Matching:
+        """The best permutations, as :func:`match` finds them."""
+        return _from_correlations(self.symmetry, self.graph, self.tables, constrained, self.input_shape)
+
+
+def channel_correlations(
+    model: nn.Module,
+    data: Images,
+    symmetry: Symmetry,
+    shape: tuple[int, ...],
+    *,
+    graph: ChannelGraph | None = None,
+    every: bool = True,
+    check: bool = True,
+    **options: Any,
+) -> Correlations:
+    """The correlations from one pass over the images; ``options`` go to :func:`batches`."""
+    graph = _matchable(model, symmetry, shape, graph, check)
+    states = _states(model, symmetry, graph, shape)
+    with measuring(model) as device:
+        images = (batch[0] for batch in batches(data, caller="match", **options))
+        tables = correlate(graph, states, images, fit=Fitting("match", device), every=every)
+    return Correlations(symmetry, graph, tables, shape)
 
 
 def _from_correlations(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Literal
 
 import torch
@@ -63,23 +64,52 @@ def lie_derivative(
     >>> lie_derivative(mean, torch.rand(2, 3, 9, 9, dtype=torch.float64), "hue").mean > 0
     True
     """
-    move = FLOWS[flow]
-    values: list[Tensor] = []
-    floors: list[Tensor] = []
+    return lie_derivatives(model, data, [flow], output=output, batch_size=batch_size, max_images=max_images)[0]
+
+
+def lie_derivatives(
+    model: nn.Module,
+    data: Images,
+    flows: Sequence[str],
+    *,
+    output: Output | None = None,
+    batch_size: Positive = 16,
+    max_images: Positive | None = 128,
+) -> list[Estimate]:
+    """As :func:`lie_derivative` for several flows, which share the pass through the network itself."""
+    moves = [FLOWS[flow] for flow in flows]
+    seen: list[tuple[Tensor, Tensor]] = []
     with measuring(model) as device:
 
         def run(x: Tensor) -> tuple[Tensor, Tensor]:
             out = require_finite(as_tensor(model(x), caller="lie_derivative"), caller="lie_derivative")
             kind = _checked_output(output, out)
-            velocity, finer = _velocity(move, x), _velocity(using(move, "quintic"), x)
-            return _speed(model, move, x, velocity, out, kind), _speed(model, None, x, velocity - finer, out, kind)
+            velocities, finer = (
+                torch.stack([_velocity(move, x) for move in each])
+                for each in (moves, [using(move, "quintic") for move in moves])
+            )
+            directions = torch.cat([velocities, velocities - finer])
+            # Fewer images at once the more directions there are, so that as much is in memory as for one direction.
+            size = max(1, 2 * len(x) // len(directions))
+            pieces = zip(x.split(size), directions.split(size, 1), strict=True)
+            changes, floors = torch.cat([_changes(model, *piece, kind) for piece in pieces], 1).split(len(moves))
+            if kind == "images":  # they move back
+                changes = changes - torch.stack([_velocity(move, out) for move in moves])
+            return _size(changes), _size(floors)
 
         fit = Fitting("lie_derivative", device)
         for images, *_ in batches(data, caller="lie_derivative", batch_size=batch_size, max_images=max_images):
-            for derivative, floor in fit(run, images):
-                values.append(derivative)
-                floors.append(floor)
-    return estimate("lie_derivative", values, floor=floors, of=flow)
+            seen += fit(run, images)
+    values, floors = (torch.cat(parts, 1) for parts in zip(*seen, strict=True))
+    return [
+        estimate("lie_derivative", [value], floor=[floor], of=flow)
+        for flow, value, floor in zip(flows, values, floors, strict=True)
+    ]
+
+
+def _size(changes: Tensor) -> Tensor:
+    """The mean of |d/dt f| over outputs, for each flow and image."""
+    return changes.abs().flatten(2).mean(2)
 
 
 def _checked_output(output: Output | None, out: Tensor) -> Output:
@@ -100,24 +130,32 @@ def _velocity(move: Flow, x: Tensor) -> Tensor:
     return _jvp(lambda t: move(x, t), zero, torch.ones_like(zero))
 
 
-def _speed(model: nn.Module, move: Flow | None, x: Tensor, velocity: Tensor, out: Tensor, kind: Output) -> Tensor:
-    """The mean over outputs of |d/dt f|. Outputs that are images move back, unless ``move`` is None."""
+def _changes(model: nn.Module, x: Tensor, velocities: Tensor, kind: Output) -> Tensor:
+    """d/dt f along each of the velocities."""
 
     def f(images: Tensor) -> Tensor:
         scores = as_tensor(model(images), caller="lie_derivative")
         return scores.softmax(1) if kind == "probabilities" else scores
 
-    change = _directional(f, x, velocity)
-    if kind == "images" and move is not None:
-        change = change - _velocity(move, out)
-    return change.abs().flatten(1).mean(1)
+    try:
+        # All directions at once: the network itself then runs once rather than once per direction.
+        with _plain_attention():
+            return torch.func.vmap(lambda v: _jvp(f, x, v))(velocities)
+    except (NotImplementedError, RuntimeError) as error:  # an operation that cannot do this, or no forward mode
+        if is_memory(error):
+            raise
+    return torch.stack([_directional(f, x, v) for v in velocities])
+
+
+def _plain_attention() -> AbstractContextManager[None]:
+    """The fused attention kernels have no forward-mode derivative; the plain one does."""
+    return torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH)
 
 
 def _directional(f: Callable[[Tensor], Tensor], x: Tensor, v: Tensor) -> Tensor:
     """J v in forward mode; by a central difference if an operation has no forward-mode derivative."""
     try:
-        # The fused attention kernels have no forward-mode derivative; the plain one does.
-        with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
+        with _plain_attention():
             return _jvp(f, x, v)
     except (NotImplementedError, RuntimeError) as error:
         if is_memory(error) or not _lacks_forward(error):

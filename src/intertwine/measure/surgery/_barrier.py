@@ -15,11 +15,12 @@ from ...errors import InputError
 from .._batches import Fitting, Images, as_tensor, batches, measuring
 from .._estimate import LEVEL, RESAMPLES
 from .._symmetry import SymmetryLike
-from ..graph._permute import full_state, permuted_state, with_state
+from ..graph._channel_graph import module_of
+from ..graph._permute import axis_index, full_state, permuted_state, with_state
 from ..graph._transform import transformed_state
 from ..matching._match import Matching, match
-from ._merge import batch_norms, merge, reset_batch_norms
-from ._repair import repair
+from ._merge import batch_norms, merge, reset_batch_norms, with_batch_norms
+from ._repair import Statistics, channel_axis, restored, restored_layers, statistics
 
 Score = Callable[[nn.Module], float]
 
@@ -166,7 +167,7 @@ class GcnnBarrier:
     Attributes:
         plain: the barrier without REPAIR, but with recomputed batch norms.
         repaired: the barrier after REPAIR.
-        untouched: the barrier of the plain average, with its batch norms averaged too.
+        untouched: the barrier of the plain average, with its batch norms averaged too; None if it was not asked for.
         after_reset: as ``plain``, against both networks with recomputed batch norms too. It leaves out what recomputing
             does to any network. None without batch norms.
         unmatched: the control: as ``repaired``, with every channel as its own partner; None if it was not asked for.
@@ -175,7 +176,7 @@ class GcnnBarrier:
 
     plain: Barrier
     repaired: Barrier
-    untouched: Barrier
+    untouched: Barrier | None
     after_reset: Barrier | None
     unmatched: Barrier | None
     matching: Matching
@@ -208,6 +209,8 @@ def gcnn_barrier(
     max_images: Positive | None = None,
     score: Score | None = None,
     control: bool = True,
+    untouched: bool = True,
+    right: Tensor | None = None,
 ) -> GcnnBarrier:
     """The barrier between Φ and Φ̂, the network with moved filters and matched channels: 0 for a GCNN.
 
@@ -224,6 +227,8 @@ def gcnn_barrier(
         max_images: the maximum number of images to use.
         score: another score than the accuracy; higher is better. The barriers then have no intervals.
         control: whether to compute the barrier with every channel as its own partner too.
+        untouched: whether to compute the barrier of the plain average too.
+        right: whether Φ is right on each test image, if that is already known.
 
     >>> _ = torch.manual_seed(0)
     >>> net = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(64, 2))
@@ -236,33 +241,54 @@ def gcnn_barrier(
     matching = matching or match(model, data, symmetry, constrained=constrained, **options)
     other = moved_and_matched(model, matching, element)
     middle = merge([model, other])
-    reset = reset_batch_norms(middle, data, **options)
-    judge = _Judge(test, score)
-    ends = judge(model), judge(other)
-    merged = judge(reset)
-    plain = judge.barrier(*ends, merged)
-    after_reset = None
-    if batch_norms(model):
-        fresh = judge(reset_batch_norms(model, data, **options)), judge(reset_batch_norms(other, data, **options))
-        after_reset = judge.barrier(*fresh, merged)
+    judge = _Judge(test, score, batch_size)
+    ends = judge(model) if right is None else right.cpu(), judge(other)
+    merged = judge(reset_batch_norms(middle, data, **options))
+    # One pass per network serves REPAIR, with and without matching, and the reset.
+    names = restored_layers(model, data, matching.graph.blocks)
+    first, second = (statistics(each, data, names, **options) for each in (model, other))
 
-    def repaired(average: nn.Module, copy: nn.Module) -> Barrier:
-        fixed = repair(average, [model, copy], data, blocks=matching.graph.blocks, **options)
+    def repaired(average: nn.Module, copied: Statistics) -> Barrier:
+        fixed = restored(average, [first, copied], data, names, shares=[0.5, 0.5], **options)
         return judge.barrier(*ends, judge(fixed))
 
-    unmatched = None
+    after_reset = unmatched = None
+    if batch_norms(model):
+        fresh = (judge(with_batch_norms(model, first.norms)), judge(with_batch_norms(other, second.norms)))
+        after_reset = judge.barrier(*fresh, merged)
     if control:
         # Permuting channels preserves the function of the moved network, so the score of this end is the same.
         copy = moved_and_matched(model, _unmatched(matching), element)
-        unmatched = repaired(merge([model, copy]), copy)
+        known = _without_matching(model, second, matching, element)
+        unmatched = repaired(merge([model, copy]), known or statistics(copy, data, names, **options))
     return GcnnBarrier(
-        plain=plain,
-        repaired=repaired(middle, other),
-        untouched=judge.barrier(*ends, judge(middle)),
+        plain=judge.barrier(*ends, merged),
+        repaired=repaired(middle, second),
+        untouched=judge.barrier(*ends, judge(middle) if batch_norms(model) else merged) if untouched else None,
         after_reset=after_reset,
         unmatched=unmatched,
         matching=matching,
     )
+
+
+def _without_matching(model: nn.Module, seen: Statistics, matching: Matching, element: int) -> Statistics | None:
+    """The statistics of the moved network from those of the moved and matched one, whose channels are permuted.
+
+    None if a layer is not followed by the channel graph: then the moved network must run.
+    """
+    graph = matching.graph
+    outputs = {module_of(node): node.name for node in graph.program.graph.nodes}  # the last node of each module
+    channels = {}
+    for name, each in seen.channels.items():
+        label = graph.labels.get(outputs.get(name, ""), ())
+        if len(label) < 2:
+            return None
+        axis = channel_axis(model.get_submodule(name), len(label))
+        index = axis_index(graph, label[axis], matching.permutations[element])
+        if index is not None and len(index) != len(each[0]):
+            return None
+        channels[name] = each if index is None else (each[0][index.argsort()], each[1][index.argsort()])
+    return Statistics(channels, {})
 
 
 def _unmatched(matching: Matching) -> Matching:
@@ -277,9 +303,12 @@ class _Judge:
 
     test: Images
     score: Score | None
+    batch_size: Positive
 
     def __call__(self, model: nn.Module) -> Tensor:
-        return hits(model, self.test) if self.score is None else torch.tensor(self.score(model), dtype=torch.float64)
+        if self.score is None:
+            return hits(model, self.test, batch_size=self.batch_size)
+        return torch.tensor(self.score(model), dtype=torch.float64)
 
     def barrier(self, first: Tensor, second: Tensor, merged: Tensor) -> Barrier:
         if self.score is None:

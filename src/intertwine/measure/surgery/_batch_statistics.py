@@ -37,12 +37,25 @@ class Spread:
     @staticmethod
     def of(y: Tensor, axis: int) -> Spread:
         """The spread of the channels along ``axis``; all other positions are samples."""
-        others = [k for k in range(y.dim()) if k != axis]
-        shape = [-1 if k == axis else 1 for k in range(y.dim())]
-        mean = y.mean(others, dtype=torch.float64)
-        # Deviations from the mean rather than squares of values: E[y²] − E[y]² would cancel in float32.
-        squares = torch.linalg.vector_norm(y - mean.to(y.dtype).view(shape), dim=others, dtype=torch.float64) ** 2
-        return Spread(y.numel() // y.shape[axis], mean, squares)
+        count = y.numel() // y.shape[axis]
+        maps = y.unsqueeze(-1).flatten(axis + 1)  # (..., channels, positions)
+        rest = list(range(axis))
+        # Positions are summed in the precision of the network, which is several times faster, and the rest in float64.
+        precision = torch.promote_types(y.dtype, torch.float32)
+
+        def mean_of(values: Tensor) -> Tensor:
+            return values.sum(-1, dtype=precision).sum(rest, dtype=torch.float64) / count
+
+        # Deviations from the mean rather than squares of values: E[y²] − E[y]² would cancel in float32. They also show
+        # how far the mean was off.
+        mean = mean_of(maps).to(y.dtype)
+        gaps = maps - mean[:, None]
+        off = mean_of(gaps)
+        norms = torch.linalg.vector_norm(gaps, dim=-1, dtype=precision).double()
+        squares = (norms**2).sum(rest) - count * off**2
+        if precision != torch.float64 and not bool(squares.isfinite().all()):
+            return Spread.of(y.double(), axis)  # squares of very large numbers leave the range of float32
+        return Spread(count, mean.double() + off, squares.clamp_min(0))
 
     def with_more(self, other: Spread) -> Spread:
         """The spread of both sets of samples together."""

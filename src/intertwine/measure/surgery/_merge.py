@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -86,10 +86,20 @@ def reset_batch_norms(
         for batch in batches(data, caller="reset_batch_norms", batch_size=batch_size, max_images=max_images):
             if len(batch[0]) > 1:
                 Running.gather(running, of_batch(run, batch[0], fit))
-        for name, norm in norms.items():
+    return _set_batch_norms(twin, running)
+
+
+def with_batch_norms(model: nn.Module, running: Mapping[str, Running]) -> nn.Module:
+    """A copy of the network with these running statistics, in evaluation mode."""
+    return _set_batch_norms(copy.deepcopy(model), running)
+
+
+def _set_batch_norms(model: nn.Module, running: Mapping[str, Running]) -> nn.Module:
+    with torch.no_grad():
+        for name, norm in batch_norms(model).items():
             norm.reset_running_stats()
             if name in running:
                 norm.running_mean.copy_(running[name].mean)  # type: ignore[union-attr]
                 norm.running_var.copy_(running[name].variance)  # type: ignore[union-attr]
                 norm.num_batches_tracked.fill_(running[name].batches)  # type: ignore[union-attr]
-    return twin.eval()
+    return model.eval()

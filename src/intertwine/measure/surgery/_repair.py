@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -17,7 +18,7 @@ from ..._checked import Positive, checked
 from ...errors import InputError
 from .._batches import Fitting, Images, batches
 from ..graph._channel_graph import ChannelGraph
-from ._batch_statistics import Look, Running, normalizing_by_batch, of_batch
+from ._batch_statistics import BatchNorm, Look, Running, normalizing_by_batch, of_batch
 from ._merge import batch_norms, reset_batch_norms, shares_of
 
 EPS = 1e-5
@@ -45,10 +46,9 @@ def filter_layers(model: nn.Module, data: Images) -> list[str]:
     return [name for name in order[:-1] if order.count(name) == 1]
 
 
-def _channel_axis(module: nn.Module, y: Tensor) -> int:
-    if isinstance(module, nn.Linear):
-        return y.dim() - 1
-    return 1
+def channel_axis(module: nn.Module, rank: int) -> int:
+    """The axis of the channels of a layer's output with this many axes."""
+    return rank - 1 if isinstance(module, nn.Linear) else 1
 
 
 @contextmanager
@@ -73,9 +73,17 @@ def channel_statistics(
     max_images: Positive | None = None,
 ) -> dict[str, tuple[Tensor, Tensor]]:
     """The mean and standard deviation of the output channels of modules, in the current mode of the network."""
+    norms = {n: m for n, m in batch_norms(model).items() if m.training}
+    running = _gathered(model, data, names, norms, batch_size=batch_size, max_images=max_images)
+    return {name: (running[name].mean, running[name].variance.sqrt()) for name in names if name in running}
+
+
+def _gathered(
+    model: nn.Module, data: Images, names: Sequence[str], norms: Mapping[str, BatchNorm], **options: Any
+) -> dict[str, Running]:
+    """The statistics of the outputs of modules, and of the inputs of batch norms, which use those of the batch."""
     running: dict[str, Running] = {}
-    # A batch norm may itself be one of the observed modules, so its input needs another name.
-    norms = [(f"{n} (input)", m) for n, m in batch_norms(model).items() if m.training]
+    inputs = [(_input(name), norm) for name, norm in norms.items()]
 
     def run(x: Tensor, look: Look) -> None:
         def see(name: str, module: nn.Module, y: Tensor) -> None:
@@ -85,29 +93,57 @@ def channel_statistics(
                     expected=f"{name} to return one tensor, whose statistics can be restored",
                     got=type(y).__name__,
                 )
-            look(name, y, _channel_axis(module, y), used=False)
+            look(name, y, channel_axis(module, y.dim()), used=False)
 
-        with normalizing_by_batch(norms, look), _watched(model, names, see):
+        with normalizing_by_batch(inputs, look), _watched(model, names, see):
             model(x)
 
     fit = Fitting("repair", next(model.parameters()).device)
     with torch.no_grad():
-        for batch in batches(data, caller="repair", batch_size=batch_size, max_images=max_images):
+        for batch in batches(data, caller="repair", **options):
             if len(batch[0]) > 1 or not batch_norms(model):
                 Running.gather(running, of_batch(run, batch[0], fit))
-    return {name: (running[name].mean, running[name].variance.sqrt()) for name in names if name in running}
+    return running
 
 
-def _goals(
-    models: Sequence[nn.Module], shares: Sequence[float], data: Images, names: Sequence[str], **options: Any
-) -> dict[str, tuple[Tensor, Tensor]]:
+def _input(name: str) -> str:
+    """The name for the input of a batch norm, which may itself be one of the observed modules."""
+    return f"{name} (input)"
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """The statistics of a network from one pass over the data, in which every batch norm uses those of the batch.
+
+    Attributes:
+        channels: the mean and standard deviation of the channels of the layers that REPAIR restores.
+        norms: the statistics of the inputs of the batch norms.
+    """
+
+    channels: dict[str, tuple[Tensor, Tensor]]
+    norms: dict[str, Running]
+
+
+def restored_layers(model: nn.Module, data: Images, blocks: Sequence[str]) -> Sequence[str]:
+    """The layers whose statistics REPAIR restores: the blocks of a network with batch norms, else the filters."""
+    return blocks if batch_norms(model) else filter_layers(model, data)
+
+
+def statistics(model: nn.Module, data: Images, names: Sequence[str], **options: Any) -> Statistics:
+    """The statistics of these layers and of the inputs of all batch norms."""
+    twin = copy.deepcopy(model).eval()
+    norms = batch_norms(twin)
+    running = _gathered(twin, data, names, norms, **options)
+    return Statistics(
+        {name: (running[name].mean, running[name].variance.sqrt()) for name in names if name in running},
+        {name: running[_input(name)] for name in norms if _input(name) in running},
+    )
+
+
+def _goals(each: Sequence[Statistics], shares: Sequence[float], names: Sequence[str]) -> dict[str, list[Tensor]]:
     """The weighted means of the means and of the standard deviations (not the variances)."""
-    each = [channel_statistics(m, data, names, **options) for m in models]
     return {
-        name: (
-            torch.stack([w * e[name][0] for w, e in zip(shares, each, strict=True)]).sum(0),
-            torch.stack([w * e[name][1] for w, e in zip(shares, each, strict=True)]).sum(0),
-        )
+        name: [torch.stack([w * e.channels[name][k] for w, e in zip(shares, each, strict=True)]).sum(0) for k in (0, 1)]
         for name in names
     }
 
@@ -148,16 +184,31 @@ def repair(
     """
     shares = shares_of("repair", models, weights)
     options: dict[str, Any] = {"batch_size": batch_size, "max_images": max_images}
+    names = restored_layers(merged, data, blocks)
+    # With batch norms but without blocks, there is nothing to restore.
+    each = [statistics(model, data, names, **options) for model in models] if names else []
+    return restored(merged, each, data, names, shares=shares, **options)
+
+
+def restored(
+    merged: nn.Module,
+    each: Sequence[Statistics],
+    data: Images,
+    names: Sequence[str],
+    *,
+    shares: Sequence[float],
+    **options: Any,
+) -> nn.Module:
+    """As :func:`repair`, with the statistics of the networks already known; ``names`` are the restored layers."""
+    goals = _goals(each, shares, names)
     if batch_norms(merged):
-        return _repaired_blocks(merged, models, shares, data, blocks, options)
+        return _repaired_blocks(merged, goals, data, options)
     merged = copy.deepcopy(merged).eval()
-    names = filter_layers(merged, data)
-    goals = _goals([m.eval() for m in map(copy.deepcopy, models)], shares, data, names, **options)
     running: dict[str, Running] = {}
 
     def run(x: Tensor, look: Look) -> None:
         def normalize(name: str, module: nn.Module, y: Tensor) -> Tensor:
-            axis = _channel_axis(module, y)
+            axis = channel_axis(module, y.dim())
             seen = look(name, y, axis, used=True)
             scale = goals[name][1] / (seen.biased + EPS).sqrt()
             shape = [-1 if k == axis else 1 for k in range(y.dim())]
@@ -208,24 +259,11 @@ class Renormalized(nn.Module):
 
 
 def _repaired_blocks(
-    merged: nn.Module,
-    models: Sequence[nn.Module],
-    shares: Sequence[float],
-    data: Images,
-    blocks: Sequence[str],
-    options: dict[str, Any],
+    merged: nn.Module, goals: Mapping[str, Sequence[Tensor]], data: Images, options: dict[str, Any]
 ) -> nn.Module:
-    goals = {}
-    if blocks:
-        tracked = [copy.deepcopy(m).eval() for m in models]
-        for m in tracked:
-            for norm in batch_norms(m).values():
-                norm.train()
-        goals = _goals(tracked, shares, data, blocks, **options)
     merged = copy.deepcopy(merged).eval()
     example = next(merged.parameters())
-    for name in blocks:
-        mean, std = goals[name]
+    for name, (mean, std) in goals.items():
         norm = nn.BatchNorm2d(len(mean)).to(example.device, example.dtype)
         with torch.no_grad():
             norm.bias.copy_(mean)

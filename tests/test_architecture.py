@@ -143,20 +143,20 @@ def absolute(package: str, level: int, module: str) -> str:
 
 def violations(source: Path) -> list[str]:
     """One line for each import below ``source`` that breaks a rule, naming file, line and both floors."""
-    found: list[str] = []
+    problems: list[str] = []
     for file in sorted(source.rglob("*.py")):
         parts = file.relative_to(source).with_suffix("").parts
         room = parts[0]
         where = (Path(source.name) / file.relative_to(source)).as_posix()
         if room not in FLOOR:
-            found.append(f"{where}:1: {room} has no floor; give it one in FLOORS and in docs/architecture.md")
+            problems.append(f"{where}:1: {room} has no floor; give it one in FLOORS and in docs/architecture.md")
             continue
         package = ".".join((PACKAGE, *parts[:-1]))
         tree = ast.parse(file.read_text(encoding="utf-8"), filename=str(file))
         for item in sorted(imports_of(tree, package), key=lambda item: item.line):
             messages = [*faults(room, item), *inner_faults(parts, item)]
-            found += [f"{where}:{item.line}: {message}" for message in messages]
-    return found
+            problems += [f"{where}:{item.line}: {message}" for message in messages]
+    return problems
 
 
 def inner_faults(parts: tuple[str, ...], item: Import) -> Iterator[str]:
@@ -482,14 +482,14 @@ def plant(folder: Path, file: str, text: str) -> list[str]:
 
 def second_exports(source: Path) -> list[str]:
     """Public names that a sub-package exports beside its room. A name is exported once, by the face of its room."""
-    found = []
+    exports = []
     for file in sorted(source.glob("*/*/__init__.py")):
         package = ".".join(file.parent.relative_to(source).parts)
         nodes = ast.parse(file.read_text(encoding="utf-8")).body
         imported = [alias.name for node in nodes if isinstance(node, ast.ImportFrom) for alias in node.names]
         if package not in FACES:
-            found += [f"{package} exports {name}" for name in imported if not name.startswith("_")]
-    return found
+            exports += [f"{package} exports {name}" for name in imported if not name.startswith("_")]
+    return exports
 
 
 def test_a_public_name_is_exported_once(tmp_path: Path) -> None:

@@ -87,9 +87,9 @@ def assert_compiles_with_inductor(layer: tnn.Layer) -> None:
         cotangent = torch.randn_like(expected)
         (gradient,) = torch.autograd.grad(expected, x, cotangent)
         layer.load_state_dict(state)
-        found = seeded(torch.compile(layer, fullgraph=True), x, *rest)
-        (compiled,) = torch.autograd.grad(found, x, cotangent)
-    assert (found - expected).abs().max() <= 1e-5 * expected.abs().max()
+        output = seeded(torch.compile(layer, fullgraph=True), x, *rest)
+        (compiled,) = torch.autograd.grad(output, x, cotangent)
+    assert (output - expected).abs().max() <= 1e-5 * expected.abs().max()
     assert (compiled - gradient).abs().max() <= 1e-4 * gradient.abs().max()
 
 

@@ -292,14 +292,14 @@ def test_the_version_is_written_once_and_has_a_changelog_entry() -> None:
 
 def third_party(folder: Path) -> set[str]:
     """Top-level names of all packages that the files below ``folder`` import and that Python does not bring."""
-    found: set[str] = set()
+    packages: set[str] = set()
     for file in folder.rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Import):
-                found |= {alias.name.split(".")[0] for alias in node.names}
+                packages |= {alias.name.split(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
-                found.add(node.module.split(".")[0])
-    return found - set(sys.stdlib_module_names) - {"intertwine"}
+                packages.add(node.module.split(".")[0])
+    return packages - set(sys.stdlib_module_names) - {"intertwine"}
 
 
 def names(requirements: list[str]) -> set[str]:
@@ -323,19 +323,19 @@ def test_the_reader_of_imports_finds_undeclared_ones(tmp_path: Path) -> None:
 
 def closure(requirements: list[str]) -> set[str]:
     """Names of everything that installing ``requirements`` installs, read from what is installed here."""
-    found: set[str] = set()
+    names: set[str] = set()
     todo = list(requirements)
     while todo:
         requirement = Requirement(todo.pop())
         name = canonicalize_name(requirement.name)
-        if name in found or (requirement.marker and not requirement.marker.evaluate({"extra": ""})):
+        if name in names or (requirement.marker and not requirement.marker.evaluate({"extra": ""})):
             continue
         try:
             todo += requires(name) or []
         except PackageNotFoundError:
             continue  # an extra that is not installed here
-        found.add(name)
-    return found
+        names.add(name)
+    return names
 
 
 def test_the_tested_set_is_pinned_completely() -> None:

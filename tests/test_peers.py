@@ -59,8 +59,8 @@ class Row:
 def rows(text: str) -> list[Row]:
     """All rows of three cells, without heads and rules."""
     cells = ([cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:1] == "|")
-    found = [Row(*row) for row in cells if len(row) == 3]
-    return [row for row in found if row.theirs not in PEERS and set(row.theirs) != {"-"}]
+    triples = [Row(*row) for row in cells if len(row) == 3]
+    return [row for row in triples if row.theirs not in PEERS and set(row.theirs) != {"-"}]
 
 
 def names(peer: str) -> list[str]:

@@ -53,24 +53,24 @@ class Page(HTMLParser):
 def faults(site: Path) -> list[str]:
     """Links that lead nowhere, and whatever is loaded from elsewhere."""
     pages = {path.resolve(): Page(path.read_text(encoding="utf-8")) for path in site.rglob("*.html")}
-    found = []
+    problems = []
     for path, page in pages.items():
         name = path.relative_to(site.resolve())
         for link in page.links + page.loads:
             parts = urlsplit(link)
             if parts.scheme or parts.netloc:
                 if link in page.loads and parts.scheme != "data":
-                    found.append(f"{name} loads {link}")
+                    problems.append(f"{name} loads {link}")
                 continue
             target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
             if not target.exists():
-                found.append(f"{name} points to {link}")
+                problems.append(f"{name} points to {link}")
             elif parts.fragment and target in pages and unquote(parts.fragment) not in pages[target].places:
-                found.append(f"{name} points to a place that is not there: {link}")
+                problems.append(f"{name} points to a place that is not there: {link}")
     for path in site.rglob("*.css"):
         for address in re.findall(r"(?:url\(|@import)\s*['\"]?((?:https?:)?//[^'\")\s]+)", path.read_text("utf-8")):
-            found.append(f"{path.name} loads {address}")
-    return sorted(set(found))
+            problems.append(f"{path.name} loads {address}")
+    return sorted(set(problems))
 
 
 def shown_by(room: str) -> set[str]:

@@ -224,8 +224,8 @@ def test_wrong_arguments_are_explained(
     name: str, target: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    found = complaints(name, target, tmp_path)
-    assert not found, "\n".join(found[:20])
+    problems = complaints(name, target, tmp_path)
+    assert not problems, "\n".join(problems[:20])
 
 
 def test_a_bare_error_is_noticed(tmp_path: Path) -> None:

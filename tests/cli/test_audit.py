@@ -57,10 +57,10 @@ def test_table_files_and_exit_codes(net, tmp_path):
 
 
 def test_json(net):
-    found = json.loads(run(net, *QUICK, "--json", "--fail-above", "invariance=0").output)
-    assert found["schema"] == 1
-    assert found["gates"][0]["kept"] is False
-    assert any(r["metric"] == "invariance_error" for r in found["readings"])
+    report = json.loads(run(net, *QUICK, "--json", "--fail-above", "invariance=0").output)
+    assert report["schema"] == 1
+    assert report["gates"][0]["kept"] is False
+    assert any(r["metric"] == "invariance_error" for r in report["readings"])
 
 
 def test_weights_and_comparison(net, tmp_path):
@@ -89,10 +89,10 @@ def test_class_folders_and_files_that_cannot_be_read(net, tmp_path):
     done = run(*words)
     assert done.exit_code == 0, done.output
     assert done.stderr.startswith("warning: pictures: 1 unreadable image(s) skipped: cat/broken.png")
-    found = json.loads(done.stdout)
-    assert "1 files could not be read" in found["data"]
+    report = json.loads(done.stdout)
+    assert "1 files could not be read" in report["data"]
     every = json.loads(run(*words, "--part", "all").stdout)
-    assert every["images"] == 8 > found["images"]
+    assert every["images"] == 8 > report["images"]
 
 
 @pytest.mark.parametrize(
@@ -127,9 +127,9 @@ def test_bad_input(net, words, message):
 
 def test_symmetries_by_name_of_group_and_space(net):
     words = (net, "--data", "digits", "--images", "8", "--json")
-    found = json.loads(run(*words, "--symmetry", "C4", "--symmetry", "Grid2d(C4)", "--symmetry", "C8").stdout)
-    assert found["symmetries"] == ["C4", "Grid2d(C4)", "C8"]
-    value = {r["symmetry"]: r for r in found["readings"] if r["metric"] == "invariance_error"}
+    report = json.loads(run(*words, "--symmetry", "C4", "--symmetry", "Grid2d(C4)", "--symmetry", "C8").stdout)
+    assert report["symmetries"] == ["C4", "Grid2d(C4)", "C8"]
+    value = {r["symmetry"]: r for r in report["readings"] if r["metric"] == "invariance_error"}
     assert value["C4"]["value"] == value["Grid2d(C4)"]["value"] != value["C8"]["value"]
     assert "floor" in value["C8"]
     assert "floor" not in value["C4"]
@@ -142,9 +142,9 @@ def test_data_of_the_wrong_channels(net):
 
 
 def test_one_image_has_no_interval(net):
-    found = json.loads(run(net, "--data", "digits", "--images", "1", "--json").stdout)
-    assert found["images"] == 1
-    assert not any("low" in reading for reading in found["readings"])
+    report = json.loads(run(net, "--data", "digits", "--images", "1", "--json").stdout)
+    assert report["images"] == 1
+    assert not any("low" in reading for reading in report["readings"])
 
 
 def test_what_is_printed_and_written_is_strict_json(net, tmp_path):
@@ -165,8 +165,8 @@ def test_what_is_printed_and_written_is_strict_json(net, tmp_path):
     done = run("audited_net:never", "--data", "odd.npz", "--part", "all", "--json", "--out", "out")
     sys.modules.pop("audited_net", None)
     assert done.exit_code == 0, done.output
-    found = json.loads(done.stdout, parse_constant=refuse)
-    metrics = {reading["metric"] for reading in found["readings"]}
+    report = json.loads(done.stdout, parse_constant=refuse)
+    metrics = {reading["metric"] for reading in report["readings"]}
     assert "moved_accuracy" in metrics
     assert "gcnn_barrier" not in metrics
     json.loads((tmp_path / "out" / "audit.json").read_text(), parse_constant=refuse)
@@ -179,8 +179,8 @@ def test_labels_out_of_range(net, tmp_path):
     assert "labels from 0 to 9, one per score of the network; got labels from 99 to 99" in " ".join(
         failed.output.split()
     )
-    found = json.loads(run(net, "--data", "odd.npz", "--no-labels", "--json").stdout)
-    assert not any("accuracy" in reading["metric"] for reading in found["readings"])
+    report = json.loads(run(net, "--data", "odd.npz", "--no-labels", "--json").stdout)
+    assert not any("accuracy" in reading["metric"] for reading in report["readings"])
 
 
 def test_the_example_of_the_help_works_in_an_empty_folder(tmp_path, monkeypatch):

@@ -19,11 +19,11 @@ QUICK = ["--repeats", "2", "--batch", "1", "--size", "7"]
 def test_json_has_two_rows_a_layer():
     done = runner.invoke(program(), ["bench", "--layer", "Conv2d", "--layer", "ReLU", "--json", *QUICK])
     assert done.exit_code == 0, done.output
-    found = json.loads(done.stdout)
-    assert found["threads"] == 1
-    rows = [(row["layer"], row["what"]) for row in found["rows"]]
+    report = json.loads(done.stdout)
+    assert report["threads"] == 1
+    rows = [(row["layer"], row["what"]) for row in report["rows"]]
     assert rows == [(name, what) for name in ("Conv2d", "ReLU") for what in ("call", "training step")]
-    for row in found["rows"]:
+    for row in report["rows"]:
         low, high = row["quartiles"]
         assert 0 < low <= row["ratio"] <= high
         assert row["plain_ms"] > 0 < row["layer_ms"]
@@ -60,11 +60,11 @@ def test_the_ratio_is_the_second_over_the_first(monkeypatch):
     clock = iter(float(t) for t in (0, 1, 0, 9, 0, 2, 0, 3, 0, 4, 0, 4, 0, 1, 0, 5))  # begin and end of each run
     monkeypatch.setattr(testing._timing.time, "process_time", lambda: next(clock))
     calls = []
-    found = compare(lambda: calls.append("first"), lambda: calls.append("second"), repeats=3)
+    timing = compare(lambda: calls.append("first"), lambda: calls.append("second"), repeats=3)
     assert calls == ["first", "second"] * 4
-    assert (found.first, found.second) == (2.0, 4.0)  # the first pair (1, 9) warms up
-    assert found.ratio == 1.5
-    assert found.spread == (1.0, 5.0)
+    assert (timing.first, timing.second) == (2.0, 4.0)  # the first pair (1, 9) warms up
+    assert timing.ratio == 1.5
+    assert timing.spread == (1.0, 5.0)
 
 
 def test_only_processor_time_counts():

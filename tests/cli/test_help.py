@@ -42,8 +42,8 @@ def help_of(words: tuple[str, ...]) -> str:
 
 def examples_in(text: str) -> list[str]:
     """The lines below ``Example:`` or ``Examples:``."""
-    _, found, rest = text.partition("Example")
-    return [line.strip() for line in rest.splitlines()[1:] if line.strip()] if found else []
+    _, heading, rest = text.partition("Example")
+    return [line.strip() for line in rest.splitlines()[1:] if line.strip()] if heading else []
 
 
 COMMANDS = [

@@ -30,9 +30,9 @@ def run(arguments: str) -> Any:
 def answer(arguments: str) -> dict[str, Any]:
     done = run(f"{arguments} --json")
     assert done.exit_code == 0, done.output
-    found = json.loads(done.stdout)
-    assert isinstance(found, dict)
-    return found
+    reply = json.loads(done.stdout)
+    assert isinstance(reply, dict)
+    return reply
 
 
 def complaint(arguments: str) -> str:
@@ -67,31 +67,31 @@ def complaint(arguments: str) -> str:
     ],
 )
 def test_known_dimensions(arguments: str, dimension: int) -> None:
-    found = answer(arguments)
-    assert found["dimension"] == found["mackey"] == dimension
-    assert found["residual"] <= 1e-10
-    assert sum(coset["kernels"] for coset in found["double_cosets"]) == dimension
-    assert [place["dimension"] for place in found["realizations"]] == [dimension] * 3
-    points = [place["points"] for place in found["realizations"]]
+    reply = answer(arguments)
+    assert reply["dimension"] == reply["mackey"] == dimension
+    assert reply["residual"] <= 1e-10
+    assert sum(coset["kernels"] for coset in reply["double_cosets"]) == dimension
+    assert [place["dimension"] for place in reply["realizations"]] == [dimension] * 3
+    points = [place["points"] for place in reply["realizations"]]
     assert points == sorted(points, reverse=True)
-    assert points[1] == sum(coset["points"] for coset in found["double_cosets"])
-    assert points[2] == len(found["double_cosets"])
+    assert points[1] == sum(coset["points"] for coset in reply["double_cosets"])
+    assert points[2] == len(reply["double_cosets"])
 
 
 def test_the_json_of_a_finite_space() -> None:
-    found = answer("--group S4 --subgroup S3 --out-subgroup D4 --in trivial --out regular")
-    assert found["group"] == "S4"
-    assert found["subgroup"] == {
+    reply = answer("--group S4 --subgroup S3 --out-subgroup D4 --in trivial --out regular")
+    assert reply["group"] == "S4"
+    assert reply["subgroup"] == {
         "name": "S3",
         "order": 6,
         "elements": [0, 1, 2, 3, 4, 5],
         "text": "{e, (2 3), (1 2), (1 2 3), (1 3 2), (1 3)}",
     }
-    assert found["out_subgroup"]["order"] == 8
-    assert found["types"]["in"] == {"space": "S4/S3", "representation": "trivial", "dim": 1}
-    assert found["types"]["out"] == {"space": "S4/D4", "representation": "regular", "dim": 8}
-    assert found["taps"] is None
-    (coset,) = found["double_cosets"]
+    assert reply["out_subgroup"]["order"] == 8
+    assert reply["types"]["in"] == {"space": "S4/S3", "representation": "trivial", "dim": 1}
+    assert reply["types"]["out"] == {"space": "S4/D4", "representation": "regular", "dim": 8}
+    assert reply["taps"] is None
+    (coset,) = reply["double_cosets"]
     assert coset == {
         "representative": 0,
         "label": "e",
@@ -100,7 +100,7 @@ def test_the_json_of_a_finite_space() -> None:
         "stabilizer_order": 2,
         "kernels": 4,
     }
-    assert [(place["on"], place["points"], place["numbers"]) for place in found["realizations"]] == [
+    assert [(place["on"], place["points"], place["numbers"]) for place in reply["realizations"]] == [
         ("G", 24, 192),
         ("G/H1", 4, 32),
         ("H2\\G/H1", 1, 8),
@@ -108,19 +108,19 @@ def test_the_json_of_a_finite_space() -> None:
 
 
 def test_the_json_of_a_filter() -> None:
-    found = answer("--group D4 --taps 5 --in trivial --out regular")
-    assert (found["subgroup"], found["taps"], found["lattice"]) == (None, [5, 5], "square")
-    assert [coset["representative"] for coset in found["double_cosets"]][-2:] == [[0.0, 1.0], [0.0, 0.0]]
-    assert [coset["label"] for coset in found["double_cosets"]][-2:] == ["(0, 1)", "(0, 0)"]
-    assert [coset["stabilizer_order"] for coset in found["double_cosets"]] == [2, 1, 2, 2, 2, 8]
+    reply = answer("--group D4 --taps 5 --in trivial --out regular")
+    assert (reply["subgroup"], reply["taps"], reply["lattice"]) == (None, [5, 5], "square")
+    assert [coset["representative"] for coset in reply["double_cosets"]][-2:] == [[0.0, 1.0], [0.0, 0.0]]
+    assert [coset["label"] for coset in reply["double_cosets"]][-2:] == ["(0, 1)", "(0, 0)"]
+    assert [coset["stabilizer_order"] for coset in reply["double_cosets"]] == [2, 1, 2, 2, 2, 8]
     assert answer("--group O --taps 3 --out trivial")["taps"] == [3, 3, 3]
 
 
 def test_sizes_of_double_cosets_add_up_to_the_group() -> None:
-    found = answer("--group S4 --subgroup C2#2 --out-subgroup C4 --in trivial --out trivial")
-    assert sum(coset["elements"] for coset in found["double_cosets"]) == 24
-    assert sum(coset["points"] for coset in found["double_cosets"]) == 12
-    for coset in found["double_cosets"]:  # |H2 γ H1| = |H1||H2| / |H2 ∩ γH1γ⁻¹|
+    reply = answer("--group S4 --subgroup C2#2 --out-subgroup C4 --in trivial --out trivial")
+    assert sum(coset["elements"] for coset in reply["double_cosets"]) == 24
+    assert sum(coset["points"] for coset in reply["double_cosets"]) == 12
+    for coset in reply["double_cosets"]:  # |H2 γ H1| = |H1||H2| / |H2 ∩ γH1γ⁻¹|
         assert coset["elements"] == 2 * 4 // coset["stabilizer_order"]
 
 
@@ -175,9 +175,9 @@ def test_as_a_program_with_json_alone_on_stdout() -> None:
         [sys.executable, "-W", "error", *shlex.split(command)], capture_output=True, text=True, timeout=120, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
-    found = json.loads(done.stdout)
-    assert {"dimension", "mackey", "residual", "double_cosets", "group", "subgroup", "types"} <= found.keys()
-    assert found["dimension"] == 3
+    reply = json.loads(done.stdout)
+    assert {"dimension", "mackey", "residual", "double_cosets", "group", "subgroup", "types"} <= reply.keys()
+    assert reply["dimension"] == 3
 
 
 @pytest.mark.usefixtures("forked_children")
@@ -231,8 +231,8 @@ def test_the_picture_is_a_png_of_sensible_size(tmp_path: Path, problem: str) -> 
 
 
 def test_the_picture_goes_with_json(tmp_path: Path) -> None:
-    found = answer(f"--group C4 --taps 3 --png {tmp_path / 'k.SVG'}")
-    assert found["picture"] == str(tmp_path / "k.SVG")
+    reply = answer(f"--group C4 --taps 3 --png {tmp_path / 'k.SVG'}")
+    assert reply["picture"] == str(tmp_path / "k.SVG")
     assert b"<svg" in (tmp_path / "k.SVG").read_bytes()
 
 
@@ -357,10 +357,10 @@ def test_bad_usage(arguments: str, text: str) -> None:
 
 
 def test_a_large_problem_skips_the_measurement_and_says_so() -> None:
-    found = answer("--group D4 --taps 3 --in '4*regular' --out '4*regular'")
-    assert found["dimension"] == found["mackey"]
-    assert found["realizations"][0]["dimension"] is None
-    assert found["realizations"][2]["dimension"] == found["dimension"]
+    reply = answer("--group D4 --taps 3 --in '4*regular' --out '4*regular'")
+    assert reply["dimension"] == reply["mackey"]
+    assert reply["realizations"][0]["dimension"] is None
+    assert reply["realizations"][2]["dimension"] == reply["dimension"]
     assert "too large to measure" in run("--group D4 --taps 3 --in '4*regular' --out '4*regular'").stdout
 
 
@@ -399,10 +399,10 @@ def test_on_a_terminal_the_tables_have_rules() -> None:
 )
 def test_groups_that_do_not_keep_the_lattice(arguments: str, dimension: int, rings: list[int]) -> None:
     words = ["kernels", *arguments.split()]
-    found = json.loads(CliRunner().invoke(program(), [*words, "--json"]).stdout)
-    assert found["dimension"] == found["mackey"] == dimension
-    assert found["residual"] < 1e-10
-    assert [ring["kernels"] for ring in found["double_cosets"]] == rings
+    reply = json.loads(CliRunner().invoke(program(), [*words, "--json"]).stdout)
+    assert reply["dimension"] == reply["mackey"] == dimension
+    assert reply["residual"] < 1e-10
+    assert [ring["kernels"] for ring in reply["double_cosets"]] == rings
     printed = CliRunner().invoke(program(), words)
     assert printed.exit_code == 0
     assert "sampled from kernels that commute with" in printed.stdout

@@ -121,15 +121,15 @@ def test_an_imposition_that_falls_behind_with_all_data_is_contested() -> None:
 
 def test_a_free_network_that_varies_does_not_hide_that_relaxing_beats_invariance() -> None:
     """The spread of two networks is their own: here the free one differs by 10 points from seed to seed."""
-    found = evidence(1300, **PARTLY)
-    unsteady = {share: dict(by_seed) for share, by_seed in found.curves["free"].items()}
+    imposed = evidence(1300, **PARTLY)
+    unsteady = {share: dict(by_seed) for share, by_seed in imposed.curves["free"].items()}
     for by_seed in unsteady.values():
         by_seed[1] = by_seed[1] & (torch.arange(len(by_seed[1])) % 10 != 0)
         by_seed[2] = by_seed[2] | (torch.arange(len(by_seed[2])) % 2 == 0)
-    found = replace(found, curves={**found.curves, "free": unsteady})
-    spread = spreads([found], full=True)
+    imposed = replace(imposed, curves={**imposed.curves, "free": unsteady})
+    spread = spreads([imposed], full=True)
     assert spread["invariant", "free"].variance > 3 * spread["invariant", "relaxed"].variance
-    (verdict,) = judge([replace(found, spread=spreads([found], full=False), full_spread=spread)])
+    (verdict,) = judge([replace(imposed, spread=spreads([imposed], full=False), full_spread=spread)])
     assert verdict.word == "relax"
 
 
@@ -150,13 +150,13 @@ def test_a_refuted_invariance_is_left_although_local_layers_remain_open() -> Non
 
 def test_more_candidates_need_stronger_proof() -> None:
     tie = dict.fromkeys(("invariant", "free"), FREE)
-    found = [k for k in range(12) if judge([evidence(500, seed=k, **tie)])[0].word == "impose"]
+    imposed = [k for k in range(12) if judge([evidence(500, seed=k, **tie)])[0].word == "impose"]
     several = {
         k
-        for k in found
+        for k in imposed
         if judge([evidence(500, seed=k + 100 * j, name=f"c{j}", **tie) for j in range(8)])[0].word == "impose"
     }
-    assert len(several) < len(found)
+    assert len(several) < len(imposed)
 
 
 def test_false_impositions_are_rare() -> None:

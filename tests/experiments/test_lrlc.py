@@ -149,7 +149,7 @@ def test_shifted_images():
     offsets = set()
     for before, after in zip(images, moved, strict=True):
         # Where each place of the result comes from, with borders continued.
-        found = [
+        matches = [
             (dy, dx)
             for dy in range(-2, 3)
             for dx in range(-2, 3)
@@ -157,8 +157,8 @@ def test_shifted_images():
                 after[0], before[0][(torch.arange(7) + dy).clamp(0, 6)][:, (torch.arange(9) + dx).clamp(0, 8)]
             )
         ]
-        assert len(found) == 1
-        offsets.add(found[0])
+        assert len(matches) == 1
+        offsets.add(matches[0])
     assert len(offsets) == 25
 
 

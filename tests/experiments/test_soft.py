@@ -486,27 +486,27 @@ def test_a_bank_at_the_layers_own_size_is_its_kernel():
 def test_figures(tmp_path):
     for row in ("se2-4-strict", "se2-4-partial", "se2-4-soft", "se2-4-lambda-0.1", "se2-4-lambda-5", "t2-lambda-5"):
         ran(tmp_path, "soft", row)
-    found = SOFT.figures(finished_runs(SOFT, "smoke", results=tmp_path / "results"))
-    titles = [figure.title for figure in found]
+    drawn = SOFT.figures(finished_runs(SOFT, "smoke", results=tmp_path / "results"))
+    titles = [figure.title for figure in drawn]
     assert "Learned ω' of each layer, se2-4" in titles
     assert "Accuracy against λ, t2" in titles
     assert "Relaxation during training, se2-4" in titles
-    choice = next(figure for figure in found if isinstance(figure, Table) and "chosen" in figure.title)
+    choice = next(figure for figure in drawn if isinstance(figure, Table) and "chosen" in figure.title)
     [line] = choice.rows
     assert line[0] == SOFT.row("se2-4-soft").title
     assert line[2].count("%") == 4
     assert f"{line[3]:g}: " in line[2]
-    table = next(figure for figure in found if isinstance(figure, Table) and "keep" in figure.title)
+    table = next(figure for figure in drawn if isinstance(figure, Table) and "keep" in figure.title)
     assert list(table.columns[-2:]) == ["blocks.1.second", "last"]
     assert len(table.columns) == 7
-    plot = next(figure for figure in found if isinstance(figure, Plot) and "se2-4" in figure.title)
+    plot = next(figure for figure in drawn if isinstance(figure, Plot) and "se2-4" in figure.title)
     assert [x for x, _ in plot.series[0].points] == [0.1, 5.0]
-    panels = next(figure for figure in found if isinstance(figure, Panels))
+    panels = next(figure for figure in drawn if isinstance(figure, Panels))
     assert [len(images) for _, images in panels.rows] == [8, 8, 8]
     assert SOFT.figures([]) == []
     ran(tmp_path, "soft-rotmnist", "se2-8-lambda-5")
-    found = ROTATED.figures(finished_runs(ROTATED, "smoke", results=tmp_path / "results"))
-    assert not any(series.published for figure in found if isinstance(figure, Plot) for series in figure.series)
+    drawn = ROTATED.figures(finished_runs(ROTATED, "smoke", results=tmp_path / "results"))
+    assert not any(series.published for figure in drawn if isinstance(figure, Plot) for series in figure.series)
 
 
 def test_the_figure_over_frequencies(tmp_path):

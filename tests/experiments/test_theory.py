@@ -120,10 +120,10 @@ def test_command():
 
 def test_command_json():
     result = CliRunner().invoke(program(), ["theory", "--json"])
-    found = json.loads(result.output)
-    assert found["failed"] == 0
-    assert len(found["rows"]) == len(ROWS)
-    assert sum(row["check"] is not None for row in found["rows"]) == len(ROWS) - NOT_BUILT
+    report = json.loads(result.output)
+    assert report["failed"] == 0
+    assert len(report["rows"]) == len(ROWS)
+    assert sum(row["check"] is not None for row in report["rows"]) == len(ROWS) - NOT_BUILT
 
 
 def test_command_fails_when_a_row_fails(monkeypatch):

@@ -52,8 +52,10 @@ class TestEveryRow:
         greyed = [panel.quiet for _, panels in figures[0].rows for panel in panels]
         assert any(greyed)
         assert not all(greyed)
-        found = compare(experiment, {row: [runs[0].metrics]} | {r.name: [] for r in experiment.rows if r.name != row})
-        page = experiment_page(experiment, found, runs, scale="smoke")
+        comparison = compare(
+            experiment, {row: [runs[0].metrics]} | {r.name: [] for r in experiment.rows if r.name != row}
+        )
+        page = experiment_page(experiment, comparison, runs, scale="smoke")
         assert "images from rolled capsules" in page
 
 

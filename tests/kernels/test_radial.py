@@ -77,8 +77,8 @@ def mixing(taps, values, harmonics, degree):
     for order in range(degree + 3):
         for other in range(order % 2, order + 1, 2):
             if other != degree:
-                found = own.T @ (r[:, None] ** order * harmonics(other, taps))
-                worst = max(worst, float(found.abs().max() / size / 2.0**order))
+                moments = own.T @ (r[:, None] ** order * harmonics(other, taps))
+                worst = max(worst, float(moments.abs().max() / size / 2.0**order))
     return worst
 
 

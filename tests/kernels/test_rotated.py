@@ -18,8 +18,8 @@ C8, D8, C6 = Cyclic(8), Dihedral(8), Cyclic(6)
 
 def table(rho: Representation) -> torch.Tensor:
     """Where each element sends each channel."""
-    found = rho.permutation_table
-    return torch.zeros(rho.group.order, 1, dtype=torch.int64) if found is None else found
+    permutations = rho.permutation_table
+    return torch.zeros(rho.group.order, 1, dtype=torch.int64) if permutations is None else permutations
 
 
 def counted(group: FiniteGroup, rho1: Representation, rho2: Representation, k: int) -> int:

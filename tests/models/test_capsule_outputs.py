@@ -72,7 +72,7 @@ def of_model(name: str) -> dict[str, list[float]]:
 
 def of_measures() -> dict[str, list[float]]:
     factor = (torch.arange(40)[:, None] + torch.arange(9)) % 9
-    found: dict[str, list[float]] = {}
+    scores: dict[str, list[float]] = {}
     for name, topology in {
         "shifting": shifting_topology(5),
         "stationary": stationary_topology(1, 3),
@@ -92,14 +92,14 @@ def of_measures() -> dict[str, list[float]]:
             )
 
         t = sample(torch.Generator().manual_seed(0))
-        found[name] = [
+        scores[name] = [
             *fingerprint(t),
             *(capsule_correlation(t, factor, variant=variant) for variant in ("published", "circular")),
             capsule_correlation(t, factor, variant="disjoint", shared=lambda a, b: abs(a - b) % 9 < 3),
             *capsule_null(lambda t: capsule_equivariance_error(t).mean, sample=sample),
             *fingerprint(observed_roll(t[:, 0], t[:, 3])),
         ]
-    return found
+    return scores
 
 
 def outputs() -> dict[str, dict[str, list[float]]]:

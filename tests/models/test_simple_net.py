@@ -46,8 +46,8 @@ def test_the_table_of_sizes(options, mnist, cifar, celeba):
     ("where", "mnist", "cifar"), [(1, 0.507, 1.69), (2, 21.3, 29.0), (3, 17.9, 25.0)], ids=lambda value: str(value)
 )
 def test_the_table_of_sizes_in_millions(where, mnist, cifar):
-    found = [parameters(data, layer="local", where=where) / 1e6 for data in (MNIST, CIFAR, CELEBA)]
-    assert [float(f"{n:.3g}") for n in found] == [mnist, cifar, cifar]
+    millions = [parameters(data, layer="local", where=where) / 1e6 for data in (MNIST, CIFAR, CELEBA)]
+    assert [float(f"{n:.3g}") for n in millions] == [mnist, cifar, cifar]
 
 
 def test_spatial_bias_everywhere_and_low_rank_everywhere():

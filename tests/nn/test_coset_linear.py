@@ -30,14 +30,14 @@ class TestSpecialCases:
         points = HomogeneousSpace(S5, S5.fixing(0))
         layer = CosetLinear(points.field(3 * points.subgroup.trivial), points.field(2 * points.subgroup.trivial))
         assert [tuple(w.shape) for w in layer.weights] == [(2, 3, 2)]
-        found = matrix(layer)
-        same = found[:, 0, :, 0]
-        other = found[:, 0, :, 1]
+        dense = matrix(layer)
+        same = dense[:, 0, :, 0]
+        other = dense[:, 0, :, 1]
         eye = torch.eye(5, dtype=torch.float64)
         expected = torch.einsum("ab,xy->axby", same - other, eye) + torch.einsum(
             "ab,xy->axby", other, torch.ones_like(eye)
         )
-        assert torch.equal(found, expected)
+        assert torch.equal(dense, expected)
         assert layer.bias is not None
         assert layer.bias.shape == (2,)
 
@@ -67,9 +67,9 @@ class TestSpecialCases:
         """Scalars on the group itself: C_n gives a circulant matrix."""
         line = HomogeneousSpace(Cyclic(6), Cyclic(6).subgroup([]))
         layer = CosetLinear(line.field(line.subgroup.trivial), line.field(line.subgroup.trivial))
-        found = matrix(layer)[0, :, 0]
-        assert len(set(found.flatten().tolist())) == 6
-        assert torch.equal(found.roll((1, 1), (0, 1)), found)
+        dense = matrix(layer)[0, :, 0]
+        assert len(set(dense.flatten().tolist())) == 6
+        assert torch.equal(dense.roll((1, 1), (0, 1)), dense)
 
     def test_a_group_of_the_users_own(self):
         """Any permutations generate a group."""

@@ -141,6 +141,6 @@ def test_onnx():
         program = torch.onnx.export(model, model.inputs, dynamo=True, verbose=False)
     session = onnxruntime.InferenceSession(program.model_proto.SerializeToString())
     feed = {entry.name: x.numpy() for entry, x in zip(session.get_inputs(), model.inputs, strict=True)}
-    for name, found, expected in zip(LAYERS, session.run(None, feed), model.expected, strict=True):
-        error = (torch.from_numpy(found) - expected).abs().max() / expected.abs().max()
+    for name, output, expected in zip(LAYERS, session.run(None, feed), model.expected, strict=True):
+        error = (torch.from_numpy(output) - expected).abs().max() / expected.abs().max()
         assert error < 1e-5, name

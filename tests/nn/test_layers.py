@@ -258,7 +258,7 @@ def deep_variance(field, x, draws, kernel_size=3, redraw=lambda layer: layer.res
     layer = first = conv(field, field, kernel_size, **options)
     if x.shape[1] != field.dim:
         first = conv(field.space.field(x.shape[1] * field.space.stabilizer.trivial), field, kernel_size, **options)
-    found = []
+    mean_squares = []
     with torch.no_grad():
         for seed in range(draws):
             torch.manual_seed(seed)
@@ -266,8 +266,8 @@ def deep_variance(field, x, draws, kernel_size=3, redraw=lambda layer: layer.res
             for each in (first, *[layer] * 9):
                 redraw(each)
                 y = each.train()(y)
-            found.append(float(y.square().mean()))
-    return sorted(found)[draws // 2]
+            mean_squares.append(float(y.square().mean()))
+    return sorted(mean_squares)[draws // 2]
 
 
 @pytest.mark.parametrize("name", DEEP)

@@ -223,12 +223,12 @@ def test_bases_of_complex_irreducibles_of_dimension_above_two() -> None:
 
 
 def test_fractions_of_the_dense_products() -> None:
-    found = {}
+    shares = {}
     for G in (D1, C4, C8, D4):
         field = Grid2d(G).field(4 * G.regular)
         shape = PointMap(field, field).shape
-        found[G.name] = shape.work / (shape.rows * shape.columns)
-    assert found == {"D1": 0.5, "C4": 0.375, "C8": 0.21875, "D4": 0.1875}
+        shares[G.name] = shape.work / (shape.rows * shape.columns)
+    assert shares == {"D1": 0.5, "C4": 0.375, "C8": 0.21875, "D4": 0.1875}
 
 
 def test_sums_of_irreducibles_need_no_change_of_basis() -> None:

@@ -43,15 +43,15 @@ def bilinear(layer: TensorProduct) -> torch.Tensor:
 def basis_of(layer: TensorProduct) -> torch.Tensor:
     """One tensor for each weight."""
     layer = layer.double()
-    found = []
+    basis = []
     for weight in layer.weights:
         for k in range(weight.numel()):
             with torch.no_grad():
                 for other in layer.weights:
                     other.zero_()
                 weight.view(-1)[k] = 1.0
-            found.append(bilinear(layer))
-    return torch.stack(found)
+            basis.append(bilinear(layer))
+    return torch.stack(basis)
 
 
 def brute_force(rho1: torch.Tensor, rho2: torch.Tensor) -> int:
@@ -87,10 +87,10 @@ def test_every_map_of_a_finite_group(case):
     layer = TensorProduct(on_a_point(rho1), on_a_point(rho2))
     count = brute_force(rho1.matrices, rho2.matrices)
     assert sum(weight.numel() for weight in layer.weights) == count
-    found = basis_of(layer)
-    assert int(torch.linalg.matrix_rank(found.flatten(1))) == count
-    left = torch.einsum("kcpq,gpi,gqj->gkcij", found, rho1.matrices, rho1.matrices)
-    right = torch.einsum("gce,keij->gkcij", rho2.matrices, found)
+    basis = basis_of(layer)
+    assert int(torch.linalg.matrix_rank(basis.flatten(1))) == count
+    left = torch.einsum("kcpq,gpi,gqj->gkcij", basis, rho1.matrices, rho1.matrices)
+    right = torch.einsum("gce,keij->gkcij", rho2.matrices, basis)
     assert (left - right).abs().max() < 1e-12
 
 
@@ -148,11 +148,11 @@ def test_maps_between_representations():
     for group in (D4, C3, Q8, S3):
         for rho1 in (group.regular, *group.irreps):
             for rho2 in (group.trivial + group.irreps[-1], group.regular):
-                found = hom_basis(rho1, rho2)
-                assert len(found) == group.intertwining_number(rho1, rho2)
-                if len(found):
-                    assert (found[:, None] @ rho1.matrices - rho2.matrices @ found[:, None]).abs().max() < 1e-12
-                    assert int(torch.linalg.matrix_rank(found.flatten(1))) == len(found)
+                basis = hom_basis(rho1, rho2)
+                assert len(basis) == group.intertwining_number(rho1, rho2)
+                if len(basis):
+                    assert (basis[:, None] @ rho1.matrices - rho2.matrices @ basis[:, None]).abs().max() < 1e-12
+                    assert int(torch.linalg.matrix_rank(basis.flatten(1))) == len(basis)
     so2 = SO2()
     assert len(hom_basis(so2.irrep(1) @ so2.irrep(1), so2.trivial)) == 2
 

@@ -299,9 +299,9 @@ def test_orbits_make_types(order):
     rho = sum(kinds[1:], kinds[0] + kinds[-1])
     shuffle = torch.randperm(rho.dim, generator=torch.Generator().manual_seed(0))
     table = shuffle.argsort()[rho.permutation_table[:, shuffle]]
-    found, sorted_rho = orbit_type(group, table)
+    sorting, sorted_rho = orbit_type(group, table)
     assert sorted(atom.digest for atom in sorted_rho.atoms) == sorted(atom.digest for atom in rho.atoms)
-    assert torch.equal(found.argsort()[table[:, found]], sorted_rho.permutation_table)
+    assert torch.equal(sorting.argsort()[table[:, sorting]], sorted_rho.permutation_table)
 
 
 @pytest.mark.parametrize("symmetry", ["hflip", pytest.param("d4", marks=pytest.mark.slow)])

@@ -58,14 +58,14 @@ def test_same_padding_takes_a_place_for_each_stride(size: int) -> None:
 
 def test_the_interior_is_where_no_window_meets_padding() -> None:
     windows = [Window.of(**options) for options in OPTIONS] + [UNEVEN]
-    found = set()
+    margins = set()
     for window, sizes in itertools.product(windows, ((8, 7), (11, 11))):
         if not fits(window, sizes):
             continue
         inside = window.interior(sizes)
         assert inside is not None
         step, margin = inside
-        found.add(margin)
+        margins.add(margin)
         seen = window.cut(window.padded(torch.ones(1, 1, *sizes))).flatten(4).amin(4)[0, 0]  # 0 where it meets padding
         rows, columns = seen.shape
         # Windows may skip the padding between their samples, so the margin is exact for those without gaps.
@@ -74,7 +74,7 @@ def test_the_interior_is_where_no_window_meets_padding() -> None:
             wider = seen[margin - 1 : rows - margin + 1, margin - 1 : columns - margin + 1]
             assert (wider == 0).any()
         assert step == window.stride[0]
-    assert len(found) > 2
+    assert len(margins) > 2
     assert Window.of(3, stride=(1, 2)).interior((8, 8)) is None
 
 

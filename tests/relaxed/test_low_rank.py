@@ -70,12 +70,12 @@ def test_the_paths_agree_with_the_definition(normalize, sharing):
 
 def test_the_paths_have_the_same_gradients():
     x = images(3, 2, 8, 7)
-    found = []
+    gradients = []
     for path in ("conv", "build"):
         layer = made(path=path)
         layer(x).square().sum().backward()
-        found.append([p.grad for p in layer.parameters()])
-    for first, second in zip(*found, strict=True):
+        gradients.append([p.grad for p in layer.parameters()])
+    for first, second in zip(*gradients, strict=True):
         torch.testing.assert_close(first, second, rtol=1e-10, atol=1e-10)
 
 

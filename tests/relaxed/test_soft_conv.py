@@ -67,26 +67,28 @@ def test_every_variant_is_the_definition_with_its_gradients(case):
     expected = point_by_point(layer, x)
     g = torch.randn_like(expected)
     names, weights = zip(*layer.named_parameters(), strict=True)
-    wanted = torch.autograd.grad(expected, [x, *weights], g)
+    gradients = torch.autograd.grad(expected, [x, *weights], g)
     for variant in (None, "loop", "window", "rank"):
         layer.variant = variant
         y = layer(x)
         assert (y - expected).abs().max() < 1e-12 * expected.abs().max(), variant
-        for name, found, gradient in zip(("x", *names), torch.autograd.grad(y, [x, *weights], g), wanted, strict=True):
-            assert (found - gradient).abs().max() < 1e-10 * max(1, gradient.abs().max()), (variant, name)
-    assert wanted[names.index("translation_softness") + 1].abs().max() > 1e-3
+        for name, ours, gradient in zip(
+            ("x", *names), torch.autograd.grad(y, [x, *weights], g), gradients, strict=True
+        ):
+            assert (ours - gradient).abs().max() < 1e-10 * max(1, gradient.abs().max()), (variant, name)
+    assert gradients[names.index("translation_softness") + 1].abs().max() > 1e-3
 
 
 def test_many_rows_and_chunks_agree(monkeypatch):
     monkeypatch.setattr("intertwine.relaxed.soft._soft_rank.CHUNK", 3000)
     layer = SoftConv2d(3, 4, kernel_size=3, hidden=4, learn=True).double()
     x = torch.randn(3, 3, 11, 9, dtype=torch.float64, requires_grad=True)
-    found = []
+    results = []
     for variant in ("window", "rank"):
         layer.variant = variant
         y = layer(x)
-        found.append((y, *torch.autograd.grad(y.square().sum(), [x, *layer.parameters()])))
-    for a, b in zip(*found, strict=True):
+        results.append((y, *torch.autograd.grad(y.square().sum(), [x, *layer.parameters()])))
+    for a, b in zip(*results, strict=True):
         assert (a - b).abs().max() < 1e-10 * max(1, a.abs().max())
 
 

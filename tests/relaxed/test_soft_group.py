@@ -50,7 +50,7 @@ def point_by_point(layer: SoftGroupConv2d, x: torch.Tensor, before: Orientations
             return tensor(math.cos(angle), math.sin(angle)) * layer.net.circle_radius
         return tensor(angle) / layer.net.angle_unit
 
-    found = []
+    totals = []
     for g in range(len(after)):
         for i in range(tall):
             for j in range(wide):
@@ -80,8 +80,8 @@ def point_by_point(layer: SoftGroupConv2d, x: torch.Tensor, before: Orientations
                             if "rotation" in layer.soft:
                                 absolute.append(layer.rotation_softness * seen(element if of_input else frame))
                             total = total + x[:, :, s, v[0], v[1]] @ layer.net(relative, absolute).T
-                found.append(total)
-    y = torch.stack(found, -1).unflatten(-1, (len(after), tall, wide))
+                totals.append(total)
+    y = torch.stack(totals, -1).unflatten(-1, (len(after), tall, wide))
     return y if layer.bias is None else y + layer.bias[:, None, None, None]
 
 
@@ -112,16 +112,18 @@ def test_every_variant_is_the_definition_with_its_gradients(case):
     expected = point_by_point(layer, x, before, after)
     g = torch.randn_like(expected)
     names, weights = zip(*layer.named_parameters(), strict=True)
-    wanted = torch.autograd.grad(expected, [x, *weights], g)
+    gradients = torch.autograd.grad(expected, [x, *weights], g)
     same = () if "translation" in layer.soft else ("dense", "factored")
     for variant in (None, "loop", "window", "rank", *same):
         layer.variant = variant
         y = applied(layer, x, before, after)
         assert (y - expected).abs().max() < 1e-11 * expected.abs().max(), variant
-        for name, found, gradient in zip(("x", *names), torch.autograd.grad(y, [x, *weights], g), wanted, strict=True):
-            assert (found - gradient).abs().max() < 1e-10 * max(1, gradient.abs().max()), (variant, name)
+        for name, ours, gradient in zip(
+            ("x", *names), torch.autograd.grad(y, [x, *weights], g), gradients, strict=True
+        ):
+            assert (ours - gradient).abs().max() < 1e-10 * max(1, gradient.abs().max()), (variant, name)
     if "rotation_softness" in names:
-        assert wanted[names.index("rotation_softness") + 1].abs().max() > 1e-3
+        assert gradients[names.index("rotation_softness") + 1].abs().max() > 1e-3
 
 
 @pytest.mark.parametrize("samples", [4, 8, 16])

@@ -11,6 +11,6 @@ from tests.report.chromium import CHROMIUM, DRIVER, Browser
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     if not (CHROMIUM and DRIVER):
         pytest.fail("INTERTWINE_REQUIRE_BROWSER=1, but there is no Chromium with its driver")
-    found = Browser(tmp_path_factory.mktemp("profile"))
-    yield found
-    found.driver.quit()
+    chromium = Browser(tmp_path_factory.mktemp("profile"))
+    yield chromium
+    chromium.driver.quit()

@@ -443,10 +443,10 @@ class TestExpressions:
     def test_arithmetic(self, text):
         import sympy
 
-        found = cheap_expression(text)
-        assert found is not None
+        rewritten = cheap_expression(text)
+        assert rewritten is not None
         functions = {name: sympy.Function(name) for name in ("FloorDiv", "ToFloat")}
-        assert sympy.sympify(found, locals=functions) == sympy.sympify(text, locals=functions)
+        assert sympy.sympify(rewritten, locals=functions) == sympy.sympify(text, locals=functions)
 
     @pytest.mark.parametrize(
         "text",
@@ -623,8 +623,8 @@ def test_random_damage_ends_in_one_of_our_errors(path, saved):
 
 
 def _places(value: Any) -> list[tuple[Any, Any]]:
-    found = []
+    places = []
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, inner in items:
-        found += [(value, key), *_places(inner)]
-    return found
+        places += [(value, key), *_places(inner)]
+    return places

@@ -23,10 +23,10 @@ def reloaded(model: nn.Module, path: Path, x: Tensor = X, **options: Any) -> nn.
 
 
 def assert_same(model: nn.Module, path: Path, x: Tensor = X, **options: Any) -> nn.Module:
-    found = reloaded(model, path, x, **options)
+    loaded = reloaded(model, path, x, **options)
     with torch.no_grad():
-        torch.testing.assert_close(found(x), model(x))
-    return found
+        torch.testing.assert_close(loaded(x), model(x))
+    return loaded
 
 
 class Sizes(nn.Module):
@@ -130,23 +130,23 @@ def test_a_soft_layer(tmp_path):
 
 def test_a_batch_that_is_not_fixed(tmp_path):
     model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.Flatten(), nn.Linear(4 * 30 * 30, 5))
-    found = assert_same(model, tmp_path / "net.pt2", dynamic_shapes=({0: BATCH},))
-    assert found(torch.rand(7, 3, 32, 32)).shape == (7, 5)
+    loaded = assert_same(model, tmp_path / "net.pt2", dynamic_shapes=({0: BATCH},))
+    assert loaded(torch.rand(7, 3, 32, 32)).shape == (7, 5)
 
 
 def test_sizes_that_are_not_fixed(tmp_path):
     height, width = torch.export.Dim("height", min=8, max=128), torch.export.Dim("width", min=8, max=128)
-    found = assert_same(Sizes(), tmp_path / "net.pt2", dynamic_shapes=({0: BATCH, 2: height, 3: width},))
+    loaded = assert_same(Sizes(), tmp_path / "net.pt2", dynamic_shapes=({0: BATCH, 2: height, 3: width},))
     other = torch.rand(3, 3, 21, 40)
-    torch.testing.assert_close(found(other), Sizes()(other))
+    torch.testing.assert_close(loaded(other), Sizes()(other))
 
 
 def test_sizes_that_are_multiples(tmp_path):
     model = nn.Sequential(nn.Conv2d(3, 4, 3, stride=2, padding=1), nn.MaxPool2d(2), nn.Conv2d(4, 2, 3))
     height, width = torch.export.Dim("height", min=2, max=8), torch.export.Dim("width", min=2, max=8)
-    found = assert_same(model, tmp_path / "net.pt2", dynamic_shapes=({2: 16 * height, 3: 16 * width},))
+    loaded = assert_same(model, tmp_path / "net.pt2", dynamic_shapes=({2: 16 * height, 3: 16 * width},))
     other = torch.rand(2, 3, 48, 64)
-    torch.testing.assert_close(found(other), model(other))
+    torch.testing.assert_close(loaded(other), model(other))
 
 
 def test_half_precision(tmp_path):
@@ -156,21 +156,21 @@ def test_half_precision(tmp_path):
 
 def test_a_buffer_that_is_written_to(tmp_path):
     """Working out the costs on tensors without content leaves the buffers of the program alone."""
-    found = reloaded(Counting(), tmp_path / "net.pt2")
-    torch.testing.assert_close(found(X), X)
-    torch.testing.assert_close(found(X), 2 * X)
-    torch.testing.assert_close(found(X[:2].clone()), 3 * X[:2])
+    loaded = reloaded(Counting(), tmp_path / "net.pt2")
+    torch.testing.assert_close(loaded(X), X)
+    torch.testing.assert_close(loaded(X), 2 * X)
+    torch.testing.assert_close(loaded(X[:2].clone()), 3 * X[:2])
 
 
 def test_derivatives_and_hooks_see_no_tensors_without_content(tmp_path):
-    found = reloaded(Regions(), tmp_path / "net.pt2")
+    loaded = reloaded(Regions(), tmp_path / "net.pt2")
     seen: list[Tensor] = []
-    for module in found.modules():
+    for module in loaded.modules():
         module.register_forward_hook(lambda module, given, out: seen.append(out))
     model = nn.Sequential(nn.Conv2d(3, 2, 3), nn.Tanh())
     again = reloaded(model, tmp_path / "other.pt2")
     torch.testing.assert_close(torch.func.jvp(again, (X,), (X,)), torch.func.jvp(model, (X,), (X,)))
-    found(X)
+    loaded(X)
     flat = [value for out in seen for value in (out if isinstance(out, tuple | list) else [out])]
     assert flat
     assert all(type(value) is Tensor for value in flat)

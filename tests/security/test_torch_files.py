@@ -40,15 +40,15 @@ def test_what_torch_saves_comes_back(tmp_path, new):
         "plain": [1, 2.5, None, True, "text", (1, 2), torch.Size([1, 2]), torch.float16, torch.device("cpu")],
     }
     torch.save(content, tmp_path / "net.pt", _use_new_zipfile_serialization=new)
-    found = read_torch_file(tmp_path / "net.pt")
-    assert found["plain"] == content["plain"]
-    assert found["optimizer"] == content["optimizer"]
+    loaded = read_torch_file(tmp_path / "net.pt")
+    assert loaded["plain"] == content["plain"]
+    assert loaded["optimizer"] == content["optimizer"]
     for got, wanted in zip(
-        [*found["tensors"], found["complex"]], [*content["tensors"], content["complex"]], strict=True
+        [*loaded["tensors"], loaded["complex"]], [*content["tensors"], content["complex"]], strict=True
     ):
         torch.testing.assert_close(got, wanted, rtol=0, atol=0)
         assert got.stride() == wanted.stride()
-    a, b = found["tensors"][:2]
+    a, b = loaded["tensors"][:2]
     assert a.untyped_storage().data_ptr() == b.untyped_storage().data_ptr(), "views stay views"
 
 

@@ -66,7 +66,7 @@ def test_an_archive_reads_like_the_folder(tmp_path: Path, suffix: str, prefix: s
     assert data.train.raw()[:, 0, 0, 0].tolist() == [0, 1, 2, 10, 11, 12]
     assert data.test.raw()[:, 0, 0, 0].tolist() == [100, 101, 102, 110, 111, 112]
     assert torch.equal(load(path, lazy=True).train.raw(), data.train.raw())
-    assert [found.name for found in tmp_path.iterdir()] == [path.name]
+    assert [file.name for file in tmp_path.iterdir()] == [path.name]
 
 
 @pytest.mark.parametrize("suffix", [".zip", ".tar.gz"])
@@ -108,7 +108,7 @@ def test_a_path_outside_of_the_target_is_refused(tmp_path: Path, suffix: str, na
     ) as e:
         load(path)
     assert repr(name) in str(e.value)
-    assert [found.name for found in tmp_path.rglob("*")] == ["inner", path.name]
+    assert [file.name for file in tmp_path.rglob("*")] == ["inner", path.name]
 
 
 @pytest.mark.parametrize("suffix", [".zip", ".tar.gz"])

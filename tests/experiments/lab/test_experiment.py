@@ -109,12 +109,12 @@ def test_comparison():
         "mlp": [{"test_error": 4.0}, {"test_error": 5.0}, {"test_error": 4.5}],
         "lenet5": [{"test_error": 1.0}],
     }
-    found = compare(LENET, runs)
-    cell = found.cells["mlp", "test_error"]
+    comparison = compare(LENET, runs)
+    cell = comparison.cells["mlp", "test_error"]
     assert (cell.mean, cell.spread, cell.published.mean) == (4.5, 0.5, 4.7)
-    assert found.cells["lenet5", "test_error"].spread is None
-    assert found.cells["lenet5", "parameters"].mean is None
-    first, second = found.verdicts
+    assert comparison.cells["lenet5", "test_error"].spread is None
+    assert comparison.cells["lenet5", "parameters"].mean is None
+    first, second = comparison.verdicts
     assert (first.holds, first.published) == (True, True)
     assert first.confidence > 0.98
     assert (second.holds, second.confidence) == (True, None)
@@ -142,6 +142,6 @@ def test_confidence_without_spread():
 def test_arrays_come_back_in_the_order_of_their_names(tmp_path: Path) -> None:
     kept = {f"orders/{layer}": torch.full((2,), layer) for layer in (10, 8, 9, 100, 2)} | {"filters": torch.ones(1)}
     save_arrays(tmp_path, kept)
-    found = load_arrays(tmp_path)
-    assert list(found) == ["filters", "orders/2", "orders/8", "orders/9", "orders/10", "orders/100"]
-    assert all(torch.equal(values, kept[name]) for name, values in found.items())
+    loaded = load_arrays(tmp_path)
+    assert list(loaded) == ["filters", "orders/2", "orders/8", "orders/9", "orders/10", "orders/100"]
+    assert all(torch.equal(values, kept[name]) for name, values in loaded.items())

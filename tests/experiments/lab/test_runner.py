@@ -194,10 +194,10 @@ class TestCommands:
         shown = self.run("show", "lenet", "--results", str(tmp_path))
         assert "LeNet-5" in shown.output
         assert "needs 2 seeds" in shown.output
-        found = json.loads(self.run("show", "lenet", "--results", str(tmp_path), "--json").output)
-        assert found["rows"][0]["metrics"]["test_error"]["published"] == 12.0
-        assert len(found["rows"][0]["metrics"]["test_error"]["values"]) == 1
-        assert found["orderings"][0]["holds"] in (True, False)
+        report = json.loads(self.run("show", "lenet", "--results", str(tmp_path), "--json").output)
+        assert report["rows"][0]["metrics"]["test_error"]["published"] == 12.0
+        assert len(report["rows"][0]["metrics"]["test_error"]["values"]) == 1
+        assert report["orderings"][0]["holds"] in (True, False)
         written = self.run("report", "lenet", "--results", str(tmp_path))
         assert written.exit_code == 0, written.output
         assert "LeNet-5" in (tmp_path / "lenet-smoke.html").read_text()

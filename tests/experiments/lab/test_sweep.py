@@ -75,10 +75,10 @@ def test_search_resume_and_best(tmp_path):
     assert [trial.params["lr"] for trial in study.trials[:4]] == first
     assert len(states(study)) == 6
     assert len({trial.params["lr"] for trial in study.trials}) == 6, "a later part draws new settings"
-    found = best(study)
-    assert found["value"] == min(trial.value for trial in study.trials)
-    assert 1e-3 <= found["settings"]["lr"] <= 1e-1
-    assert found["experiment"] == "lenet"
+    outcomes = best(study)
+    assert outcomes["value"] == min(trial.value for trial in study.trials)
+    assert 1e-3 <= outcomes["settings"]["lr"] <= 1e-1
+    assert outcomes["experiment"] == "lenet"
     assert len(run_sweep(sweep(tmp_path, prune=False, trials=6)).trials) == 6
 
 
@@ -94,9 +94,9 @@ def test_hopeless_trials_are_pruned(tmp_path):
     """Learning rates far too small do not learn: such trials are stopped at a validation that shows it."""
     wide = sweep(tmp_path, parameters=(parse_parameter("lr=1e-7..3e-2:log"),), fixed={"images": 200}, trials=12)
     study = run_sweep(wide)
-    found = states(study)
-    assert len(found) == 12
-    assert 0 < found.count("PRUNED") < 12
+    outcomes = states(study)
+    assert len(outcomes) == 12
+    assert 0 < outcomes.count("PRUNED") < 12
     assert all(trial.intermediate_values for trial in study.trials if trial.state.name == "PRUNED")
     assert best(study)["value"] == min(trial.value for trial in study.trials if trial.state.name == "COMPLETE")
 
@@ -146,11 +146,11 @@ def test_commands(tmp_path):
     done = run("run", "lenet", *words, "--trials", "2")
     assert done.exit_code == 0, done.output
     assert "best: trial" in done.output
-    found = json.loads(run("show", "lenet-linear-smoke", "--results", str(tmp_path), "--json").output)
-    assert len(found["trials"]) == 2
+    report = json.loads(run("show", "lenet-linear-smoke", "--results", str(tmp_path), "--json").output)
+    assert len(report["trials"]) == 2
     shown = run("show", "lenet-linear-smoke", "--results", str(tmp_path), "--export", str(tmp_path / "best.json"))
     assert shown.exit_code == 0
-    assert json.loads((tmp_path / "best.json").read_text()) == found["best"]
+    assert json.loads((tmp_path / "best.json").read_text()) == report["best"]
     assert run("show", "nothing", "--results", str(tmp_path)).exit_code == 2
 
 
@@ -201,8 +201,8 @@ def test_the_trial_of_a_lost_worker_is_done_by_another(tmp_path):
 
 
 def postgres_programs() -> Path | None:
-    found = shutil.which("pg_ctl")
-    places = [Path(found).parent] if found else sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
+    pg_ctl = shutil.which("pg_ctl")
+    places = [Path(pg_ctl).parent] if pg_ctl else sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
     return next((place for place in places if (place / "initdb").exists()), None)
 
 

@@ -225,10 +225,10 @@ def test_the_passes_that_barriers_share_against_one_pass_each(name):
     still = match(model, x, "hflip", method="identity")
     blocks = matching.graph.blocks
     assert bool(blocks) == (name == "blocks")
-    for pairs, found in ((matching, barriers.repaired), (still, barriers.unmatched)):
+    for pairs, ours in ((matching, barriers.repaired), (still, barriers.unmatched)):
         other = moved_and_matched(model, pairs, 1)
         fixed = repair(merge([model, other]), [model, other], x, blocks=blocks)
-        assert found.merged == accuracy(fixed, test)
+        assert ours.merged == accuracy(fixed, test)
     other = moved_and_matched(model, matching, 1)
     middle = merge([model, other])
     assert barriers.plain.merged == accuracy(reset_batch_norms(middle, x), test)

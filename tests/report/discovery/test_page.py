@@ -27,8 +27,10 @@ def sample() -> Discovery:
     pair = ConfusedPair("6", "9", 12.0)
     x = torch.rand(1, 6, 6)
     broken = finding("c2", "leave", "free", confused=(pair,), pictures=(Picture(pair, x, x, x),), dials={"0": 0.2})
-    found = (finding("hflip", "impose", "invariant"), broken, finding("c4", "can't tell", None))
-    return Discovery("data", 100, (1, 6, 6), ("6", "9"), found, found[0], 3, 12.0, ("a note",), ("a run",), "x = 1 < 2")
+    findings = (finding("hflip", "impose", "invariant"), broken, finding("c4", "can't tell", None))
+    return Discovery(
+        "data", 100, (1, 6, 6), ("6", "9"), findings, findings[0], 3, 12.0, ("a note",), ("a run",), "x = 1 < 2"
+    )
 
 
 def test_the_sentence_can_be_acted_on() -> None:
@@ -38,14 +40,14 @@ def test_the_sentence_can_be_acted_on() -> None:
 
 
 def test_the_sentence_names_everything_that_can_be_imposed() -> None:
-    found = (
+    findings = (
         finding("c4", "impose", "invariant"),
         finding("hflip", "impose", "local"),
         finding("vflip", "relax", "relaxed"),
         finding("c4 + shifts", "impose", "invariant", joint_of=("c4", "shifts")),
         finding("all", "impose", "invariant", joint_of=("c4", "shifts", "negative")),
     )
-    result = replace(sample(), findings=found, recommended=found[4])
+    result = replace(sample(), findings=findings, recommended=findings[4])
     assert result.sentence == (
         "Impose the all: worth 2.8 times the data. Also possible: the hflip in the layers and the vflip, relaxed."
     )

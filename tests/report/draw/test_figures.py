@@ -32,8 +32,8 @@ def words(figure: Any) -> list[str]:
 def drawn(panels: Panels) -> list[np.ndarray[Any, Any]]:
     """The pixels of the embedded images, as a browser decodes them."""
     svg = inline_svg(panels_figure(panels), name="x", title="x")
-    found = re.findall(r'href="data:image/png;base64,\s*([^"]+)"', svg)
-    return [np.asarray(Image.open(io.BytesIO(base64.b64decode(code))).convert("RGB")) for code in found]
+    codes = re.findall(r'href="data:image/png;base64,\s*([^"]+)"', svg)
+    return [np.asarray(Image.open(io.BytesIO(base64.b64decode(code))).convert("RGB")) for code in codes]
 
 
 # -- plots -----------------------------------------------------------------------------------------------------

@@ -138,14 +138,14 @@ def text_faults(figure: Figure) -> list[str]:
     texts = [text for text in figure.findobj(Text) if text.get_visible() and text.get_text().strip()]
     boxes = [text.get_window_extent(canvas.get_renderer()) for text in texts]
     page = figure.bbox
-    found = [f"{text.get_text()!r} is too small" for text in texts if text.get_fontsize() < 7]
+    problems = [f"{text.get_text()!r} is too small" for text in texts if text.get_fontsize() < 7]
     for text, box in zip(texts, boxes, strict=True):
         if not (page.x0 <= box.x0 and box.x1 <= page.x1 and page.y0 <= box.y0 and box.y1 <= page.y1):
-            found.append(f"{text.get_text()!r} leaves the page")
+            problems.append(f"{text.get_text()!r} leaves the page")
     for (one, a), (other, b) in itertools.combinations(zip(texts, boxes, strict=True), 2):
         if not (a.x1 <= b.x0 + 1 or b.x1 <= a.x0 + 1 or a.y1 <= b.y0 + 1 or b.y1 <= a.y0 + 1):
-            found.append(f"{one.get_text()!r} meets {other.get_text()!r}")
-    return found
+            problems.append(f"{one.get_text()!r} meets {other.get_text()!r}")
+    return problems
 
 
 def test_texts_are_legible_on_the_page_and_apart(drawn: tuple[OrbitKernels, Figure]) -> None:

@@ -156,9 +156,9 @@ def test_a_null_is_a_column_beside_what_it_belongs_to() -> None:
 
 def test_a_metric_that_nobody_has_is_left_out() -> None:
     runs = [replace(run, metrics={"test_error": run.metrics["test_error"]}) for run in RUNS]
-    found = read(sample=(EXPERIMENT, compared(EXPERIMENT, runs), runs))
-    assert "Likelihood: published and ours" not in found.tables
-    assert len([tag for tag, _ in found.tags if tag == "svg"]) == 1 + 2
+    document = read(sample=(EXPERIMENT, compared(EXPERIMENT, runs), runs))
+    assert "Likelihood: published and ours" not in document.tables
+    assert len([tag for tag, _ in document.tags if tag == "svg"]) == 1 + 2
 
 
 def test_claims_are_sentences_with_a_verdict_and_its_confidence() -> None:
@@ -185,43 +185,43 @@ def test_a_claim_is_colored_only_where_the_seeds_suffice() -> None:
 
 @pytest.mark.parametrize("scale", ["smoke", "small"])
 def test_other_scales_are_marked_as_not_the_published_setting(scale: str) -> None:
-    found = read(scale=scale)
-    assert f"Not the published settings: scale {scale}." in found.text
-    assert ("p", {"class": "note warning", "role": "note"}) in found.tags
+    document = read(scale=scale)
+    assert f"Not the published settings: scale {scale}." in document.text
+    assert ("p", {"class": "note warning", "role": "note"}) in document.tags
 
 
 def test_the_paper_scale_has_no_banner() -> None:
-    found = read(scale="paper")
-    assert "Not the published settings" not in found.text
-    assert "The published settings." in found.text
+    document = read(scale="paper")
+    assert "Not the published settings" not in document.text
+    assert "The published settings." in document.text
 
 
 def test_settings_runs_and_environment_are_there() -> None:
     runs = [replace(RUNS[0], environment={**RUNS[0].environment, "torch": "2.12.0"}), *RUNS[1:]]
-    found = read(sample=(EXPERIMENT, COMPARISON, runs))
-    assert found.tables["Settings of each row"].rows[-1] == ["D4 network", "d4", "D4"]
-    assert found.tables["Every finished run"].heads == ["row", "seed", "test error (%)", "likelihood (nats)", "time"]
-    assert found.tables["Every finished run"].rows[0] == ["linear classifier", "0", "9.50", "−0.950", "1 min 5 s"]
-    assert len(found.tables["Every finished run"].rows) == len(RUNS)
+    document = read(sample=(EXPERIMENT, COMPARISON, runs))
+    assert document.tables["Settings of each row"].rows[-1] == ["D4 network", "d4", "D4"]
+    assert document.tables["Every finished run"].heads == ["row", "seed", "test error (%)", "likelihood (nats)", "time"]
+    assert document.tables["Every finished run"].rows[0] == ["linear classifier", "0", "9.50", "−0.950", "1 min 5 s"]
+    assert len(document.tables["Every finished run"].rows) == len(RUNS)
     for text in ("10000", "mnist", "2.12.0 (1 run), 2.13.0 (9 runs)", "x86_64", "10 min 50 s", "4 of 5"):
-        assert text in found.text
+        assert text in document.text
 
 
 def test_without_runs_the_page_says_how_to_start() -> None:
-    found = read(sample=(EXPERIMENT, compared(EXPERIMENT, []), []))
-    assert "intertwine experiment run sample --scale small" in found.text
-    assert [row[2] for row in found.tables["Test error: published and ours"].rows] == ["not run"] * 5
-    assert "Every finished run" not in found.tables
+    document = read(sample=(EXPERIMENT, compared(EXPERIMENT, []), []))
+    assert "intertwine experiment run sample --scale small" in document.text
+    assert [row[2] for row in document.tables["Test error: published and ours"].rows] == ["not run"] * 5
+    assert "Every finished run" not in document.tables
 
 
 def test_a_diverged_seed_is_shown_and_sorts_last() -> None:
     runs = [replace(RUNS[0], metrics={"test_error": math.nan, "likelihood": math.inf}), *RUNS[1:]]
-    found = read(sample=(EXPERIMENT, compared(EXPERIMENT, runs), runs))
-    table = found.tables["Test error: published and ours"]
+    document = read(sample=(EXPERIMENT, compared(EXPERIMENT, runs), runs))
+    table = document.tables["Test error: published and ours"]
     assert table.rows[0] == ["linear classifier", "12", "NaN n = 3", ""]
     assert table.keys[0][2] == ""
-    assert found.tables["Every finished run"].keys[0][3] == "Infinity"
-    assert json.loads(found.scripts[0])["runs"][0]["metrics"] == {"test_error": None, "likelihood": None}
+    assert document.tables["Every finished run"].keys[0][3] == "Infinity"
+    assert json.loads(document.scripts[0])["runs"][0]["metrics"] == {"test_error": None, "likelihood": None}
 
 
 def test_scripts_find_the_numbers_as_json() -> None:
@@ -259,13 +259,13 @@ def test_the_same_input_gives_the_same_page() -> None:
 
 def outside(text: str) -> list[str]:
     """Everything in a page that a browser would fetch."""
-    found = []
+    addresses = []
     for tag, attrs in Reader(text).tags:
         for name, value in attrs.items():
             if name in ("src", "href", "xlink:href", "srcset", "action", "data", "poster") and value is not None:
-                found += [f"{tag} {name}={value}"] if not value.startswith("#") and value != "data:," else []
-    found += re.findall(r"@import[^;]*|url\((?!#)[^)]*\)", text)
-    return found
+                addresses += [f"{tag} {name}={value}"] if not value.startswith("#") and value != "data:," else []
+    addresses += re.findall(r"@import[^;]*|url\((?!#)[^)]*\)", text)
+    return addresses
 
 
 @pytest.mark.parametrize("sample", [(EXPERIMENT, COMPARISON, RUNS), hostile()], ids=["plain", "hostile"])
@@ -284,9 +284,11 @@ def test_the_search_for_references_finds_planted_ones(planted: str) -> None:
 
 
 def test_the_policy_allows_this_script_only_and_no_loading() -> None:
-    found = Reader(SMALL)
-    policy = next(attrs["content"] for tag, attrs in found.tags if attrs.get("http-equiv") == "Content-Security-Policy")
-    digest = base64.b64encode(hashlib.sha256(found.scripts[1].encode()).digest()).decode()
+    document = Reader(SMALL)
+    policy = next(
+        attrs["content"] for tag, attrs in document.tags if attrs.get("http-equiv") == "Content-Security-Policy"
+    )
+    digest = base64.b64encode(hashlib.sha256(document.scripts[1].encode()).digest()).decode()
     assert policy is not None
     assert policy.startswith("default-src 'none'; img-src data:;")
     assert f"script-src 'sha256-{digest}';" in policy
@@ -294,14 +296,14 @@ def test_the_policy_allows_this_script_only_and_no_loading() -> None:
 
 def test_markup_in_names_stays_text() -> None:
     text = experiment_page(*hostile(), scale="small")
-    found = Reader(text)
-    assert [tag for tag, _ in found.tags].count("script") == 2
-    assert not any(name.startswith("on") for _, attrs in found.tags for name in attrs)
+    document = Reader(text)
+    assert [tag for tag, _ in document.tags].count("script") == 2
+    assert not any(name.startswith("on") for _, attrs in document.tags for name in attrs)
     assert "<!--" not in re.sub(r"<script.*?</script>", "", text, flags=re.DOTALL)
     shown = HOSTILE.replace("\x00", "\ufffd")
-    assert found.tables["Test error: published and ours"].rows[0][0] == f"linear classifier {shown}"
-    assert json.loads(found.scripts[0])["rows"][0]["title"] == f"linear classifier {HOSTILE}"
-    assert [tag for tag, _ in found.tags if tag == "svg"] == [tag for tag, _ in Reader(SMALL).tags if tag == "svg"]
+    assert document.tables["Test error: published and ours"].rows[0][0] == f"linear classifier {shown}"
+    assert json.loads(document.scripts[0])["rows"][0]["title"] == f"linear classifier {HOSTILE}"
+    assert [tag for tag, _ in document.tags if tag == "svg"] == [tag for tag, _ in Reader(SMALL).tags if tag == "svg"]
 
 
 def test_a_page_is_light() -> None:
@@ -415,14 +417,14 @@ def test_the_log_of_the_training_loop_is_understood() -> None:
         for split, values in (("train", {"loss": 2.0}), ("val", {"val_loss": 2.5, "val_top5_error": 0.5}))
     ]
     runs = [replace(run, history=log) for run in RUNS]
-    found = pictures(experiment_page(EXPERIMENT, COMPARISON, runs, scale="small"))[2:]
-    labels = [str(svg.get("aria-label")).removesuffix(" during training") for svg in found]
+    drawings = pictures(experiment_page(EXPERIMENT, COMPARISON, runs, scale="small"))[2:]
+    labels = [str(svg.get("aria-label")).removesuffix(" during training") for svg in drawings]
     assert labels == ["training loss", "validation loss", "validation top5 error"]
 
 
 def test_many_curves_are_spread_over_pictures_with_equal_axes() -> None:
-    found = pictures(experiment_page(*large(), scale="paper"))
-    loss = [svg for svg in found if (svg.get("aria-label") or "").startswith("training loss")]
+    drawings = pictures(experiment_page(*large(), scale="paper"))
+    loss = [svg for svg in drawings if (svg.get("aria-label") or "").startswith("training loss")]
     assert [str(svg.get("aria-label")).partition(", ")[2] for svg in loss] == [
         "rows 1 to 5 of 16",
         "rows 6 to 10 of 16",
@@ -435,11 +437,11 @@ def test_many_curves_are_spread_over_pictures_with_equal_axes() -> None:
 def test_without_matplotlib_the_page_has_tables_and_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     text = experiment_page(EXPERIMENT, COMPARISON, RUNS, scale="small")
-    found = Reader(text)
-    assert "pip install 'intertwine[plot]'" in found.text
+    document = Reader(text)
+    assert "pip install 'intertwine[plot]'" in document.text
     assert "<svg" not in text
     assert "Learning curves" not in text
-    assert len(found.tables) == len(Reader(SMALL).tables)
+    assert len(document.tables) == len(Reader(SMALL).tables)
 
 
 def test_letters_that_the_plotting_font_lacks_are_the_browsers_business() -> None:
@@ -476,13 +478,13 @@ def test_a_page_is_made_of_sections_and_blocks() -> None:
         Note("read this", heading="Careful:", warning=True),
         DataTable("Speeds", [Column("layer"), Column("speed", "ms", "right")], [[TableCell("a"), TableCell("1")]]),
     ]
-    found = Reader(page("Title", [Section("First", blocks), Section("Second", [Prose("x")], folded=True)]))
-    assert found.tables["Speeds"].heads == ["layer", "speed (ms)"]
-    assert "a <i> paragraph" in found.text
-    assert "1 & 2" in found.text
-    assert [tag for tag, _ in found.tags].count("details") == 1
-    assert not any(tag == "nav" for tag, _ in found.tags)
-    assert len(found.scripts) == 1
+    document = Reader(page("Title", [Section("First", blocks), Section("Second", [Prose("x")], folded=True)]))
+    assert document.tables["Speeds"].heads == ["layer", "speed (ms)"]
+    assert "a <i> paragraph" in document.text
+    assert "1 & 2" in document.text
+    assert [tag for tag, _ in document.tags].count("details") == 1
+    assert not any(tag == "nav" for tag, _ in document.tags)
+    assert len(document.scripts) == 1
 
 
 def test_a_table_with_a_missing_cell_is_an_error() -> None:

@@ -22,33 +22,33 @@ def lines(text: str) -> list[str]:
 
 
 def test_published_and_ours_and_the_claims_are_printed() -> None:
-    found = lines(printed(100))
-    assert "test error (%), ↓ lower is better" in found
-    assert "row published n ours n difference" in found
-    assert "linear classifier 12 9.60 ± 0.10 3 −2.40 better" in found
-    assert "300 hidden units 4.7 ± 0.2 5 4.50 ± 0.40 3 −0.20 better" in found
-    assert "boosted LeNet-4 0.7 not run" in found
-    assert "D4 network – 1.20 1" in found
-    assert "likelihood (nats), ↑ higher is better" in found
-    assert "claim published here confidence" in found
-    assert "LeNet-5 has lower test error than 300 hidden units yes holds 99.8%" in found
-    assert "boosted LeNet-4 has lower test error than LeNet-5 yes not run" in found
-    assert "D4 network has lower test error than LeNet-5 not given holds needs 2 seeds" in found
+    shown = lines(printed(100))
+    assert "test error (%), ↓ lower is better" in shown
+    assert "row published n ours n difference" in shown
+    assert "linear classifier 12 9.60 ± 0.10 3 −2.40 better" in shown
+    assert "300 hidden units 4.7 ± 0.2 5 4.50 ± 0.40 3 −0.20 better" in shown
+    assert "boosted LeNet-4 0.7 not run" in shown
+    assert "D4 network – 1.20 1" in shown
+    assert "likelihood (nats), ↑ higher is better" in shown
+    assert "claim published here confidence" in shown
+    assert "LeNet-5 has lower test error than 300 hidden units yes holds 99.8%" in shown
+    assert "boosted LeNet-4 has lower test error than LeNet-5 yes not run" in shown
+    assert "D4 network has lower test error than LeNet-5 not given holds needs 2 seeds" in shown
 
 
 def test_a_null_is_printed_beside_what_it_belongs_to() -> None:
     experiment, comparison, _ = with_null()
-    found = lines(printed(120, experiment=experiment, comparison=comparison))
-    assert "row published n ours n difference untrained" in found
-    assert "linear classifier 12 9.60 ± 0.10 3 −2.40 better 91 ± 1" in found
-    assert not any(line.startswith("test error untrained") for line in found), "and has no table of its own"
+    shown = lines(printed(120, experiment=experiment, comparison=comparison))
+    assert "row published n ours n difference untrained" in shown
+    assert "linear classifier 12 9.60 ± 0.10 3 −2.40 better 91 ± 1" in shown
+    assert not any(line.startswith("test error untrained") for line in shown), "and has no table of its own"
 
 
 def test_a_row_that_ran_and_does_not_have_the_metric_was_not_left_out() -> None:
     runs = [run if run.row != "mlp" else replace(run, metrics={"test_error": 4.5}) for run in RUNS]
-    found = lines(printed(100, comparison=compared(EXPERIMENT, runs)))
-    assert "300 hidden units – –" in found
-    assert "boosted LeNet-4 – not run" in found
+    shown = lines(printed(100, comparison=compared(EXPERIMENT, runs)))
+    assert "300 hidden units – –" in shown
+    assert "boosted LeNet-4 – not run" in shown
 
 
 @pytest.mark.parametrize("width", [80, 100, 200])
@@ -79,6 +79,6 @@ def test_names_in_brackets_are_names() -> None:
 
 
 def test_without_runs_every_row_says_so() -> None:
-    found = lines(printed(80, comparison=compared(EXPERIMENT, [])))
-    assert "linear classifier 12 not run" in found
-    assert not any("likelihood (nats)" in line for line in found)
+    shown = lines(printed(80, comparison=compared(EXPERIMENT, [])))
+    assert "linear classifier 12 not run" in shown
+    assert not any("likelihood (nats)" in line for line in shown)

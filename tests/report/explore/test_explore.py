@@ -379,14 +379,14 @@ class TestHeavyWork:
 def test_an_audit_with_its_pictures(server, folder):
     (name,) = ask(server, "/api/audits").json
     assert name == "audits/small"
-    found = ask(server, "/api/audit", name=name).json
+    reply = ask(server, "/api/audit", name=name).json
     kept = json.loads((folder / "audits/small/audit.json").read_text())
-    assert found["network"] == "small"
-    assert len(found["whole"]) == sum(not reading.get("layer") for reading in kept["readings"])
-    filters = {layer["layer"]: layer["filters"] for layer in found["layers"] if layer["filters"]}
+    assert reply["network"] == "small"
+    assert len(reply["whole"]) == sum(not reading.get("layer") for reading in kept["readings"])
+    filters = {layer["layer"]: layer["filters"] for layer in reply["layers"] if layer["filters"]}
     assert set(filters) == {"0", "4"}, "every layer with filters has its own"
     assert filters["0"]["pairs"] != filters["4"]["pairs"]
-    orders = {layer["layer"]: layer["orders"] for layer in found["layers"] if layer["orders"]}
+    orders = {layer["layer"]: layer["orders"] for layer in reply["layers"] if layer["orders"]}
     assert {name: sum(counts) for name, counts in orders.items()} == {"0": 4, "4": 6}
 
 

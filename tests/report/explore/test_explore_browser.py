@@ -25,17 +25,17 @@ field.dispatchEvent(new Event("change", { bubbles: true }));"""
 
 
 @pytest.fixture(scope="module")
-def found() -> Audit:
+def audited() -> Audit:
     torch.manual_seed(0)
     return audit(plain_cnn(1, 10, widths=(4, 6)), torch.rand(8, 1, 9, 9), ["hflip", "c4"], name="small")
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory, found: Audit) -> Iterator[Explorer]:
+def server(tmp_path_factory: pytest.TempPathFactory, audited: Audit) -> Iterator[Explorer]:
     folder = tmp_path_factory.mktemp("demo")
     torch.manual_seed(0)
     save_capsules(folder, TopographicVAE((1, 16, 16), capsules=4, length=9, window=9), steps=7)
-    found.save(folder / "audits" / "small")
+    audited.save(folder / "audits" / "small")
     with serving(demo=folder, turn_steps=3) as made:
         yield made
 
@@ -258,12 +258,12 @@ def test_a_network_is_trained_on_demand(browser: Browser) -> None:
 
 
 def test_an_audit_opens_sorts_and_shows_the_layer_that_is_picked(
-    browser: Browser, server: Explorer, found: Audit
+    browser: Browser, server: Explorer, audited: Audit
 ) -> None:
     enter(browser, server, "audit")
     assert browser.run("return document.querySelector('#audit .found h2').textContent") == "small"
     shown = browser.run("return [...document.querySelectorAll('#audit .found .note')].map((note) => note.textContent)")
-    assert shown[: len(found.verdicts)] == [str(verdict) for verdict in found.verdicts], "verdicts come first"
+    assert shown[: len(audited.verdicts)] == [str(verdict) for verdict in audited.verdicts], "verdicts come first"
     heading = "return document.querySelector('#audit .picker h3').firstChild.textContent"
     assert browser.run(heading) == "0"
     before = pictures(browser, "#audit .pair canvas")
@@ -322,8 +322,8 @@ def test_a_server_that_is_gone_is_said(browser: Browser, server: Explorer) -> No
 
 
 @pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory, found: Audit) -> Path:
-    return write_audit_page(tmp_path_factory.mktemp("audit") / "audit.html", found)
+def page(tmp_path_factory: pytest.TempPathFactory, audited: Audit) -> Path:
+    return write_audit_page(tmp_path_factory.mktemp("audit") / "audit.html", audited)
 
 
 @pytest.mark.parametrize("width", [1200, 390])
@@ -346,13 +346,13 @@ def drawn_pixels(browser: Browser, selector: str) -> list[list[int]]:
     )
 
 
-def test_the_layer_picker_shows_the_right_pictures(browser: Browser, page: Path, found: Audit) -> None:
+def test_the_layer_picker_shows_the_right_pictures(browser: Browser, page: Path, audited: Audit) -> None:
     browser.open(page)
     for symmetry in ("c4", "hflip"):
         for layer in ("4", "0"):
             browser.run(CHANGE, ".picker [name=symmetry]", symmetry)
             browser.run(CHANGE, ".picker [name=layer]", layer)
-            own, moved = (found.arrays[f"filters/{symmetry}/{layer}/{kind}"][:8, :2] for kind in ("own", "moved"))
+            own, moved = (audited.arrays[f"filters/{symmetry}/{layer}/{kind}"][:8, :2] for kind in ("own", "moved"))
             top = max(own.abs().max(), moved.abs().max())
             seen = drawn_pixels(browser, ".picker .pair canvas")
             assert len(seen) == 2 * own.shape[0] * own.shape[1]
@@ -367,7 +367,7 @@ def test_the_layer_picker_shows_the_right_pictures(browser: Browser, page: Path,
                 """return [...document.querySelectorAll(".picker .histogram rect")].map((bar) =>
                   [Number(bar.dataset.order), Number(bar.dataset.count)])"""
             )
-            orders = found.arrays[f"orders/{symmetry}/{layer}"].tolist()
+            orders = audited.arrays[f"orders/{symmetry}/{layer}"].tolist()
             assert {order: count for order, count in bars if count} == {k: n for k, n in enumerate(orders, 1) if n}
 
 

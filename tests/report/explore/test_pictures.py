@@ -40,8 +40,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("demo")
     torch.manual_seed(0)
     save_capsules(place, TopographicVAE((1, 16, 16), capsules=4, length=9, window=9), steps=7)
-    found = audit(plain_cnn(1, 10, widths=(4, 6)), torch.rand(8, 1, 9, 9), ["hflip"], name=str(place / "net.pt"))
-    found.save(place / "audits" / "small")
+    audited = audit(plain_cnn(1, 10, widths=(4, 6)), torch.rand(8, 1, 9, 9), ["hflip"], name=str(place / "net.pt"))
+    audited.save(place / "audits" / "small")
     for name, schema in (("broken", 1), ("newer", 99)):
         (place / "audits" / name).mkdir()
         (place / "audits" / name / "audit.json").write_text(json.dumps({"schema": schema}))

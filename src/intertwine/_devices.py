@@ -10,7 +10,6 @@ from typing import Any, ParamSpec, Self, TypeVar
 
 import torch
 from torch import Tensor
-from torch.utils._device import DeviceContext
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -21,24 +20,13 @@ def on_cpu(compute: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(compute)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
-        if _default_is_cpu():
+        # A default device is a torch function mode. Checking for modes first is cheap; get_default_device is not.
+        if not torch._C._len_torch_function_stack() or torch.get_default_device().type == "cpu":
             return compute(*args, **kwargs)
         with torch.device("cpu"):
             return compute(*args, **kwargs)
 
     return run
-
-
-def _default_is_cpu() -> bool:
-    """Whether the default device is the CPU, as get_default_device tells more slowly.
-
-    A default device is a torch function mode. Audits watch layers through another mode, and call this 100,000 times.
-    """
-    for place in range(torch._C._len_torch_function_stack() - 1, -1, -1):
-        mode = torch._C._get_function_stack_at(place)
-        if isinstance(mode, DeviceContext):
-            return bool(mode.device.type == "cpu")
-    return True
 
 
 class OnCPU:

@@ -125,11 +125,11 @@ def test_the_block_by_hand(eager: bool, mixed: bool, monkeypatch: pytest.MonkeyP
     expected = by_hand(block, x)
     g = torch.randn_like(expected)
     inputs = [x, *block.parameters()]
-    wanted = torch.autograd.grad(expected, inputs, g)
+    gradients = torch.autograd.grad(expected, inputs, g)
     for mode in (True, False):
         y = block.train(mode)(x)
         assert (y - expected).abs().max() < 1e-12 * expected.abs().max()
-        for a, b in zip(wanted, torch.autograd.grad(y, inputs, g), strict=True):
+        for a, b in zip(gradients, torch.autograd.grad(y, inputs, g), strict=True):
             assert (a - b).abs().max() < 1e-11 * a.abs().max()
     assert assert_equivariant(block) < 1e-12
     assert torch.autograd.gradgradcheck(lambda x: block(x).sin(), x.detach()[:1].requires_grad_(), fast_mode=True)

@@ -184,3 +184,13 @@ def test_maps_that_rearrange_colors_leave_feature_maps_where_they_are():
     assert layer_errors(model, x, odd).layers[0].equivariance is None, "no motion of the plane"
     result = tw.measure.audit(model, (x, torch.arange(5) % 4), group)
     assert result.reading("symmetrized_invariance_error").value < 1e-5
+
+
+def test_maps_that_are_not_square_have_no_quarter_turn() -> None:
+    """Compared value by value, a turned 8 x 7 map and a 7 x 8 map would give a number without a meaning."""
+    model = nn.Sequential(nn.Conv2d(1, 2, (1, 2)), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    errors = {layer.name: layer for layer in layer_errors(model, torch.rand(4, 1, 8, 8), "c4").layers}
+    assert errors["0"].equivariance is None
+    assert errors["0"].invariance is not None
+    mirrored = {layer.name: layer for layer in layer_errors(model, torch.rand(4, 1, 8, 8), "hflip").layers}
+    assert mirrored["0"].equivariance is not None

@@ -222,8 +222,8 @@ def _compared(
         still.append(relative(base, part, g))
         other = as_maps(part) if plane else part
         here = motion.move(maps) if maps is not None and movable else None
-        if maps is None or other is None or here is None:
-            continue
+        if maps is None or other is None or here is None or here.shape != other.shape:
+            continue  # a quarter turn of maps that are not square has no counterpart
         if permutations is not None:
             other = other[:, permutations[g].to(other.device)]
         # What only changes places keeps its norm, unless tokens at the front are left out.

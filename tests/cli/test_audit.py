@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 import signal
 import subprocess
 import sys
@@ -181,14 +180,6 @@ def test_labels_out_of_range(net, tmp_path):
     )
     report = json.loads(run(net, "--data", "odd.npz", "--no-labels", "--json").stdout)
     assert not any("accuracy" in reading["metric"] for reading in report["readings"])
-
-
-def test_the_example_of_the_help_works_in_an_empty_folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    _, _, example = " ".join(run("--help").output.split()).partition("Example: intertwine audit ")
-    done = run(*shlex.split(example))
-    assert done.exit_code == 0, done.output
-    assert (tmp_path / "audit" / "audit.html").exists()
 
 
 @pytest.mark.slow

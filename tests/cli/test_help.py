@@ -57,6 +57,10 @@ def test_there_are_commands_within_commands():
     assert {(), ("kernels",), ("explore",), ("experiment", "show"), ("sweep", "run")} <= names
 
 
+WRITTEN = {("audit",): ["audit/audit.html"], ("symmetrize",): ["twin.safetensors"], ("train",): ["run/model.json"]}
+"""Files that the examples write."""
+
+
 @pytest.mark.usefixtures("forked_children")
 @pytest.mark.parametrize("words", COMMANDS)
 def test_the_examples_run_in_an_empty_folder(words, tmp_path, monkeypatch):
@@ -73,6 +77,7 @@ def test_the_examples_run_in_an_empty_folder(words, tmp_path, monkeypatch):
         done = runner.invoke(program(), arguments)
         assert done.exit_code == 0, f"{line}\n{done.output}{done.exception!r}"
         assert done.output.strip()
+    assert all((tmp_path / file).exists() for file in WRITTEN.get(words, ()))
 
 
 def served(arguments: list[str]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 
 import pytest
 import torch
@@ -164,14 +163,6 @@ def test_wider_networks_and_larger_windows_load_into_the_same_architecture(tmp_p
     failed = run("wide_net:build", *options, "--width", "5", "--out", "twin.safetensors")
     assert failed.exit_code == 2
     assert "a width from 1 to 4" in failed.output
-
-
-def test_the_example_of_the_help_works_in_an_empty_folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    _, _, example = " ".join(run("--help").output.split()).partition("Example: intertwine symmetrize ")
-    done = run(*shlex.split(example))
-    assert done.exit_code == 0, done.output
-    assert (tmp_path / "twin.safetensors").exists()
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from intertwine.cli import program
 
 runner = CliRunner()
-SLOW = {("demo",), ("audit",)}
+SLOW = {("demo",)}
 STAYS = {("explore",)}  # ends when it is told to
 
 

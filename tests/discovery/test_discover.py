@@ -341,3 +341,21 @@ def test_a_small_budget_shortens_training_and_a_resumed_search_keeps_to_it(tmp_p
     (tmp_path / "plan.json").write_text("damaged")
     assert affordable_effort(study, 1e9, 3, (1.0,), 1) == 1.0
     assert study.steps(60) == 3
+
+
+def test_a_budget_is_planned_with_as_many_threads_as_runs_use(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine, steps with several threads wait for each other, and would seem far too slow."""
+    from intertwine.discovery import _effort
+
+    x, labels = bars(80)
+    study = _runs.Study(prepare((x, labels)), {"c2": tw.discovery.parse_candidate("c2", (1, 6, 6))}, tmp_path)
+    threads = []
+    monkeypatch.setattr(_effort, "_step_seconds", lambda *_: threads.append(torch.get_num_threads()) or 0.0)
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        _effort.affordable_effort(study, 1.0, 1, (1.0,), 1)
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+    assert set(threads) == {1}

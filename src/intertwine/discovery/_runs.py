@@ -169,14 +169,14 @@ def execute(study: Study, run: Run) -> Answer:
     stored = study.answer(run)
     if stored is not None:
         return stored
-    with _one_thread():
+    with one_thread():
         answer = _two_sample(study, run) if run.question != "labels" else _classify(study, run)
     replace_file(study.run_folder(run) / ANSWER, json.dumps(asdict(answer)).encode())
     return answer
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
+def one_thread() -> Iterator[None]:
     """The same sums in the same order on every engine; small networks do not profit from more threads."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)

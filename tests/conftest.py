@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -61,6 +62,21 @@ def fork_children(monkeypatch: pytest.MonkeyPatch) -> None:
         from tests.forked import ForkedPopen
 
         monkeypatch.setattr(subprocess, "Popen", ForkedPopen)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """With ``-n``, the tests of a file run in one worker, so that what they share is built once; as for the browser."""
+    if config.getoption("dist") != "load":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class ByFile(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = str(super()._split_scope(nodeid))
+            return "browser" if "browser" in file else file
+
+    return ByFile(config, log)
 
 
 def pytest_collection_finish() -> None:

@@ -14,6 +14,7 @@ from .._checked import checked
 
 RESAMPLES = 1000
 LEVEL = 0.95
+TAILS = torch.tensor([(1 - LEVEL) / 2, (1 + LEVEL) / 2], dtype=torch.float64)
 
 
 @checked
@@ -95,16 +96,26 @@ def resample_together(estimates: Iterable[Estimate]) -> None:
 
 def _intervals(values: Tensor) -> list[tuple[float, float]]:
     """The bootstrap interval of the mean of each row."""
+    low, high = resampled_means(values).quantile(TAILS, dim=0)
+    return list(zip(low.tolist(), high.tolist(), strict=True))
+
+
+def resampled_means(values: Tensor) -> Tensor:
+    """The mean of each row over samples drawn with replacement, the same samples for all rows: one column per row.
+
+    Samples are drawn 1000 times, always with the same seed.
+
+    >>> resampled_means(torch.ones(2, 5)).shape
+    torch.Size([1000, 2])
+    """
     values = values.double().cpu()
     n = values.shape[1]
     generator = torch.Generator().manual_seed(0)
-    size = max(1, (1 << 22) // n)  # a few megabytes at a time
+    size = max(1, (1 << 20) // n)  # a few megabytes at a time
     means = []
     for start in range(0, RESAMPLES, size):
         rows = torch.randint(n, (min(size, RESAMPLES - start), n), generator=generator)
         # How often each sample was drawn; then all means are one product of matrices.
         drawn = torch.zeros(rows.shape, dtype=torch.float64).scatter_add_(1, rows, values.new_ones(()).expand_as(rows))
         means.append(drawn @ values.T / n)
-    tails = torch.tensor([(1 - LEVEL) / 2, (1 + LEVEL) / 2], dtype=torch.float64)
-    low, high = torch.cat(means).quantile(tails, dim=0)
-    return list(zip(low.tolist(), high.tolist(), strict=True))
+    return torch.cat(means)

@@ -177,7 +177,7 @@ def _channels(subject: Subject, symmetry: Symmetry | None) -> Findings:
 
 def _match(subject: Subject, group: Symmetry, *, constrained: bool) -> Matching:
     """A matching. The constrained one comes last, and is made from the same correlations as the other."""
-    found = subject.correlations.pop(group.digest, None) or channel_correlations(
+    correlations = subject.correlations.pop(group.digest, None) or channel_correlations(
         subject.model,
         subject.images[subject.halves[0]],
         group,
@@ -186,8 +186,8 @@ def _match(subject: Subject, group: Symmetry, *, constrained: bool) -> Matching:
         batch_size=subject.batch_size,
     )
     if not constrained:
-        subject.correlations[group.digest] = found
-    return found.matching(constrained=constrained)
+        subject.correlations[group.digest] = correlations
+    return correlations.matching(constrained=constrained)
 
 
 def _matched(subject: Subject, matching: Matching, group: Symmetry) -> Findings:

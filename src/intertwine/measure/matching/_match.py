@@ -123,10 +123,10 @@ def match(
         if data is None:
             raise InputError("match", expected="images, for activation matching", got="none")
         options: dict[str, Any] = {"batch_size": batch_size, "max_images": max_images}
-        found = channel_correlations(
+        correlations = channel_correlations(
             model, data, symmetry, shape, graph=graph, every=every_site, check=check, **options
         )
-        return found.matching(constrained=constrained)
+        return correlations.matching(constrained=constrained)
     graph = _matchable(model, symmetry, shape, graph, check)
     state, *moved = _states(model, symmetry, graph, shape)
     still = {g.name: torch.arange(g.size) for g in graph.groups}

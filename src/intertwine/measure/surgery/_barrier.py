@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from ..._checked import Positive, checked
 from ...errors import InputError
 from .._batches import Fitting, Images, as_tensor, batches, measuring
-from .._estimate import LEVEL, RESAMPLES
+from .._estimate import TAILS, resampled_means
 from .._symmetry import SymmetryLike
 from ..graph._channel_graph import module_of
 from ..graph._permute import axis_index, full_state, permuted_state, with_state
@@ -65,21 +65,13 @@ class Barrier:
         Barrier(first=1.0, second=1.0, merged=0.5, interval=(0.36..., 0.62...))
         """
         hits = torch.stack([first, second, merged]).double()
-        n = hits.shape[1]
-        generator = torch.Generator().manual_seed(0)
-        size = max(1, (1 << 20) // n)  # a few megabytes at a time
-        chunks = []
-        for start in range(0, RESAMPLES, size):
-            rows = torch.randint(n, (min(size, RESAMPLES - start), n), generator=generator)
-            # The same images for all three networks, so that what is hard for all of them cancels.
-            chunks.append(hits[:, rows].mean(2))
-        a, b, m = torch.cat(chunks, 1)
+        # The same images for all three networks, so that what is hard for all of them cancels.
+        a, b, m = resampled_means(hits).T
         relative = 1 - m / ((a + b) / 2)
-        tails = torch.tensor([(1 - LEVEL) / 2, (1 + LEVEL) / 2], dtype=torch.float64)
         ends = relative[relative.isfinite()]
-        low, high = ends.quantile(tails).tolist() if len(ends) else (math.nan, math.nan)
+        low, high = ends.quantile(TAILS).tolist() if len(ends) else (math.nan, math.nan)
         means = [float(each.mean()) for each in hits]
-        return Barrier(means[0], means[1], means[2], (low, high) if n > 1 and len(ends) else None)
+        return Barrier(means[0], means[1], means[2], (low, high) if len(first) > 1 and len(ends) else None)
 
 
 @checked
@@ -98,7 +90,7 @@ def hits(model: nn.Module, data: Images, *, batch_size: Positive = 500) -> Tenso
     right: list[Tensor] = []
     with measuring(model) as device:
 
-        def found(x: Tensor, labels: Tensor) -> Tensor:
+        def hit(x: Tensor, labels: Tensor) -> Tensor:
             out = as_tensor(model(x), caller="accuracy")
             if out.ndim != 2:
                 raise InputError(
@@ -115,7 +107,7 @@ def hits(model: nn.Module, data: Images, *, batch_size: Positive = 500) -> Tenso
                 raise InputError(
                     "accuracy", expected="images and labels", got="images only", fix="Give (images, labels)."
                 )
-            right += fit(found, *batch)
+            right += fit(hit, *batch)
     return torch.cat(right)
 
 

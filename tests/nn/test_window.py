@@ -145,5 +145,6 @@ def test_padding_that_repeats_more_than_there_is() -> None:
 def test_compiled_before_the_first_call(layer: nn.Module) -> None:
     """Nothing about a window is worked out late, where a compiler would stumble over it."""
     x = torch.randn(2, 8, 7, 7)
+    torch._dynamo.reset()
     compiled = torch.compile(layer, fullgraph=True, backend="eager")
     assert torch.allclose(compiled(x), layer(x), atol=1e-5)

@@ -235,8 +235,10 @@ def project(weight: Tensor, widths: Sequence[int], parts: Parts, bias: Tensor) -
     ends = list(accumulate(widths))
     columns = [weight[:, end - width : end] for end, width in zip(ends, widths, strict=True)]
     terms = [linear(part, column) for column, part in zip(columns, parts, strict=True) if part is not None]
+    if not torch.compiler.is_compiling():  # a compiler fuses the sum, and cannot sort by sizes that it leaves open
+        terms.sort(key=lambda term: term.numel() if isinstance(term, Tensor) else math.inf)  # or a tracer's
     total = bias
-    for term in sorted(terms, key=lambda term: term.numel() if isinstance(term, Tensor) else math.inf):  # or a tracer's
+    for term in terms:
         total = total + term
     return total
 

@@ -95,7 +95,7 @@ def audit(
     std: StdOption = None,
     detail_images: Annotated[
         int, typer.Option(min=1, help="Maximum number of them for layers, shifts, channels and barriers.")
-    ] = 512,
+    ] = 384,
     no_labels: Annotated[bool, typer.Option("--no-labels", help="Ignore the labels of the data.")] = False,
     batch_size: Annotated[int, typer.Option(min=1, help="Images per batch; halved if memory runs out.")] = 64,
     budget: Annotated[str | None, typer.Option(metavar="TIME", help="Approximate time limit: 60s, 10m, 1h.")] = None,

@@ -19,7 +19,7 @@ from ._outputs import Outputs
 if TYPE_CHECKING:
     from ._shards import Shards
 
-DETAIL_IMAGES = 512
+DETAIL_IMAGES = 384
 """How many images the layers, shifts and channels are measured on by default."""
 
 

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import io
-import logging
 import operator
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,11 +11,11 @@ import torch
 from torch import Tensor, fx, nn
 
 from ..._checked import checked
-from ...errors import InputError
 from . import _shape_rules as _shape_rules  # registers its rules
 from ._axes import Atom, Axes, Axis, Factor, Label, Lookup, Segment, fixed, fresh, kind_of, plane
 from ._rules import RULES, Call, Labeled, unknown
 from ._slices import Slices, counted, exchangeable, runs, sliced, slices_of, wholes
+from ._trace import Trace, trace
 
 _NONLINEAR = """
 relu relu6 gelu silu sigmoid tanh hardswish hardsigmoid hardtanh leaky_relu elu selu celu softplus mish prelu
@@ -153,66 +149,22 @@ def channel_graph(model: nn.Module, input_shape: tuple[int, ...]) -> ChannelGrap
     >>> [(group.name, group.size) for group in channel_graph(net, (3, 8, 8)).groups]
     [('0', 8)]
     """
-    program, inputs, constants, x = _exported(model, input_shape)
-    tracer = _Tracer(program, inputs, constants, model)
-    tracer.run(x)
-    return tracer.graph()
-
-
-def _exported(
-    model: nn.Module, input_shape: tuple[int, ...]
-) -> tuple[fx.GraphModule, dict[str, str], dict[str, Any], Tensor]:
-    from torch.export import Dim, export
-
     first = next((p for p in model.parameters()), torch.zeros(()))
     x = torch.randn(2, *input_shape, generator=torch.Generator().manual_seed(0)).to(first.device, first.dtype)
-    training = [m for m in model.modules() if m.training]
-    model.eval()
-    try:
-        with torch.no_grad(), _quietly():
-            program = export(model, (x,), dynamic_shapes=({0: Dim.AUTO},), strict=False)
-    except Exception as error:
-        message = str(error).strip().splitlines()
-        raise InputError(
-            "channel_graph",
-            expected=f"a network that torch.export can trace on an input of shape {(2, *input_shape)}",
-            got=f"{type(error).__name__}: {message[0] if message else 'no message'}",
-            fix="Check the input shape; data-dependent control flow cannot be traced.",
-        ) from error
-    finally:
-        for m in training:
-            m.training = True
-    signature = program.graph_signature
-    inputs = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
-    inputs.update(getattr(signature, "inputs_to_lifted_tensor_constants", {}))
-    module = program.graph_module
-    return module, inputs, dict(program.constants), x
-
-
-@contextmanager
-def _quietly() -> Iterator[None]:
-    """Keep torch from printing graphs when it cannot trace a network; the error says why."""
-    logger = logging.getLogger("torch.fx.experimental.symbolic_shapes")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        with redirect_stderr(io.StringIO()):
-            yield
-    finally:
-        logger.setLevel(level)
+    tracer = _Tracer(trace(model, x), model)
+    tracer.run(x)
+    return tracer.graph()
 
 
 class _Tracer:
     """Runs the traced program once and propagates the labels of axes."""
 
-    def __init__(
-        self, program: fx.GraphModule, inputs: dict[str, str], constants: dict[str, Any], model: nn.Module
-    ) -> None:
-        self.program, self.inputs, self.constants = program, inputs, constants
+    def __init__(self, traced: Trace, model: nn.Module) -> None:
+        self.program, self.inputs, self.constants = traced.program, traced.inputs, traced.constants
         self.state = {
             **dict(model.named_parameters(remove_duplicate=False)),
             **dict(model.named_buffers(remove_duplicate=False)),
-            **constants,
+            **traced.constants,
         }
         self.axes = Axes()
         self.parameters: dict[str, Label] = {}

@@ -67,3 +67,16 @@ def test_the_page_decides_first(result):
     assert places == sorted(places)
     widest = max(table.count('<th scope="col"') for table in page.split("<table")[1:])
     assert widest <= 5, "up to five columns fold on a phone"
+
+
+def test_layers_of_a_symmetric_network_break_nothing():
+    """A slice cannot commute with the mirror, but the mean of both slices does."""
+
+    class BothSlices(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return (x[..., :-1] + x[..., 1:]).mean((2, 3))
+
+    net = nn.Sequential(BothSlices(), nn.Linear(3, 3))
+    page = audit_page(audit(net, torch.rand(4, 3, 8, 8), "hflip"))
+    assert "<h2>Layers that keep the symmetry only together" in page
+    assert "Layers that break the symmetry" not in page

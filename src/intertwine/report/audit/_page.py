@@ -44,7 +44,7 @@ def audit_page(audit: Audit, judged: Judged = ()) -> str:
     lines = layer_lines(audit.readings)
     blocks = block_lines(lines)
     sections = [
-        Section("Layers that break the symmetry", _causes(audit)),
+        Section(_causes_title(audit), _causes(audit)),
         Section("The whole network", _whole(audit)),
         Section("Gates", _gates(judged)),
         Section(
@@ -113,11 +113,18 @@ def _verdicts(audit: Audit) -> list[Block]:
     ]
 
 
+def _causes_title(audit: Audit) -> str:
+    """In a symmetric network, one layer repairs what another breaks, as when slices at all offsets are averaged."""
+    if audit.verdicts and all(verdict.state == "symmetric" for verdict in audit.verdicts):
+        return "Layers that keep the symmetry only together"
+    return "Layers that break the symmetry"
+
+
 def _causes(audit: Audit) -> list[Block]:
-    """The layers that cannot commute with a symmetry."""
+    """The layers that cannot commute with a symmetry on their own."""
     rows = [[TableCell(note.about), TableCell(note.text)] for note in audit.notes if note.level == "warning"]
     columns = [Column("layer"), Column("reason", wrap=True)]
-    return [DataTable("Layers that break the symmetry", columns, rows)] if rows else []
+    return [DataTable(_causes_title(audit), columns, rows)] if rows else []
 
 
 def _whole(audit: Audit) -> list[Block]:

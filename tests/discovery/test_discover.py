@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -15,6 +16,7 @@ import intertwine as tw
 from intertwine.discovery import _discover, _runs, discover, prepare
 from intertwine.errors import InputError
 from intertwine.measure import Transformation
+from intertwine.train import read_metrics
 
 
 @pytest.fixture(autouse=True)
@@ -69,9 +71,7 @@ def test_files_and_resuming(tmp_path) -> None:
 def test_the_program_runs_and_prints_an_accuracy(tmp_path) -> None:
     result = discover("digits", ["brightness"], max_samples=120, seeds=1)
     (tmp_path / "net.py").write_text(result.program)
-    done = subprocess.run(
-        [sys.executable, "net.py", "--data", "digits"], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([sys.executable, "net.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "samples held out" in done.stdout
 
@@ -90,6 +90,32 @@ def test_every_program_compiles_and_builds_the_network_of_the_runs(strictness, m
     expected = tw.discovery.SymmetryCNN(study.candidates["c4"].grid, (1, 6, 6), 2, strictness)
     assert sum(p.numel() for p in net.parameters()) == sum(p.numel() for p in expected.parameters())
     assert net(x[:3]).shape == (3, 2)
+
+
+def test_a_program_reads_the_data_that_discover_read(tmp_path, monkeypatch, capsys) -> None:
+    x, labels = bars()
+    files = tmp_path / "files"
+    files.mkdir()
+    np.savez(files / "bars.npz", images=(255 * x).clamp(0, 255).byte().numpy(), labels=labels.numpy())
+    options = {"folder": files, "size": 8}
+    samples = prepare("bars.npz", load_options=options)
+    assert samples.shape == (1, 8, 8)
+    assert samples.name == "bars"
+    text, _ = _discover.program(_runs.Study(samples, {}, None), None, 0.9)
+    monkeypatch.setattr(sys, "argv", ["net.py"])
+    scope = {"__name__": "net", "__doc__": "A title."}
+    exec(compile(text, "net.py", "exec"), scope)
+    scope["main"]()
+    assert f"accuracy on {len(samples.held_out(0))} samples held out" in capsys.readouterr().out
+
+    # Tensors have no name to write down.
+    text, _ = _discover.program(_runs.Study(prepare((x, labels)), {}, None), None, 0.9)
+    exec(compile(text, "net.py", "exec"), scope)
+    with pytest.raises(SystemExit):
+        scope["main"]()
+    assert "--data" in capsys.readouterr().err
+    with pytest.raises(InputError, match="name or path"):
+        prepare((x, labels), load_options=options)
 
 
 def test_a_program_for_augmentation_moves_samples() -> None:
@@ -188,6 +214,7 @@ X, Y = bars(80)
         ((X, Y), {"symmetries": []}, "one or more different candidates; got none"),
         ((X, Y), {"symmetries": ["c4", "c4"]}, "different candidates; got c4"),
         ((X, Y), {"budget": -1.0}, "a budget in seconds"),
+        ((X, Y), {"effort": 0.0}, "an effort above 0"),
         ((X, Y), {"network": nn.Flatten()}, "2 class scores per sample"),
         ((X, Y), {"symmetries": Transformation("crop", lambda x: x[..., 1:])}, "maps to samples of shape"),
         (torch.rand(60, 2, 9), {}, "symmetries=, for samples that are not images"),
@@ -329,6 +356,16 @@ def test_networks_for_other_samples_are_small() -> None:
         net = plain_network(shape, 10)
         assert sum(p.numel() for p in net.parameters()) < 100_000
         assert net(torch.zeros(2, *shape)).shape == (2, 10)
+
+
+def test_less_effort_is_fewer_steps_and_is_noted(tmp_path) -> None:
+    steps = {}
+    for effort in (1.0, 0.5):
+        folder = tmp_path / str(effort)
+        result = discover(bars(), ["c2"], seeds=1, effort=effort, folder=folder)
+        steps[effort] = sum(read_metrics(file.parent)[-1]["step"] for file in folder.rglob("record.json"))
+        assert ("Networks were trained for 0.5 of the usual steps." in result.notes) == (effort < 1)
+    assert 0.4 * steps[1.0] < steps[0.5] < 0.6 * steps[1.0]
 
 
 def test_a_small_budget_shortens_training_and_a_resumed_search_keeps_to_it(tmp_path) -> None:

@@ -26,7 +26,7 @@ class Engine(StrEnum):
 def register(app: typer.Typer) -> None:
     """Add this command to the program."""
     app.command(
-        epilog="Example:  intertwine discover digits --symmetry c4 --samples 100 --seeds 1 --budget 5s --out discovery",
+        epilog="Example:  intertwine discover digits --symmetry c4 --samples 100 --seeds 1 --budget 2s --out discovery",
     )(discover)
 
 
@@ -73,16 +73,14 @@ def discover(
     The verdict for each symmetry is impose, relax, leave or can't tell.
     """
     seconds = parse_seconds(budget, option="--budget")
-    from ..data import load
     from ..discovery import discover as search
 
     progress = progress_bar("discover", quiet=as_json, width=60, lines=True)
     with resuming_in(out), progress as show, warnings_as_lines():
-        images = load(data, folder=folder, size=size)
         result = search(
-            images,
+            data,
             symmetry,
-            name=data,
+            load_options={"folder": folder, "size": size},
             budget=seconds,
             max_samples=samples,
             seeds=seeds,

@@ -38,7 +38,7 @@ def register(app: typer.Typer) -> None:
     """Add this command to the program."""
     app.command(
         epilog="Example:  intertwine train digits --model wide_resnet16_4 --group D4 --width 1 --epochs 1 "
-        "--audit-budget 2s --out run\n"
+        "--images 400 --audit-budget 2s --out run\n"
         "intertwine audit run --data digits --symmetry C4 --images 32 --budget 2s",
     )(train)
 
@@ -331,7 +331,7 @@ def _audit(
             detail_images=_AUDITED_DETAILS,
             budget=seconds,
             name=settings["model"],
-            data_name=settings["data"],
+            data_name=Path(settings["data"]).name,
             folder=out,
             progress=show,
         )

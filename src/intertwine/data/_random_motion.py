@@ -62,6 +62,8 @@ class RandomMotion:
 
     def _moved(self, batch: Tensor, elements: list[Element]) -> Tensor:
         if isinstance(self._action.group, FiniteGroup):
+            if len(set(elements)) == 1:  # also the usual case of augmentation, one image at a time
+                return self._checked_shape(self._action.move(elements[0], batch), batch)
             out = torch.empty_like(batch)
             drawn = torch.tensor(elements, device="cpu")  # the CPU, even if another default device is set
             for g in drawn.unique().tolist():

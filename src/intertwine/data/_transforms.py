@@ -101,7 +101,12 @@ def random_rotation90(images: Tensor, generator: torch.Generator) -> Tensor:
             got=f"{batch.shape[-2]} x {batch.shape[-1]}",
             fix="Resize or crop them to a square first.",
         )
-    return RandomMotion("C4")(images, generator)
+    return _quarter_turns()(images, generator)
+
+
+@lru_cache(maxsize=1)
+def _quarter_turns() -> RandomMotion:
+    return RandomMotion("C4")
 
 
 @checked

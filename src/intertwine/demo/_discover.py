@@ -10,6 +10,7 @@ from ._digits import Labeled, in_any_pose, with_six_and_nine
 
 SAMPLES = 500
 SEEDS = 2
+EFFORT = 0.5
 
 
 def discoveries(folder: Path, *, quick: bool) -> dict[str, Discovery]:
@@ -29,6 +30,7 @@ def discoveries(folder: Path, *, quick: bool) -> dict[str, Discovery]:
             labels=data[1],
             name=name,
             seeds=SEEDS,
+            effort=EFFORT,
             max_samples=100 if quick else SAMPLES,
             folder=folder / f"discover-{number}",
         )

@@ -6,10 +6,11 @@ import math
 import os
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -49,10 +50,12 @@ def discover(
     network: nn.Module | Factory | None = None,
     seeds: Positive = 3,
     budget: float | None = None,
+    effort: float = 1.0,
     max_samples: Positive = 10_000,
     folder: str | Path | None = None,
     name: str = "",
     use_labels: bool = True,
+    load_options: Mapping[str, Any] | None = None,
     engine: EngineName = "local",
     workers: Positive | None = None,
     address: str | None = None,
@@ -81,10 +84,13 @@ def discover(
             imposed by augmentation and averaging.
         seeds: the number of training runs per network; each holds out another quarter of the samples.
         budget: an approximate time limit in seconds. What does not fit is left out, and named in the result.
+        effort: the share of the usual training steps, above 0; a budget may lower it further.
         max_samples: use at most this many samples.
         folder: where runs leave their records. The same call with the same folder continues where it was interrupted.
-        name: the name of the data.
+        name: the name of the data, for titles.
         use_labels: False to ignore the labels.
+        load_options: further arguments of :func:`intertwine.data.load`, if ``data`` is a name or path: ``folder``,
+            ``size`` and others.
         engine: ``local``, ``process`` for several processes, ``ray`` for a cluster (extra ``ray``). The result is the
             same.
         workers: the number of processes; by default one per core.
@@ -98,19 +104,26 @@ def discover(
     """
     if budget is not None and not 0 < budget < math.inf:
         raise InputError("discover", expected="a budget in seconds, above 0", got=str(budget))
+    if not 0 < effort < math.inf:
+        raise InputError("discover", expected="an effort above 0", got=str(effort))
     begun = time.monotonic()
-    samples = prepare(data, labels, max_samples=max_samples, name=name, use_labels=use_labels)
+    samples = prepare(
+        data, labels, max_samples=max_samples, name=name, use_labels=use_labels, load_options=load_options
+    )
     candidates = _candidates(symmetries, samples)
     with ExitStack() as stack:
         place = Path(folder) if folder is not None else Path(stack.enter_context(tempfile.TemporaryDirectory()))
         _require_writable(place)
-        study = Study(samples, {each.name: each for each in candidates}, place, _factory(network, samples))
+        study = Study(
+            samples, {each.name: each for each in candidates}, place, _factory(network, samples), effort=effort
+        )
         running = stack.enter_context(start_engine(engine, workers, address))
         deadline = math.inf if budget is None else begun + budget
         search = _Search(study, running, deadline, seeds, progress)
         if budget is not None:
             count = 1 if engine == "local" else workers or os.cpu_count() or 1
-            search.study = replace(study, effort=affordable_effort(study, budget, seeds, search.shares, count))
+            affordable = affordable_effort(replace(study, effort=1.0), budget, seeds, search.shares, count)
+            search.study = replace(study, effort=min(effort, affordable))
         return search.result()
 
 
@@ -392,8 +405,10 @@ class _Search:
         notes = []
         if self.samples.labels is None:
             notes.append("There are no labels, so only the first question is answered.")
-        if self.study.effort < 1:
-            notes.append(f"To fit into the budget, networks were trained for {self.study.effort:g} of the usual steps.")
+        if self.study.effort != 1:
+            trained = f"networks were trained for {self.study.effort:g} of the usual steps."
+            limited = self.deadline < math.inf
+            notes.append(f"To fit into the budget, {trained}" if limited else trained.capitalize())
         if self.study.network is not None:
             notes.append("Symmetries are imposed on your network by augmentation and averaging.")
         for name, candidate in self.study.candidates.items():

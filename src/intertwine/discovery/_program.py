@@ -19,7 +19,7 @@ _HEAD = '''"""{title}
 Written by intertwine discover for {data}. It trains the network on three quarters of the samples and prints its
 accuracy on the last quarter:
 
-    python net.py --data {data}
+    python net.py
 """
 
 import argparse
@@ -57,12 +57,14 @@ def train(net, x, y, epochs={epochs}, batch=64, lr=3e-3):
 def main():
     """Train on three quarters of the samples, and test on the last quarter."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", default={quoted}, help="name or path of the data")
-    parser.add_argument("--size", type=int, help="resize images, as with discover")
+    parser.add_argument("--data", {data_default}, help="name or path of the data")
+    parser.add_argument("--folder", default={folder!r}, help="folder with the files of a named dataset")
     parser.add_argument("--fold", type=int, default=0, help="which quarter to hold out, 0 to 3")
     options = parser.parse_args()
     torch.manual_seed(options.fold)
-    samples = tw.discovery.prepare(tw.data.load(options.data, size=options.size), max_samples={samples})
+    samples = tw.discovery.prepare(
+        options.data, max_samples={samples}, load_options={{"folder": options.folder{load_options}}}
+    )
     training, held_out = samples.training(options.fold), samples.held_out(options.fold)
     x, y = samples.x[training], samples.labels[training]
     mean, std = x.mean((0, 2, 3), keepdim=True), x.std((0, 2, 3), keepdim=True).clamp_min(1e-6)
@@ -116,10 +118,14 @@ def _text(study: Study, finding: Finding | None, promise: float) -> str:
         scaled, test = "x, y", "sum(net(moved).softmax(1) for moved in copies(samples.x[held_out]))"
         mean, std = _statistics(study)
         layers = layers.replace("return nn.Sequential(", f"return nn.Sequential({_standardize(mean, std, grid)}")
+    options = {name: value for name, value in study.samples.load_options.items() if value is not None}
+    folder = options.pop("folder", None)
     text = _HEAD.format(
         title=_title(finding, strictness),
         data=study.samples.name,
-        quoted=json.dumps(study.samples.name),
+        data_default=f"default={json.dumps(study.samples.source)}" if study.samples.source else "required=True",
+        folder=None if folder is None else str(folder),
+        load_options="".join(f", {json.dumps(name)}: {value!r}" for name, value in options.items()),
         samples=len(study.samples),
         constants="\n".join(constants),
         shape=" x ".join(map(str, shape)),

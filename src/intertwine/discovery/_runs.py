@@ -95,7 +95,7 @@ class Study:
         candidates: by name.
         folder: where runs leave their records.
         network: builds the user's network, if there is one.
-        effort: the share of the usual training steps; less than 1 if a budget requires it.
+        effort: the share of the usual training steps.
     """
 
     samples: Samples

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
@@ -38,6 +38,8 @@ class Samples:
         classes: the names of the classes.
         name: the name of the data.
         notes: what was done to the data.
+        source: the name or path of the dataset; empty for tensors.
+        load_options: further arguments of :func:`intertwine.data.load`.
     """
 
     x: Tensor
@@ -45,6 +47,8 @@ class Samples:
     classes: tuple[str, ...]
     name: str
     notes: tuple[str, ...] = ()
+    source: str = ""
+    load_options: Mapping[str, Any] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.x)
@@ -93,7 +97,13 @@ class Samples:
 
 @checked
 def prepare(
-    data: Data, labels: Tensor | None = None, *, max_samples: int = 10_000, name: str = "", use_labels: bool = True
+    data: Data,
+    labels: Tensor | None = None,
+    *,
+    max_samples: int = 10_000,
+    name: str = "",
+    use_labels: bool = True,
+    load_options: Mapping[str, Any] | None = None,
 ) -> Samples:
     """Load and check data. Raises an error that says what is wrong with it.
 
@@ -101,7 +111,8 @@ def prepare(
     >>> len(samples), samples.shape, len(samples.held_out(0))
     (400, (1, 8, 8), 102)
     """
-    x, y, classes, source = _tensors(data, labels)
+    options = dict(load_options or {})
+    x, y, classes, own_name = _tensors(data, labels, options)
     if not use_labels:
         y, classes = None, ()
     notes: list[str] = []
@@ -116,7 +127,8 @@ def prepare(
     if x.ndim in (4, 5):
         x, shrunk = _shrunk(x)
         notes += shrunk
-    return Samples(x.contiguous(), y, classes, name or source, tuple(notes))
+    source = str(data) if isinstance(data, str | Path) else ""
+    return Samples(x.contiguous(), y, classes, name or own_name, tuple(notes), source, options)
 
 
 def _proportional(labels: Tensor, count: int) -> Tensor:
@@ -129,22 +141,25 @@ def _proportional(labels: Tensor, count: int) -> Tensor:
     return order[place[order].argsort(stable=True)[:count]].sort().values
 
 
-def _tensors(data: Data, labels: Tensor | None) -> tuple[Tensor, Tensor | None, tuple[str, ...], str]:
+def _tensors(
+    data: Data, labels: Tensor | None, load_options: dict[str, Any]
+) -> tuple[Tensor, Tensor | None, tuple[str, ...], str]:
     if isinstance(data, str | Path):
-        source = str(data)
-        data = load(data)
-    else:
-        source = data.name if isinstance(data, ImageData) else "tensors"
+        data = load(data, **load_options)
+    elif load_options:
+        got = f"{', '.join(load_options)}, and data that is loaded already"
+        raise InputError(_CALLER, expected="load options with the name or path of a dataset", got=got)
+    name = "tensors"
     if isinstance(data, ImageData):
-        data = data.train
+        name, data = data.name, data.train
     if isinstance(data, Split):
         x, y = data.as_tensors()
-        return x, y if labels is None else labels, data.classes, source
+        return x, y if labels is None else labels, data.classes, name
     if isinstance(data, Tensor):
-        return data, labels, (), source
+        return data, labels, (), name
     if len(data) != 2:
         raise InputError(_CALLER, expected="samples and labels", got=f"{len(data)} values")
-    return data[0], data[1] if labels is None else labels, (), source
+    return data[0], data[1] if labels is None else labels, (), name
 
 
 def _require_samples(x: Tensor) -> None:

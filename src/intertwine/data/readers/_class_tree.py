@@ -78,7 +78,8 @@ def _class_files(
     if not entries:
         got = f"{where} without any image" if is_archive(where) or top else listing(where)
         fix = (
-            "Pass the folder above the class folders. To read the files of a named dataset, use load(NAME, folder=...)."
+            "Pass the folder above the class folders. To read the files of a named dataset, give its name, and the "
+            "folder as load(NAME, folder=...) or NAME --folder FOLDER."
         )
         raise InputError(
             "class folder", expected=f"image files {top and 'below ' + top + ': '}{_LAYOUT}", got=got, fix=fix

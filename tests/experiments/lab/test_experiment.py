@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from scipy.stats import ttest_ind
 
 import intertwine.experiments
 from intertwine.errors import InputError
@@ -127,6 +126,8 @@ def test_comparison():
 
 @pytest.mark.parametrize("shift", [-1.0, 0.0, 0.3, 2.0])
 def test_confidence_is_welchs(shift):
+    from scipy.stats import ttest_ind  # takes seconds to import
+
     a, b = [1.0 + shift, 1.3 + shift, 0.7 + shift, 1.1 + shift], [1.0, 0.8, 1.4]
     expected = 1 - ttest_ind(a, b, equal_var=False, alternative="greater").pvalue
     assert welch_confidence(a, b) == pytest.approx(expected, abs=1e-12)

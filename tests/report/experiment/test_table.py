@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from intertwine.report import comparison_table
+from intertwine.experiments import experiment_named, kept_runs
+from intertwine.report import comparison_table, with_tables
 from tests.report.sample_experiment import COMPARISON, EXPERIMENT, HOSTILE, RUNS, compared, hostile, with_null
 
 
@@ -82,3 +83,17 @@ def test_without_runs_every_row_says_so() -> None:
     shown = lines(printed(80, comparison=compared(EXPERIMENT, [])))
     assert "linear classifier 12 not run" in shown
     assert not any("likelihood (nats)" in line for line in shown)
+
+
+def test_a_table_of_several_metrics_has_what_each_table_has():
+    """A page may ask for several metrics side by side; a metric that was not published has no such column."""
+
+    def cells(words: str) -> list[list[str]]:
+        page = with_tables(f"<!-- results: {words} -->\n<!-- end -->")
+        return [[cell.strip() for cell in line.split("|")[1:-1]] for line in page.splitlines() if line[0] == "|"]
+
+    both, accuracy = cells("relu-symmetry small accuracy gcnn_barrier_unmatched"), cells("relu-symmetry small accuracy")
+    assert both[0] == ["network", "accuracy", "published", "gcnn barrier unmatched", "seeds"]
+    assert [row[:3] for row in both[2:]] == [[row[0], row[2], row[1]] for row in accuracy[2:]]
+    kept = {(run.row, run.seed): run.metrics for run in kept_runs(experiment_named("relu-symmetry"), "small")}
+    assert float(both[2][3]) == pytest.approx(kept["cnn", 0]["gcnn_barrier_unmatched"], abs=1e-3)

@@ -5,8 +5,8 @@ A page marks the place of a table, and :func:`with_tables` fills it:
     <!-- results: lrlc small test_accuracy -->
     <!-- end -->
 
-``results: EXPERIMENT SCALE METRIC`` has a line per row that was run; ``claims: EXPERIMENT SCALE`` has a line per claim
-of the paper.
+``results: EXPERIMENT SCALE METRIC ...`` has a line per row that was run. With one metric, it also has the metrics that
+belong beside it; with several, only those. ``claims: EXPERIMENT SCALE`` has a line per claim of the paper.
 """
 
 from __future__ import annotations
@@ -16,9 +16,21 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 
 from ..._checked import checked
-from ...experiments import Comparison, Experiment, Run, Scale, Verdict, compare, experiment_named, kept_runs
+from ...experiments import Comparison, Experiment, Metric, Run, Scale, Verdict, compare, experiment_named, kept_runs
 from .._numbers import number, percent
-from ._text import NOT_PUBLISHED, NOT_RUN, SURE, beside_name, cell_of, lines, metric_name, places_of, shown_metrics
+from ._text import (
+    NOT_PUBLISHED,
+    NOT_RUN,
+    SURE,
+    Line,
+    beside_name,
+    cell_of,
+    lines,
+    metric_label,
+    metric_name,
+    places_of,
+    shown_metrics,
+)
 
 _BLOCK = re.compile(r"<!-- (results|claims): ([^>]*?) -->\n.*?<!-- end -->", re.DOTALL)
 
@@ -36,7 +48,7 @@ def with_tables(page: str) -> str:
 def _filled(block: re.Match[str]) -> str:
     kind, words = block[1], block[2].split()
     experiment, runs, comparison = _kept(words[0], words[1])
-    table = _claims(experiment, comparison, runs) if kind == "claims" else _results(experiment, comparison, words[2])
+    table = _claims(experiment, comparison, runs) if kind == "claims" else _results(experiment, comparison, words[2:])
     return f"<!-- {kind}: {block[2]} -->\n{table}\n<!-- end -->"
 
 
@@ -51,22 +63,40 @@ def _kept(name: str, scale: Scale) -> tuple[Experiment, list[Run], Comparison]:
     return experiment, runs, compare(experiment, by_row, scale=scale)
 
 
-def _results(experiment: Experiment, comparison: Comparison, name: str) -> str:
-    metric = experiment.metric(name)
+def _results(experiment: Experiment, comparison: Comparison, names: Sequence[str]) -> str:
+    metric, *others = (experiment.metric(name) for name in names)
+    if others:
+        return _several(experiment, comparison, [metric, *others])
     beside = next((others for shown, others in shown_metrics(experiment, comparison) if shown == metric), [])
     rows = [
-        [
-            line.row.title,
-            line.published,
-            line.ours,
-            line.our_runs.removeprefix("n = "),
-            *(text for text, _ in line.beside),
-        ]
+        [line.row.title, line.published, line.ours, _seeds(line), *(text for text, _ in line.beside)]
         for line in lines(experiment, comparison, metric, beside)
         if line.ours != NOT_RUN
     ]
-    unit = f", {metric.unit}" if metric.unit else ""
-    return _table([f"{metric_name(metric)}{unit}", "published", "ours", "seeds", *map(beside_name, beside)], rows)
+    return _table([metric_label(metric), "published", "ours", "seeds", *map(beside_name, beside)], rows)
+
+
+def _several(experiment: Experiment, comparison: Comparison, metrics: Sequence[Metric]) -> str:
+    """A column per metric, followed by the published numbers where there are any."""
+    tables = [lines(experiment, comparison, metric) for metric in metrics]
+    columns: list[str] = []
+    texts: list[list[str]] = []
+    for metric, table in zip(metrics, tables, strict=True):
+        columns.append(metric_label(metric))
+        texts.append([line.ours for line in table])
+        if any(line.published != NOT_PUBLISHED for line in table):
+            columns.append("published")
+            texts.append([line.published for line in table])
+    rows = [
+        [line.row.title, *row, _seeds(line)]
+        for line, *row in zip(tables[0], *texts, strict=True)
+        if line.ours != NOT_RUN
+    ]
+    return _table(["network", *columns, "seeds"], rows)
+
+
+def _seeds(line: Line) -> str:
+    return line.our_runs.removeprefix("n = ")
 
 
 def _claims(experiment: Experiment, comparison: Comparison, runs: Sequence[Run]) -> str:

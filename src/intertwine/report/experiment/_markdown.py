@@ -101,7 +101,7 @@ def _seeds(line: Line) -> str:
 
 def _claims(experiment: Experiment, comparison: Comparison, runs: Sequence[Run]) -> str:
     rows = []
-    for verdict in comparison.verdicts:
+    for verdict in comparison.verdicts if runs else ():
         claim = verdict.ordering
         metric = experiment.metric(claim.metric)
         first, second = (experiment.row(name) for name in (claim.first, claim.second))

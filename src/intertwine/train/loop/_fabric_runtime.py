@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
 from collections.abc import Iterable
@@ -47,6 +48,7 @@ class FabricRuntime:
                 strategy=self._data_parallel(config),
                 precision=precision,
             )
+        joined_before = _in_a_group()
         try:
             self._fabric.launch()
         except (RuntimeError, OSError) as error:
@@ -58,6 +60,10 @@ class FabricRuntime:
                 got=f"{str(error).splitlines()[0]} in process {os.environ['RANK']}",
                 fix="Check that all of them were started, and that they can reach MASTER_ADDR (docs/distributed.md).",
             ) from error
+        if _in_a_group() and not joined_before:
+            # Fabric does this for NCCL only. Left to the end of the interpreter, the threads of gloo may still be
+            # running when it goes away, and a process whose training went well ends with SIGABRT.
+            atexit.register(_leave_group)
         self.rank, self.world, self.device = self._fabric.global_rank, self._fabric.world_size, self._fabric.device
         self._cast = caster(self.device, config.precision)
 
@@ -132,6 +138,15 @@ class FabricRuntime:
         if self.world == 1:
             return False
         return isinstance(error, torch.distributed.DistError) or bool(_LOST.search(str(error)))
+
+
+def _in_a_group() -> bool:
+    return torch.distributed.is_available() and torch.distributed.is_initialized()
+
+
+def _leave_group() -> None:
+    if _in_a_group():
+        torch.distributed.destroy_process_group()
 
 
 def _processes_here(world: int) -> int:

@@ -18,6 +18,7 @@ from intertwine.groups import Cyclic
 from intertwine.models._width import count_weights, multiply_adds
 from intertwine.spaces import Grid2d
 from intertwine.testing import assert_equivariant
+from tests.compiling import compiled
 
 SMALL: dict[str, Callable[..., nn.Sequential]] = {
     "resnet18, CIFAR stem": partial(models.resnet, 18, stem="cifar", channels=2, classes=3, width=1),
@@ -239,10 +240,8 @@ def test_plain_exported_and_compiled_versions_compute_the_same(name: str) -> Non
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # from the exporter itself
         expected = net(x)
-        torch._dynamo.reset()
         exported = torch.export.export(plain, (x,)).module()
-        compiled = torch.compile(net, fullgraph=True, backend="eager")
-        for other in (plain, exported, compiled):
+        for other in (plain, exported, compiled(net)):
             assert (other(x) - expected).abs().max() < 1e-4 * expected.abs().max()
         other_size = torch.randn(1, 2, 36, 36)  # even: the plain version decides by size, as the network does
         assert (plain(other_size) - net(other_size)).abs().max() < 1e-4 * net(other_size).abs().max()

@@ -16,6 +16,7 @@ from intertwine.nn.filters import _blocks
 from intertwine.nn.filters._natural import LIFTED, channel_correlation, exchanged, natural_correlation
 from intertwine.nn.filters._spread import collect, spread
 from intertwine.spaces import Grid2d, Grid3d
+from tests.compiling import compiled
 
 C4, D4, C8, D1 = Cyclic(4), Dihedral(4), Cyclic(8), Dihedral(1)
 MIRROR = D4.quotient(D4.subgroup([4]))
@@ -192,11 +193,10 @@ class TestSpread:
         each = torch.func.vmap(torch.func.grad(loss), (None, 0))(dict(layer.named_parameters()), x)
         layer(x).square().sum().backward()
         assert torch.allclose(each["weights.0"].sum(0), layer.weights[0].grad, rtol=1e-3, atol=1e-3)
-        torch._dynamo.reset()
-        compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
+        in_one_graph = compiled(layer, "aot_eager")
         gradient = layer.weights[0].grad.clone()
         layer.zero_grad()
-        compiled(x).square().sum().backward()
+        in_one_graph(x).square().sum().backward()
         assert torch.allclose(layer.weights[0].grad, gradient, rtol=1e-3, atol=1e-3)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the exporter's own

@@ -18,6 +18,7 @@ from intertwine.relaxed import (
     to_locally_connected,
     wide_conv_width,
 )
+from tests.compiling import compiled
 
 MODES = ("softmax", "norm", "none")
 SHARINGS = ("factorized", "full", "rows", "columns")
@@ -329,8 +330,7 @@ def test_compiled_exported_and_in_half_precision():
             with torch.autocast("cpu", torch.bfloat16):
                 assert (layer(x) - expected).abs().max() < 0.1 * expected.abs().max()
     for other in (layer, InputLowRankLocalConv2d(2, 4, 3, rank=2, input_size=(8, 7))):
-        compiled = torch.compile(other, fullgraph=True, backend="aot_eager")
-        torch.testing.assert_close(compiled(x), other(x), rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(compiled(other, "aot_eager")(x), other(x), rtol=1e-4, atol=1e-5)
         with torch.autocast("cpu", torch.bfloat16):
             other(x).sum().backward()
 

@@ -258,6 +258,7 @@ def test_a_compiled_model_may_hold_it():
     layer = SoftConv2d(2, 3, kernel_size=3, learn=True)
     x = torch.randn(2, 2, 8, 8)
     expected = layer(x).relu()
+    torch._dynamo.reset()
     compiled = torch.compile(torch.nn.Sequential(layer, torch.nn.ReLU()), backend="eager")
     y = compiled(x)
     assert torch.allclose(y, expected, atol=1e-6)

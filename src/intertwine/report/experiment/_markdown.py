@@ -119,7 +119,7 @@ def _claims(experiment: Experiment, comparison: Comparison, runs: Sequence[Run])
                 seen(verdict),
                 "" if verdict.confidence is None else percent(verdict.confidence),
                 ", ".join(str(len(cell.values)) for cell in cells),
-                f"{hours:.1f}" if hours else "",
+                f"{hours:.2g}" if hours else "",
             ]
         )
     return _table(["claim", "published", "ours", "seen?", "confidence", "seeds", "CPU hours"], rows)

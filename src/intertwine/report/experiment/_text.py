@@ -171,7 +171,9 @@ def _line(row: ExperimentRow, cell: Cell, metric: Metric, places: int, missing: 
 
 
 def _plus_minus(mean: float, spread: float | None, places: int) -> str:
-    return number(mean, places) if spread is None else f"{number(mean, places)} ± {number(spread, places)}"
+    if spread is None or (spread == 0 and places == 0):  # a count, such as that of weights, which no seed changes
+        return number(mean, places)
+    return f"{number(mean, places)} ± {number(spread, places)}"
 
 
 def claims(experiment: Experiment, comparison: Comparison) -> list[Claim]:

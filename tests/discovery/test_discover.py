@@ -6,6 +6,7 @@ import csv
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -116,6 +117,15 @@ def test_a_program_reads_the_data_that_discover_read(tmp_path, monkeypatch, caps
     assert "--data" in capsys.readouterr().err
     with pytest.raises(InputError, match="name or path"):
         prepare((x, labels), load_options=options)
+
+
+def test_a_name_cannot_write_the_program() -> None:
+    """The name may come from a downloaded archive, and net.py is meant to be run."""
+    escape = '"""\nraise SystemExit("run")\n"""'
+    for name in (escape, f"x\\{escape}", "x\\", "{title} %s", "é\n\tü"):
+        samples = replace(prepare(bars()), name=name, source=name, load_options={"folder": name})
+        text, _ = _discover.program(_runs.Study(samples, {}, None), None, 0.9)
+        exec(compile(text, "net.py", "exec"), {"__name__": "net"})
 
 
 def test_a_program_for_augmentation_moves_samples() -> None:

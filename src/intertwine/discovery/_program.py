@@ -122,7 +122,7 @@ def _text(study: Study, finding: Finding | None, promise: float) -> str:
     folder = options.pop("folder", None)
     text = _HEAD.format(
         title=_title(finding, strictness),
-        data=study.samples.name,
+        data=_harmless(study.samples.name),
         data_default=f"default={json.dumps(study.samples.source)}" if study.samples.source else "required=True",
         folder=None if folder is None else str(folder),
         load_options="".join(f", {json.dumps(name)}: {value!r}" for name, value in options.items()),
@@ -155,6 +155,15 @@ def copies(x):
     count = len(SYMMETRY.elements)
     numbers = (0, *range(1, count + 1, max(1, -(-count // 7))))
     return [SYMMETRY.moved(x, torch.full((len(x),), number)) for number in numbers]'''
+
+
+def _harmless(name: str) -> str:
+    """A name inside a docstring. The name of a folder may hold quotes, and whoever chose it must not write the program.
+
+    >>> _harmless('a"b')
+    "a'b"
+    """
+    return name.encode("unicode_escape").decode().replace('"', "'")
 
 
 def _title(finding: Finding | None, strictness: str) -> str:

@@ -93,7 +93,7 @@ def test_a_table_of_several_metrics_has_what_each_table_has():
         return [[cell.strip() for cell in line.split("|")[1:-1]] for line in page.splitlines() if line[0] == "|"]
 
     both, accuracy = cells("relu-symmetry small accuracy gcnn_barrier_unmatched"), cells("relu-symmetry small accuracy")
-    assert both[0] == ["network", "accuracy", "published", "gcnn barrier unmatched", "seeds"]
+    assert both[0] == ["network", "accuracy", "published", "GCNN barrier unmatched", "seeds"]
     assert [row[:3] for row in both[2:]] == [[row[0], row[2], row[1]] for row in accuracy[2:]]
     kept = {(run.row, run.seed): run.metrics for run in kept_runs(experiment_named("relu-symmetry"), "small")}
     assert float(both[2][3]) == pytest.approx(kept["cnn", 0]["gcnn_barrier_unmatched"], abs=1e-3)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -66,9 +67,19 @@ class Claim:
     tone: Literal["", "good", "bad", "quiet"]
 
 
+_SPELLED = {"e_eq": "equivariance error", "capcorr": "CapCorr", "elbo": "ELBO", "gcnn": "GCNN", "repair": "REPAIR"}
+"""Parts of metric names that are short in code, or that the papers write in capitals."""
+
+
 def metric_name(metric: Metric | str) -> str:
-    """The metric's name with spaces, as in a sentence."""
+    """The metric's name in words, as in a sentence.
+
+    >>> metric_name("gcnn_barrier_without_repair"), metric_name("e_eq_prior")
+    ('GCNN barrier without REPAIR', 'equivariance error prior')
+    """
     name = metric if isinstance(metric, str) else metric.name
+    for word, spelled in _SPELLED.items():
+        name = re.sub(rf"(?<![a-z]){word}(?![a-z])", spelled, name)
     return name.replace("_", " ")
 
 

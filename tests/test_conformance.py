@@ -15,7 +15,7 @@ from intertwine.errors import InputError
 from intertwine.groups import Cyclic
 from intertwine.spaces import Grid2d
 from intertwine.testing import CHECKS, assert_conforms, assert_deferred
-from intertwine.testing._conformance import example_inputs, scrambled
+from intertwine.testing._conformance import _shape_from_weights, example_inputs, scrambled
 
 each = pytest.mark.parametrize("name", list(tnn.LAYERS))
 ONE_EXAMPLE = ("compile", "export")
@@ -55,6 +55,20 @@ def test_conforms(name: str, check: str) -> None:
 def test_other_examples_conform(name: str, check: str) -> None:
     for layer in examples(name)[1:]:
         assert_conforms(layer, checks=[check])
+
+
+@pytest.mark.slow
+@each
+def test_compiles_with_open_sizes(name: str) -> None:
+    """torch leaves sizes open once it has seen two of them. Tracing takes twice as long then."""
+    for layer in examples(name):
+        if _shape_from_weights(layer):
+            continue
+        layer, inputs = copy.deepcopy(layer).eval(), example_inputs(layer)
+        torch._dynamo.reset()
+        with torch.no_grad():
+            output = seeded(torch.compile(layer, fullgraph=True, backend="eager", dynamic=True), *inputs)
+            torch.testing.assert_close(output, seeded(layer, *inputs), rtol=1e-3, atol=1e-4)
 
 
 @each

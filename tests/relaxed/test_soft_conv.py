@@ -15,6 +15,7 @@ from intertwine.relaxed import SoftConv2d
 from intertwine.relaxed.soft._soft_support import Support
 from intertwine.relaxed.soft._soft_variants import VARIANTS, Sizes, cheapest
 from intertwine.testing import equivariance_errors
+from tests.compiling import compiled
 
 
 def point_by_point(layer: SoftConv2d, x: torch.Tensor) -> torch.Tensor:
@@ -252,6 +253,16 @@ def test_autocast(softness):
     assert layer.net.first.weight.grad is not None
 
 
+@pytest.mark.parametrize("learn", [False, True])
+def test_a_compiled_layer_takes_a_second_size(learn: bool) -> None:
+    """torch leaves sizes open then, so nothing may be ordered by them."""
+    layer = SoftConv2d(2, 3, kernel_size=3, learn=learn)
+    in_one_graph = compiled(layer)
+    for size in (8, 7, 9):
+        x = torch.randn(2, 2, size, size)
+        assert torch.allclose(in_one_graph(x), layer(x), atol=1e-5)
+
+
 # torch looks at the gradients of all tensors where a graph is interrupted, and hides its own warning.
 @pytest.mark.filterwarnings("ignore:The .grad attribute")
 def test_a_compiled_model_may_hold_it():
@@ -259,8 +270,7 @@ def test_a_compiled_model_may_hold_it():
     x = torch.randn(2, 2, 8, 8)
     expected = layer(x).relu()
     torch._dynamo.reset()
-    compiled = torch.compile(torch.nn.Sequential(layer, torch.nn.ReLU()), backend="eager")
-    y = compiled(x)
+    y = torch.compile(torch.nn.Sequential(layer, torch.nn.ReLU()), backend="eager")(x)
     assert torch.allclose(y, expected, atol=1e-6)
     y.sum().backward()
     assert layer.translation_softness.grad is not None

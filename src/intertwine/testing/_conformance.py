@@ -295,8 +295,7 @@ def _compile(layer: Layer) -> None:
     for mode in (True, False):
         layer.train(mode)
         expected = _repeatable(layer, *inputs)
-        # Open sizes in evaluation: torch leaves them open by itself once it has seen inputs of two sizes.
-        compiled = torch.compile(layer, fullgraph=True, backend="eager", dynamic=not mode)
+        compiled = torch.compile(layer, fullgraph=True, backend="eager")
         torch.default_generator.manual_seed(0)
         _require_close(compiled(*inputs), expected, _traced_tolerance(layer), layer, "torch.compile")
 

@@ -125,7 +125,9 @@ def test_a_name_cannot_write_the_program() -> None:
     for name in (escape, f"x\\{escape}", "x\\", "{title} %s", "é\n\tü"):
         samples = replace(prepare(bars()), name=name, source=name, load_options={"folder": name})
         text, _ = _discover.program(_runs.Study(samples, {}, None), None, 0.9)
-        exec(compile(text, "net.py", "exec"), {"__name__": "net"})
+        scope = {"__name__": "net"}
+        exec(compile(text, "net.py", "exec"), scope)
+        assert callable(scope["main"]), "all of the program is read, and nothing of the name is run"
 
 
 def test_a_program_for_augmentation_moves_samples() -> None:

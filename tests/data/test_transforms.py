@@ -89,6 +89,14 @@ def test_padding_and_cropping_is_the_translation() -> None:
         assert torch.equal(crop, random_translation(IMAGE, generator(seed), shift=2))
 
 
+def test_one_image_is_shifted_by_what_was_drawn() -> None:
+    for seed in range(20):
+        drawn = generator(seed)
+        down, right = (2 - int(torch.randint(5, (1,), generator=drawn)) for _ in range(2))
+        one = random_translation(IMAGE, generator(seed), shift=2)
+        assert torch.equal(one, shifted(IMAGE, down, right, wrap=False))
+
+
 def test_bytes_stay_bytes() -> None:
     image = IMAGE.to(torch.uint8)
     for transform in TRANSFORMS.values():

@@ -169,8 +169,13 @@ def _pixels(height: int, width: int, dtype: torch.dtype) -> tuple[Tensor, Tensor
 def _windows(batch: Tensor, generator: torch.Generator, margin: int, size: tuple[int, int], wrap: bool) -> Tensor:
     """Windows at random positions in the batch enlarged by ``margin``. Rows are drawn before columns."""
     n, _, height, width = batch.shape
-    rows = _window_indices(n, height, margin, size[0], generator)
-    columns = _window_indices(n, width, margin, size[1], generator)
+    top = _window_starts(n, height, margin, size[0], generator)
+    left = _window_starts(n, width, margin, size[1], generator)
+    if n == 1 and not wrap:  # augmentation crops one image at a time, and slices take less than half as long as indices
+        padded = torch.nn.functional.pad(batch, (margin,) * 4)
+        row, column = int(top) + margin, int(left) + margin
+        return padded[..., row : row + size[0], column : column + size[1]].contiguous()
+    rows, columns = top[:, None] + torch.arange(size[0]), left[:, None] + torch.arange(size[1])
     image = torch.arange(n)[:, None, None]
     inside = (rows[:, :, None] % height, columns[:, None, :] % width)
     # Index tensors on both sides of the channel axis move it to the end; movedim moves it back.
@@ -181,9 +186,8 @@ def _windows(batch: Tensor, generator: torch.Generator, margin: int, size: tuple
     return torch.where(seen, window, torch.zeros((), dtype=batch.dtype))
 
 
-def _window_indices(n: int, length: int, margin: int, size: int, generator: torch.Generator) -> Tensor:
-    start = torch.randint(length + 2 * margin - size + 1, (n,), generator=generator) - margin
-    return start[:, None] + torch.arange(size)
+def _window_starts(n: int, length: int, margin: int, size: int, generator: torch.Generator) -> Tensor:
+    return torch.randint(length + 2 * margin - size + 1, (n,), generator=generator) - margin
 
 
 def _batch(caller: str, images: Tensor) -> Tensor:

@@ -92,9 +92,14 @@ class FieldAction(OnCPU):
     @checked
     def move_scalars(self, g: Element, x: Tensor) -> Tensor:
         """The batch moved by g, with each channel treated as a scalar field."""
+        x = self._required(x)
+        # Augmentation moves one image at a time, for which the general way below takes twice as long.
+        move = self.axis_move(g) if isinstance(g, int) else None
+        if move is not None:
+            return move(x)
         # Insert a channel axis of size 1 after the channels, which then act as part of the batch.
         axis = 1 - self.rank
-        return self._transform(self._scalar, g, self._required(x).unsqueeze(axis)).squeeze(axis)
+        return self._transform(self._scalar, g, x.unsqueeze(axis)).squeeze(axis)
 
     def _transform(self, kind: FieldType, g: Element, x: Tensor) -> Tensor:
         options = {"padding": self.padding} if isinstance(self.space, Grid) else {}

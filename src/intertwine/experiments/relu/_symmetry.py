@@ -1,4 +1,4 @@
-"""Bökman & Kahl 2023, Table 2: seven kinds of VGG11, and the distance of each from a GCNN."""
+"""Bökman & Kahl 2023, Table 2: seven kinds of VGG11, and one of ours, and the distance of each from a GCNN."""
 
 from __future__ import annotations
 
@@ -89,6 +89,14 @@ def run(job: Job) -> Mapping[str, float]:
     return metrics
 
 
+def _published(kind: str) -> dict[str, Published]:
+    """The numbers of the paper; none for the row that is ours."""
+    if kind not in _TABLE:
+        return {}
+    metrics = (ACCURACY, ERROR, BARRIER)
+    return {metric.name: Published(*pair, 18) for metric, pair in zip(metrics, _TABLE[kind], strict=True)}
+
+
 def trained_at_all(metrics: Mapping[str, float]) -> bool:
     """Whether a run counts: networks without norms sometimes stay at chance, and the paper leaves such runs out."""
     return metrics[ACCURACY.name] > 0.15
@@ -166,15 +174,7 @@ EXPERIMENT = Experiment(
     title="How far from a group-convolutional network?",
     reference="Bökman & Kahl 2023, Table 2, CIFAR-10",
     metrics=(BARRIER, ACCURACY, ERROR, PLAIN, MOVED, CONSTRAINED, IDENTITY, PAIRED, FOUND, FOUND_PAIRS, PARAMETERS),
-    rows=tuple(
-        ExperimentRow(
-            kind,
-            title,
-            {"kind": kind},
-            {metric.name: Published(*_TABLE[kind][k], 18) for k, metric in enumerate((ACCURACY, ERROR, BARRIER))},
-        )
-        for kind, (title, *_) in KINDS.items()
-    ),
+    rows=tuple(ExperimentRow(kind, title, {"kind": kind}, _published(kind)) for kind, (title, *_) in KINDS.items()),
     scales={"smoke": SMOKE, "quick": QUICK, "small": SMALL, "paper": PAPER},
     seeds={"smoke": 1, "quick": 3, "small": 2, "paper": 24},
     orderings=(

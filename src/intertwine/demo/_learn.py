@@ -23,7 +23,7 @@ from ._digits import SIZE
 from ._scores import Scores
 
 FRAMES = 9
-STEPS = 1000
+STEPS = 800
 DIVERGENCE = 0.003  # weight of the divergence; below 1, short training gives sharper images
 CAPSULES = 12
 _WEIGHTS, _ABOUT = "capsules.safetensors", "capsules.json"

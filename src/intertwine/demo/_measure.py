@@ -15,7 +15,7 @@ from ..train import seed_all, tune
 from ._digits import Labeled, train
 from ._scores import Scores
 
-EPOCHS = 10
+EPOCHS = 8
 TUNING = 4
 
 

@@ -187,25 +187,27 @@ def test_rows_run(tmp_path, experiment, row):
 
 
 def test_the_best_candidate_on_validation_images_trains_to_the_end(tmp_path):
-    spec, metrics = ran(tmp_path, "soft", "se2-4-soft", epochs=2, rotation=[0.0, 3.0])
+    brief = {"images": 40, "test_images": 20}
+    spec, metrics = ran(tmp_path, "soft", "se2-4-soft", epochs=2, rotation=[0.0, 3.0], **brief)
     kept = load_arrays(spec.folder)
     accuracies = kept["choice/rotation/accuracies"]
     value = float(kept["choice/rotation/value"])
     assert value == float(kept["choice/rotation/candidates"][accuracies.argmax()])
     assert all(float(kept[name]) == value for name in kept if name.startswith("relaxation/"))
     # The same run with that value from the start, and a trial by itself.
-    fixed, numbers = ran(tmp_path, "soft", "se2-4-soft", epochs=2, rotation=value)
+    fixed, numbers = ran(tmp_path, "soft", "se2-4-soft", epochs=2, rotation=value, **brief)
     assert numbers == metrics
     assert not any(name.startswith("choice/") for name in load_arrays(fixed.folder))
-    _, trial = ran(tmp_path, "soft", "se2-4-soft", epochs=1, rotation=0.0)
+    _, trial = ran(tmp_path, "soft", "se2-4-soft", epochs=1, rotation=0.0, **brief)
     assert trial["validation_accuracy"] == pytest.approx(100 * float(accuracies[0]))
 
 
 def test_test_images_have_no_part_in_the_choice(tmp_path, monkeypatch):
     """With other test images, and test accuracies of 0, the choice is the same."""
-    first, _ = ran(tmp_path, "soft-mnist6", "so2-soft", epochs=2, rotation=[0.5, 1.0])
+    options = {"epochs": 2, "rotation": [0.5, 1.0], "images": 40}
+    first, _ = ran(tmp_path, "soft-mnist6", "so2-soft", **options)
     monkeypatch.setattr("intertwine.experiments.soft._run.accuracy", lambda model, split: 0.0)
-    second, metrics = ran(tmp_path, "soft-mnist6", "so2-soft", epochs=2, rotation=[0.5, 1.0], test_images=10)
+    second, metrics = ran(tmp_path, "soft-mnist6", "so2-soft", **options, test_images=10)
     assert metrics["test_accuracy"] == 0
     a, b = load_arrays(first.folder), load_arrays(second.folder)
     assert torch.equal(a["choice/rotation/accuracies"], b["choice/rotation/accuracies"])
@@ -307,7 +309,7 @@ def test_the_paper_scale_on_small_files(tmp_path):
     write_cifar(tmp_path / "cifar10", "cifar10", 10)
     write_cifar(tmp_path / "cifar100", "cifar100", 100, train=200, test=100)
     brief = {"width": 2, "hidden": 4, "epochs": 1, "trial_epochs": 1, "warmup_epochs": 0, "batch_size": 10}
-    held = {**brief, "validation": 20}
+    held = {**brief, "validation": 20, "images": 20, "test_images": 20}
     _, metrics = ran(tmp_path, "soft", "t2-lambda-5", "paper", **held)
     assert set(metrics) == METRICS
     _, metrics = ran(tmp_path, "soft-cifar100", "augmented-se2-4-strict", "paper", **held)

@@ -223,19 +223,20 @@ def test_trials_as_long_as_the_run_are_not_repeated(tmp_path, monkeypatch):
         return loss(*given, **options)
 
     monkeypatch.setattr(_run, "_loss", counted)
-    spec, metrics = ran(tmp_path, "soft", "t2-soft", translation=[0.5, 1.0])
-    assert sum(steps) == 2 * 4, "two trials of four steps"
+    brief = {"images": 40, "test_images": 20}
+    spec, metrics = ran(tmp_path, "soft", "t2-soft", translation=[0.5, 1.0], **brief)
+    assert sum(steps) == 2 * 2, "two trials of two steps"
     value = float(load_arrays(spec.folder)["choice/translation/value"])
-    assert ran(tmp_path, "soft", "t2-soft", translation=value)[1] == metrics
-    spec, metrics = ran(tmp_path, "soft", "t2-soft", translation=[0.5, 1.0], keep="best")
+    assert ran(tmp_path, "soft", "t2-soft", translation=value, **brief)[1] == metrics
+    spec, metrics = ran(tmp_path, "soft", "t2-soft", translation=[0.5, 1.0], keep="best", **brief)
     value = float(load_arrays(spec.folder)["choice/translation/value"])
-    assert ran(tmp_path, "soft", "t2-soft", translation=value, keep="best")[1] == metrics
+    assert ran(tmp_path, "soft", "t2-soft", translation=value, keep="best", **brief)[1] == metrics
 
 
 def test_a_run_that_fails_after_its_trials_does_not_repeat_them(tmp_path, monkeypatch):
     from intertwine.experiments.soft import _run
 
-    options = {"epochs": 2, "translation": [0.5, 1.0]}
+    options = {"epochs": 2, "translation": [0.5, 1.0], "images": 40, "test_images": 20}
     _, whole = ran(tmp_path / "whole", "soft", "t2-soft", **options)
     steps, loss = [], _run._loss
 
@@ -249,13 +250,13 @@ def test_a_run_that_fails_after_its_trials_does_not_repeat_them(tmp_path, monkey
         return counted
 
     spec = JobSpec("soft", "t2-soft", "smoke", 0, str(tmp_path / "cut"), None, options)
-    monkeypatch.setattr(_run, "_loss", until(2 * 4 + 3))
+    monkeypatch.setattr(_run, "_loss", until(2 * 2 + 2))
     assert execute(spec).state == "failed"
     steps.clear()
     monkeypatch.setattr(_run, "_loss", until(1000))
     outcome = execute(spec)
     assert outcome.metrics == whole
-    assert sum(steps) <= 2 * 4, "only the eight steps of the run itself"
+    assert sum(steps) <= 2 * 2, "only the four steps of the run itself"
 
 
 def test_a_choice_needs_validation_images(tmp_path):
@@ -265,8 +266,8 @@ def test_a_choice_needs_validation_images(tmp_path):
 
 
 def test_the_same_seed_gives_the_same_numbers(tmp_path):
-    first = ran(tmp_path / "a", "soft", "se2-4-partial", epochs=2)[1]
-    assert ran(tmp_path / "b", "soft", "se2-4-partial", epochs=2)[1] == first
+    first = ran(tmp_path / "a", "soft", "se2-4-partial", epochs=2, images=40)[1]
+    assert ran(tmp_path / "b", "soft", "se2-4-partial", epochs=2, images=40)[1] == first
 
 
 def test_a_soft_network_learns_which_way_is_up(tmp_path):

@@ -357,11 +357,11 @@ def test_bad_usage(arguments: str, text: str) -> None:
 
 
 def test_a_large_problem_skips_the_measurement_and_says_so() -> None:
-    reply = answer("--group D4 --taps 3 --in '4*regular' --out '4*regular'")
+    reply = answer("--group D4 --taps 3 --in '3*regular' --out '3*regular'")
     assert reply["dimension"] == reply["mackey"]
     assert reply["realizations"][0]["dimension"] is None
     assert reply["realizations"][2]["dimension"] == reply["dimension"]
-    assert "too large to measure" in run("--group D4 --taps 3 --in '4*regular' --out '4*regular'").stdout
+    assert "too large to measure" in run("--group D4 --taps 3 --in '3*regular' --out '3*regular'").stdout
 
 
 @pytest.mark.usefixtures("forked_children")

@@ -10,6 +10,7 @@ import torch
 from safetensors.torch import save_file
 
 from intertwine.errors import InputError
+from intertwine.experiments.clouds import _trajectory
 from intertwine.experiments.clouds._energy_network import EnergyModel, energy_and_force_loss, relative
 from intertwine.experiments.clouds._molecules import energy_network
 from intertwine.experiments.clouds._trajectory import morse_cluster, quantum_trajectory
@@ -94,9 +95,10 @@ def test_an_unknown_molecule_is_explained(tmp_path: Path) -> None:
         quantum_trajectory("phlogiston", 2, every=1, temperature=300.0, seed=0, folder=tmp_path)
 
 
-def test_a_quantum_trajectory_is_kept_and_repeatable(tmp_path: Path) -> None:
+def test_a_quantum_trajectory_is_kept_and_repeatable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("tblite")
     pytest.importorskip("ase")
+    monkeypatch.setattr(_trajectory, "_EQUILIBRATION", 100)
     first, other = (
         quantum_trajectory("H2O", 3, every=2, temperature=300.0, seed=0, folder=tmp_path / name) for name in "ab"
     )

@@ -187,25 +187,27 @@ def test_rows_run(tmp_path, experiment, row):
 
 
 def test_the_best_candidate_on_validation_images_trains_to_the_end(tmp_path):
-    spec, metrics = ran(tmp_path, "soft", "se2-4-soft", epochs=2, rotation=[0.0, 3.0])
+    brief = {"images": 40, "test_images": 20}
+    spec, metrics = ran(tmp_path, "soft", "se2-4-soft", epochs=2, rotation=[0.0, 3.0], **brief)
     kept = load_arrays(spec.folder)
     accuracies = kept["choice/rotation/accuracies"]
     value = float(kept["choice/rotation/value"])
     assert value == float(kept["choice/rotation/candidates"][accuracies.argmax()])
     assert all(float(kept[name]) == value for name in kept if name.startswith("relaxation/"))
     # The same run with that value from the start, and a trial by itself.
-    fixed, numbers = ran(tmp_path, "soft", "se2-4-soft", epochs=2, rotation=value)
+    fixed, numbers = ran(tmp_path, "soft", "se2-4-soft", epochs=2, rotation=value, **brief)
     assert numbers == metrics
     assert not any(name.startswith("choice/") for name in load_arrays(fixed.folder))
-    _, trial = ran(tmp_path, "soft", "se2-4-soft", epochs=1, rotation=0.0)
+    _, trial = ran(tmp_path, "soft", "se2-4-soft", epochs=1, rotation=0.0, **brief)
     assert trial["validation_accuracy"] == pytest.approx(100 * float(accuracies[0]))
 
 
 def test_test_images_have_no_part_in_the_choice(tmp_path, monkeypatch):
     """With other test images, and test accuracies of 0, the choice is the same."""
-    first, _ = ran(tmp_path, "soft-mnist6", "so2-soft", epochs=2, rotation=[0.5, 1.0])
+    options = {"epochs": 2, "rotation": [0.5, 1.0], "images": 40}
+    first, _ = ran(tmp_path, "soft-mnist6", "so2-soft", **options)
     monkeypatch.setattr("intertwine.experiments.soft._run.accuracy", lambda model, split: 0.0)
-    second, metrics = ran(tmp_path, "soft-mnist6", "so2-soft", epochs=2, rotation=[0.5, 1.0], test_images=10)
+    second, metrics = ran(tmp_path, "soft-mnist6", "so2-soft", **options, test_images=10)
     assert metrics["test_accuracy"] == 0
     a, b = load_arrays(first.folder), load_arrays(second.folder)
     assert torch.equal(a["choice/rotation/accuracies"], b["choice/rotation/accuracies"])
@@ -221,19 +223,20 @@ def test_trials_as_long_as_the_run_are_not_repeated(tmp_path, monkeypatch):
         return loss(*given, **options)
 
     monkeypatch.setattr(_run, "_loss", counted)
-    spec, metrics = ran(tmp_path, "soft", "t2-soft", translation=[0.5, 1.0])
-    assert sum(steps) == 2 * 4, "two trials of four steps"
+    brief = {"images": 40, "test_images": 20}
+    spec, metrics = ran(tmp_path, "soft", "t2-soft", translation=[0.5, 1.0], **brief)
+    assert sum(steps) == 2 * 2, "two trials of two steps"
     value = float(load_arrays(spec.folder)["choice/translation/value"])
-    assert ran(tmp_path, "soft", "t2-soft", translation=value)[1] == metrics
-    spec, metrics = ran(tmp_path, "soft", "t2-soft", translation=[0.5, 1.0], keep="best")
+    assert ran(tmp_path, "soft", "t2-soft", translation=value, **brief)[1] == metrics
+    spec, metrics = ran(tmp_path, "soft", "t2-soft", translation=[0.5, 1.0], keep="best", **brief)
     value = float(load_arrays(spec.folder)["choice/translation/value"])
-    assert ran(tmp_path, "soft", "t2-soft", translation=value, keep="best")[1] == metrics
+    assert ran(tmp_path, "soft", "t2-soft", translation=value, keep="best", **brief)[1] == metrics
 
 
 def test_a_run_that_fails_after_its_trials_does_not_repeat_them(tmp_path, monkeypatch):
     from intertwine.experiments.soft import _run
 
-    options = {"epochs": 2, "translation": [0.5, 1.0]}
+    options = {"epochs": 2, "translation": [0.5, 1.0], "images": 40, "test_images": 20}
     _, whole = ran(tmp_path / "whole", "soft", "t2-soft", **options)
     steps, loss = [], _run._loss
 
@@ -247,13 +250,13 @@ def test_a_run_that_fails_after_its_trials_does_not_repeat_them(tmp_path, monkey
         return counted
 
     spec = JobSpec("soft", "t2-soft", "smoke", 0, str(tmp_path / "cut"), None, options)
-    monkeypatch.setattr(_run, "_loss", until(2 * 4 + 3))
+    monkeypatch.setattr(_run, "_loss", until(2 * 2 + 2))
     assert execute(spec).state == "failed"
     steps.clear()
     monkeypatch.setattr(_run, "_loss", until(1000))
     outcome = execute(spec)
     assert outcome.metrics == whole
-    assert sum(steps) <= 2 * 4, "only the eight steps of the run itself"
+    assert sum(steps) <= 2 * 2, "only the four steps of the run itself"
 
 
 def test_a_choice_needs_validation_images(tmp_path):
@@ -263,8 +266,8 @@ def test_a_choice_needs_validation_images(tmp_path):
 
 
 def test_the_same_seed_gives_the_same_numbers(tmp_path):
-    first = ran(tmp_path / "a", "soft", "se2-4-partial", epochs=2)[1]
-    assert ran(tmp_path / "b", "soft", "se2-4-partial", epochs=2)[1] == first
+    first = ran(tmp_path / "a", "soft", "se2-4-partial", epochs=2, images=40)[1]
+    assert ran(tmp_path / "b", "soft", "se2-4-partial", epochs=2, images=40)[1] == first
 
 
 def test_a_soft_network_learns_which_way_is_up(tmp_path):
@@ -307,7 +310,7 @@ def test_the_paper_scale_on_small_files(tmp_path):
     write_cifar(tmp_path / "cifar10", "cifar10", 10)
     write_cifar(tmp_path / "cifar100", "cifar100", 100, train=200, test=100)
     brief = {"width": 2, "hidden": 4, "epochs": 1, "trial_epochs": 1, "warmup_epochs": 0, "batch_size": 10}
-    held = {**brief, "validation": 20}
+    held = {**brief, "validation": 20, "images": 20, "test_images": 20}
     _, metrics = ran(tmp_path, "soft", "t2-lambda-5", "paper", **held)
     assert set(metrics) == METRICS
     _, metrics = ran(tmp_path, "soft-cifar100", "augmented-se2-4-strict", "paper", **held)

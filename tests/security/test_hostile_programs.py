@@ -508,10 +508,11 @@ class TestCosts:
             model(X)
 
     def test_many_results_of_gigabytes(self, path, monkeypatch):
-        monkeypatch.setenv("INTERTWINE_MEMORY_LIMIT", "100G")
-        sizes = {"size": {"as_ints": [10**5, 10**5]}, "fill_value": {"as_float": 0.0}}
-        steps = [node("torch.ops.aten.full.default", sizes, [as_tensor(f"h{k}")], f"h{k}") for k in range(2001)]
-        changed(path, MODEL, lambda v: insert(v, steps, {f"h{k}": tensor(10**5, 10**5) for k in range(2001)}))
+        monkeypatch.setenv("INTERTWINE_MEMORY_LIMIT", "1000G")
+        shape, count = (10**5, 2 * 10**6), 101
+        sizes = {"size": {"as_ints": [*shape]}, "fill_value": {"as_float": 0.0}}
+        steps = [node("torch.ops.aten.full.default", sizes, [as_tensor(f"h{k}")], f"h{k}") for k in range(count)]
+        changed(path, MODEL, lambda v: insert(v, steps, {f"h{k}": tensor(*shape) for k in range(count)}))
         model = load_exported(path)
         with pytest.raises(SizeLimitError, match="operations per image"):
             model(X)
@@ -556,6 +557,7 @@ class TestCosts:
             load_exported(path)(torch.rand(2, 3, 4, 4))
 
 
+@pytest.mark.usefixtures("forked_children")
 def test_no_file_hangs_or_fills_the_memory(tmp_path, saved):
     """All of them in one process of its own, with a limit on its memory and on its time."""
     bombs = {"tower": "Pow(9, Pow(9, Pow(9, 9)))", "sum": "(s0 + s1 + s2 + s3)**16", "deep": "(" * 2000}

@@ -145,6 +145,7 @@ def test_names_of_tensors_are_not_printed_whole(path):
     assert len(str(caught.value)) < 3000
 
 
+@pytest.mark.usefixtures("forked_children")
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_memory_is_bounded(tmp_path):
     """What a file of a few hundred bytes asks for is refused, not allocated."""

@@ -39,12 +39,19 @@ def plain(tmp_path_factory):
     return results, execute(JobSpec("relu-symmetry", "cnn", "smoke", 0, str(results), None, QUICK))
 
 
-def test_every_row(tmp_path, plain):
+@pytest.fixture(scope="module")
+def symmetric(tmp_path_factory):
+    """The same for a network with symmetry, with the settings of its scale."""
+    results = tmp_path_factory.mktemp("symmetric")
+    return results, execute(JobSpec("relu-symmetry", "gcnn", "smoke", 0, str(results)))
+
+
+def test_every_row(tmp_path, plain, symmetric):
     experiment = experiment_named("relu-symmetry")
     assert [row.name for row in experiment.rows] == list(KINDS)
     for name in ("cnn", "gcnn", "pgcnn-late"):
         job = JobSpec("relu-symmetry", name, "smoke", 0, str(tmp_path), None, QUICK)
-        done = plain[1] if name == "cnn" else execute(job)
+        done = {"cnn": plain[1], "gcnn": symmetric[1]}.get(name) or execute(job)
         assert done.state == "finished", done.error
         of_gcnn = {"partners_found", "partners_found_involution"}
         assert {metric.name for metric in experiment.metrics} - of_gcnn <= set(done.metrics)
@@ -55,10 +62,11 @@ def test_every_row(tmp_path, plain):
             assert done.metrics["order_two_or_less"] == 1.0
 
 
-def test_figures(tmp_path):
+def test_figures(symmetric):
     experiment = experiment_named("relu-symmetry")
-    assert execute(JobSpec("relu-symmetry", "gcnn", "smoke", 0, str(tmp_path))).state == "finished"
-    pictures = experiment.figures(finished_runs(experiment, "smoke", results=tmp_path))
+    results, outcome = symmetric
+    assert outcome.state == "finished"
+    pictures = experiment.figures(finished_runs(experiment, "smoke", results=results))
     assert [type(figure) for figure in pictures] == [Panels, Panels, Plot, Table]
     for layer in pictures[:2]:
         filters, moved = (torch.stack([panel.values for panel in panels]) for _, panels in layer.rows)
@@ -75,7 +83,7 @@ def test_all_filters_are_shown(tmp_path):
     """64 filters of the first layer in rows of 16, those of the second by the same projection as their partners."""
     net = VGG11(3, 10, width=1.0)
     images = torch.randn(12, 3, 32, 32)
-    keep_filters(tmp_path, net, match(net, images, "hflip"))
+    keep_filters(tmp_path, net, match(net, images, "hflip", constrained=False))
     run = SimpleNamespace(row="cnn", seed=0, metrics={}, folder=tmp_path)
     first, second = filter_figures([run], "cnn", "CNN")
     for figure in (first, second):

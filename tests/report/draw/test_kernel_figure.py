@@ -4,6 +4,7 @@ import itertools
 import os
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -98,7 +99,13 @@ BASES = {
 
 @pytest.fixture(scope="module", params=BASES)
 def drawn(request: pytest.FixtureRequest) -> tuple[OrbitKernels, Figure]:
-    basis = BASES[request.param]()
+    return of_basis(request.param)
+
+
+@cache
+def of_basis(name: str) -> tuple[OrbitKernels, Figure]:
+    """A basis and its figure, drawn once for the tests that only look at it."""
+    basis = BASES[name]()
     return basis, kernel_figure(basis)
 
 
@@ -134,7 +141,7 @@ def test_the_text_states_types_dimension_and_prediction(drawn: tuple[OrbitKernel
 def text_faults(figure: Figure) -> list[str]:
     """Texts that are too small, leave the page or meet one another."""
     canvas = FigureCanvasAgg(figure)
-    canvas.draw()
+    figure.draw_without_rendering()  # places the texts
     texts = [text for text in figure.findobj(Text) if text.get_visible() and text.get_text().strip()]
     boxes = [text.get_window_extent(canvas.get_renderer()) for text in texts]
     page = figure.bbox
@@ -174,8 +181,8 @@ def test_panels_do_not_overlap_and_the_page_has_a_sensible_size(drawn: tuple[Orb
 
 
 def test_the_operator_is_what_is_drawn() -> None:
-    basis = cosets(S4, "S3", "D4", "trivial", "regular")
-    figure = kernel_figure(basis)
+    basis, figure = of_basis("two subgroups")
+    assert isinstance(basis, KernelBasis)
     meant = basis.operator()  # (kernels, d2, points2, d1, points1)
     for shown, operator in zip(panels(figure), meant, strict=True):
         assert shown.shape == (3 * 8, 4)
@@ -187,16 +194,18 @@ def test_the_operator_is_what_is_drawn() -> None:
 
 
 def test_the_filters_are_what_is_drawn() -> None:
-    basis = plane(D4, 5, "standard", "standard")
-    for shown, kernel in zip(panels(kernel_figure(basis)), basis.filters(), strict=True):
+    basis, figure = of_basis("signs")
+    assert isinstance(basis, LatticeKernelBasis)
+    for shown, kernel in zip(panels(figure), basis.filters(), strict=True):
         for out, into in itertools.product(range(2), range(2)):
             block = shown[out * 5 : out * 5 + 5, into * 5 : into * 5 + 5]
             assert np.array_equal(block, kernel[out, into].numpy())
 
 
 def test_the_slices_are_what_is_drawn() -> None:
-    basis = volume(O, 3, "standard", "standard")
-    for shown, kernel in zip(panels(kernel_figure(basis)), basis.filters(), strict=True):
+    basis, figure = of_basis("volume, vectors")
+    assert isinstance(basis, LatticeKernelBasis)
+    for shown, kernel in zip(panels(figure), basis.filters(), strict=True):
         for out, into, z in itertools.product(range(3), range(3), range(3)):
             columns = slice(into * 9 + z * 3, into * 9 + z * 3 + 3)
             assert np.array_equal(shown[out * 3 : out * 3 + 3, columns], kernel[out, into, z].numpy())
@@ -215,27 +224,28 @@ def test_hexagons_stand_where_the_taps_are() -> None:
 
 
 def test_separators_stand_between_blocks() -> None:
-    first = kernel_figure(plane(C4, 3, "regular", "regular")).axes[0]
-    strong = {tuple(line.get_xdata()) for line in first.lines if line.get_linewidth() > 0.7}
+    first = of_basis("many")[1].axes[0]
+    data = [np.asarray(line.get_xdata()) for line in first.lines if line.get_linewidth() > 0.7]
+    strong = {ends for x in data for ends in zip(x[::3], x[1::3], strict=True)}  # between two separators is a gap
     assert {(3, 3), (6, 6), (9, 9)} <= strong
 
 
 def test_groups_carry_the_names_of_their_double_cosets() -> None:
-    text = words(kernel_figure(plane(D4, 5, "trivial", "regular")))
+    text = words(of_basis("plane")[1])
     for tap in ("(-2, 2)", "(-1, 2)", "(0, 2)", "(-1, 1)", "(0, 1)", "(0, 0)"):
         assert f"orbit of {tap}" in text
     assert "8 taps, stabilizer order 1" in text
     assert "8 of 8" in text
-    assert "double coset of r s" in words(kernel_figure(cosets(D4, "C2", "C2", "trivial", "regular")))
+    assert "double coset of r s" in words(of_basis("cosets")[1])
 
 
 def test_the_caption_names_double_cosets_without_kernels() -> None:
-    text = " ".join(words(kernel_figure(plane(D4, 3, "irrep(0, -1)", "irrep2"))).split())
+    text = " ".join(words(of_basis("single")[1]).split())
     assert "There is no kernel on: orbit of (0, 1), orbit of (0, 0)." in text
 
 
 def test_a_kernel_space_of_zero_is_said_to_be_one() -> None:
-    text = words(kernel_figure(plane(D4, 3, "irrep(0, -1)", "trivial", allow_empty=True)))
+    text = words(of_basis("empty")[1])
     assert "Only the zero kernel commutes with the group" in text
 
 
@@ -299,6 +309,7 @@ def test_text_is_wrapped_to_the_width() -> None:
     assert max(map(len, wrapped("word " * 40, width=3, size=8).splitlines())) <= 50
 
 
+@pytest.mark.usefixtures("forked_children")
 def test_no_window_system_and_no_global_state() -> None:
     code = (
         "import sys, torch\n"

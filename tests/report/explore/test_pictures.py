@@ -29,7 +29,7 @@ from tests.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("forked_children_of_module")
 
-STEPS = 12
+STEPS = 6
 DIGIT = {"digit": 4, "number": 0}
 BLANK = [[0.0] * SIDE for _ in range(SIDE)]
 

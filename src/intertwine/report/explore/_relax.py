@@ -82,6 +82,7 @@ def _gratings(count: int, phases: Tensor) -> Tensor:
 
 
 def _answer(layer: RelaxedLayer, digit: int) -> dict[str, Any]:
+    layer.requires_grad_(False)  # so that the filters are computed once, and not again for each image
     filters = filters_at_places(layer)
     mean = filters.mean(0)
     top = float(filters.abs().max())

@@ -90,18 +90,12 @@ def resample(
     axes = [_neighbors(first[..., k].long(), sizes[k], border, interpolation) for k in range(d)]
     flat = f.flatten(-d)
     out: Tensor | None = None
-    parts: list[tuple[Tensor, Tensor]] = []
-    forward_mode = not torch.compiler.is_compiling() and forward_ad.unpack_dual(index).tangent is not None
     for corner in product(range(len(weights)), repeat=d):
         position, weight = _corner(corner, axes, weights, sizes)
-        values = _gathered(flat, position, per_item=per_item)
-        weight = _beside(weight.to(f.dtype), flat.ndim, per_item=per_item)
-        if forward_mode:
-            parts.append((values, weight))
-            continue
-        out = values * weight if out is None else out + values * weight
-    for term in _products(parts):
-        out = term if out is None else out + term
+        values = _gathered(flat, position, per_item=per_item) * _beside(
+            weight.to(f.dtype), flat.ndim, per_item=per_item
+        )
+        out = values if out is None else out + values
     if out is None:
         raise InputError("resample", expected="at least one axis", got=describe(index))
     return out
@@ -169,14 +163,6 @@ def _gathered(flat: Tensor, position: Tensor, *, per_item: bool) -> Tensor:
     # gather is several times faster than index_select or indexing, although it repeats the positions.
     values = flat.gather(-1, rows.expand(*flat.shape[:-1], -1))
     return values.unflatten(-1, position.shape[1:] if per_item else position.shape)
-
-
-def _products(parts: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, ...]:
-    """All products of values and weights by one: in forward mode, each product with a constant takes long."""
-    if not parts:
-        return ()
-    values, weights = (torch.stack(tensors) for tensors in zip(*parts, strict=True))
-    return (values * weights.view(len(weights), *[1] * (values.ndim - weights.ndim), *weights.shape[1:])).unbind()
 
 
 def _beside(weight: Tensor, axes: int, *, per_item: bool) -> Tensor:

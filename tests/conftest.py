@@ -29,7 +29,15 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 # A run is repeatable by default. HYPOTHESIS_PROFILE=explore looks further, with fresh random examples.
 settings.register_profile("repeatable", deadline=None, derandomize=True)
 settings.register_profile("explore", deadline=None, max_examples=1000, print_blob=True)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
+profile = os.environ.get("HYPOTHESIS_PROFILE", "repeatable")
+settings.load_profile(profile)
+
+# Hypothesis also draws constants that it reads from the source of every local module imported so far. In a fresh clone
+# that takes each worker seconds, and what is drawn depends on which tests ran before. There is no setting for it
+# (github.com/HypothesisWorks/hypothesis/issues/4627), so what reads them is replaced, in versions that have it.
+providers: Any = sys.modules.get("hypothesis.internal.conjecture.providers")
+if profile == "repeatable" and hasattr(providers, "_get_local_constants"):
+    providers._get_local_constants = lambda none=providers._local_constants: none
 
 
 @pytest.fixture(autouse=True)

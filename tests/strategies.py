@@ -114,10 +114,16 @@ def skewed(rho: Representation) -> Representation:
     return group.representation(change @ rho.matrices @ torch.linalg.inv(change), name=f"{rho.name} skewed")
 
 
+@lru_cache(maxsize=1)
+def groups_of_field_pairs() -> tuple[FiniteGroup, ...]:
+    """The same objects each time: they keep their subgroups and representations, which take long to find."""
+    return (*small_groups(), Alternating(5))
+
+
 @st.composite
 def field_pairs(draw: st.DrawFn, *, unknowns: int = 900) -> tuple[FieldType, FieldType]:
     """Two field types over homogeneous spaces of one group, small enough for the brute-force solver."""
-    group = draw(st.sampled_from((*small_groups(), Alternating(5))))
+    group = draw(st.sampled_from(groups_of_field_pairs()))
     types = []
     for _ in range(2):
         h = draw(subgroups(group))

@@ -150,15 +150,22 @@ LONG = {
 """Callables that work for seconds or minutes when their arguments are right: here all of their arguments are wrong."""
 
 
-NARROW = {"models.convnext", "models.resnet", "models.unet", "models.wide_resnet"}
-"""Networks that would take seconds to build in their full width."""
+NARROW = {
+    "models.convnext": 0.5,
+    "models.resnet": 0.5,
+    "models.unet": 0.5,
+    "models.wide_resnet": 0.5,
+    "models.VGG11": 0.0625,
+    "models.GVGG11": 0.0625,
+}
+"""Widths for networks that would take seconds to build in their full width."""
 
 
 def wrong_calls(name: str, target: Callable[..., Any], folder: Path) -> Iterator[tuple[str, Callable[[], Any]]]:
     """Calls with all arguments wrong, then with one wrong among right ones."""
     parameters = [p for p in inspect.signature(target).parameters.values() if p.kind is not p.VAR_KEYWORD]
     required = [p for p in parameters if p.default is p.empty]
-    narrow = {p: 1.0 for p in parameters if name in NARROW and p.name == "width"}
+    narrow = {p: NARROW[name] for p in parameters if name in NARROW and p.name == "width"}
     if required:
         for what, value in WRONG.items():
             if callable(value) and any("Callable" in str(p.annotation) for p in required):

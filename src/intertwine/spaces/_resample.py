@@ -8,7 +8,7 @@ and no derivative is needed, as in data augmentation.
 from __future__ import annotations
 
 import math
-from itertools import product
+from itertools import islice, product
 from typing import Literal
 
 import torch
@@ -24,6 +24,12 @@ Border = Literal["circular", "zeros", "mirror"]
 Interpolation = Literal["linear", "cubic", "quintic"]
 
 _BILINEAR, _ZEROS = 0, 0  # torch.grid_sampler's codes
+_SMALL = 1 << 14
+"""The number of values up to which forward mode multiplies several neighbors at once.
+
+Where only one factor has a tangent, torch makes the other from a tensor of zeros, by a detour through Python that takes
+longer than the product itself. Beyond, the product takes longer, and longest if the neighbors do not fit in the cache.
+"""
 _NEIGHBORS: dict[str, range] = {"linear": range(2), "cubic": range(-1, 3), "quintic": range(-2, 4)}
 
 
@@ -89,12 +95,15 @@ def resample(
     weights = _weights(index - first, interpolation)
     axes = [_neighbors(first[..., k].long(), sizes[k], border, interpolation) for k in range(d)]
     flat = f.flatten(-d)
+    in_rows = f.numel() <= _SMALL and not per_item and _has_tangent(index) and not _has_tangent(f)
     out: Tensor | None = None
-    for corner in product(range(len(weights)), repeat=d):
-        position, weight = _corner(corner, axes, weights, sizes)
+    corners = product(range(len(weights)), repeat=d)
+    while row := [_corner(corner, axes, weights, sizes) for corner in islice(corners, len(weights) if in_rows else 1)]:
+        position, weight = (torch.stack(parts) for parts in zip(*row, strict=True)) if in_rows else row[0]
         values = _gathered(flat, position, per_item=per_item) * _beside(
             weight.to(f.dtype), flat.ndim, per_item=per_item
         )
+        values = values.sum(-d - 1) if in_rows else values
         out = values if out is None else out + values
     if out is None:
         raise InputError("resample", expected="at least one axis", got=describe(index))
@@ -102,9 +111,11 @@ def resample(
 
 
 def _needs_derivative(*tensors: Tensor) -> bool:
-    return any(
-        (x.requires_grad and torch.is_grad_enabled()) or forward_ad.unpack_dual(x).tangent is not None for x in tensors
-    )
+    return any((x.requires_grad and torch.is_grad_enabled()) or _has_tangent(x) for x in tensors)
+
+
+def _has_tangent(x: Tensor) -> bool:
+    return forward_ad.unpack_dual(x).tangent is not None
 
 
 def _by_torch(f: Tensor, index: Tensor, *, per_item: bool) -> Tensor:

@@ -16,7 +16,7 @@ from ..nn import Layer, Relaxed, to_plain
 from ..relaxed import relaxed_layers, to_equivariant_
 from ..spaces import Cloud, Grid, HomogeneousSpace, Point, ScaleSpace, SphereGrid, Tuples, Zooms
 from ._device import assert_follows_device
-from ._equivariance import assert_equivariant, equivariance_errors
+from ._equivariance import assert_equivariant, equivariance_errors, require_claim
 
 Check = Callable[[Layer], None]
 _DIALS = ("_softness", "extent", "keep")
@@ -123,8 +123,7 @@ def _sizes(layer: Layer, min_size: int) -> tuple[int, ...]:
 
 
 def _claim(layer: Layer) -> None:
-    for training in (False, True):
-        assert_equivariant(layer, training=training, tolerance=1e-12)
+    require_claim(layer, modes=(False, True), tolerance=1e-12)
 
 
 class _Lopsided(Layer):

@@ -7,7 +7,7 @@ constant that stays behind when a module moves, or a result that depends on read
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -35,19 +35,20 @@ def assert_follows_device(module: nn.Module, *inputs: Tensor) -> None:
 
     >>> assert_follows_device(nn.Linear(3, 2), torch.zeros(1, 3))
     """
-    _require_inputs(module, inputs)
-    for training in (True, False):
-        here = copy.deepcopy(module).train(training)
+    here = copy.deepcopy(module)
+    with torch.no_grad():
+        evaluated = _accepted(here.eval(), inputs)  # before training, which may change statistics
+    for training, outputs_here in ((False, evaluated), (True, _accepted(here.train(), inputs))):
         there = copy.deepcopy(module).train(training).to(META)
         _require_no_memory(there)
-        expected = [(t.shape, t.dtype) for t in _tensors(_call(here, inputs))]
+        expected = [(t.shape, t.dtype) for t in outputs_here]
         with _NoCPU(type(module).__name__):
             outputs = _tensors(_call(there, _on_meta(inputs)))
             _backward(outputs)
         got = [(t.shape, t.dtype) for t in outputs]
         if got != expected:
             raise AssertionError(f"{type(module).__name__} on meta: expected {expected}, got {got}")
-    _require_complete(copy.deepcopy(module).to(META), module, inputs)
+    _require_complete(copy.deepcopy(module).to(META), module.state_dict(), inputs, evaluated)
 
 
 @checked
@@ -65,11 +66,13 @@ def assert_deferred(make: Callable[[], nn.Module], *inputs: Tensor) -> None:
     >>> assert_deferred(lambda: nn.Linear(3, 2), torch.zeros(1, 3))
     """
     twin = make()
-    _require_inputs(twin, inputs)
+    state = copy.deepcopy(twin.state_dict())
+    with torch.no_grad():
+        evaluated = _accepted(twin.eval(), inputs)
     with META:
         module = make()
     _require_no_memory(module)
-    _require_complete(copy.deepcopy(module), twin, inputs)
+    _require_complete(copy.deepcopy(module), state, inputs, evaluated)
     module = _with_memory(module)
     module.apply(_reset)  # resets submodules before the module that contains them
     for name, value in module.state_dict().items():
@@ -96,9 +99,10 @@ def _reset(part: nn.Module) -> None:
         reset()
 
 
-def _require_inputs(module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+def _accepted(module: nn.Module, inputs: tuple[Tensor, ...]) -> list[Tensor]:
+    """The outputs. An error of the module counts as one of its inputs."""
     try:
-        _call(copy.deepcopy(module), inputs)
+        return _tensors(_call(module, inputs))
     except Exception as error:  # a user's module may raise anything
         raise InputError(
             type(module).__name__, expected="inputs that the module accepts", got=f"{type(error).__name__}: {error}"
@@ -143,14 +147,14 @@ def _require_no_memory(module: nn.Module) -> None:
             )
 
 
-def _require_complete(empty: nn.Module, twin: nn.Module, inputs: tuple[Tensor, ...]) -> None:
-    """Raise an error unless an empty module computes the same as ``twin``, given memory and the state of ``twin``."""
+def _require_complete(
+    empty: nn.Module, state: Mapping[str, Any], inputs: tuple[Tensor, ...], expected: list[Tensor]
+) -> None:
+    """Raise an error unless an empty module, given memory and a state, computes the outputs of that state."""
     module = _with_memory(empty)
-    module.load_state_dict(twin.state_dict())
+    module.load_state_dict(state)
     with torch.no_grad():
-        pairs = zip(
-            _tensors(_call(module.eval(), inputs)), _tensors(_call(copy.deepcopy(twin).eval(), inputs)), strict=True
-        )
+        pairs = zip(_tensors(_call(module.eval(), inputs)), expected, strict=True)
         if not all(torch.equal(a, b) for a, b in pairs):
             raise AssertionError(f"{type(module).__name__} is not the same after to_empty and load_state_dict")
 

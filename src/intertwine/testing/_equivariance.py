@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
+from math import inf
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -65,14 +67,7 @@ def assert_equivariant(
     tolerance = 1e-10 if tolerance is None else tolerance
     if not tolerance >= 0:
         raise InputError("assert_equivariant", expected="a tolerance of 0 or more", got=str(tolerance))
-    trial = _trial(layer, size, torch.Generator().manual_seed(seed))
-    layer = deepcopy(layer).double().train(training)
-    claim = layer.claim
-    if not isinstance(claim, Relaxed):
-        return _check_claim(layer, claim, trial, tolerance, broken=())
-    broken = tuple(name for name, share in claim.shares.items() if share > _ZERO_SHARE)
-    here = _check_claim(layer, claim.strict, trial, tolerance, broken=broken)
-    return max(here, _check_claim(_at_equivariant_point(layer), claim.strict, trial, tolerance, broken=()))
+    return require_claim(layer, tolerance=tolerance, size=size, modes=(training,), seed=seed)
 
 
 @checked
@@ -94,29 +89,70 @@ def equivariance_errors(layer: Layer, *, size: Positive | None = None, seed: int
     worst: dict[str, float] = {}
     output = _run(layer, trial.inputs, trial.companions)
     for move in trial.exact:
-        worst[move.subgroup] = max(worst.get(move.subgroup, 0.0), _error(layer, trial, output, move))
+        (error,) = _errors([layer], [output], trial, move)
+        worst[move.subgroup] = max(worst.get(move.subgroup, 0.0), error)
     return worst
 
 
-def _check_claim(layer: Layer, claim: Strict, trial: Trial, tolerance: float, *, broken: Sequence[str]) -> float:
-    """The largest error over the elements that must commute exactly, without those of ``broken`` subgroups."""
+class _State(NamedTuple):
+    """A layer in one mode, as it is or at its equivariant point, with what it claims and the subgroups it breaks."""
+
+    layer: Layer
+    claim: Strict
+    broken: tuple[str, ...]
+
+
+def require_claim(
+    layer: Layer, *, tolerance: float, modes: Sequence[bool], size: int | None = None, seed: int = 0
+) -> float:
+    """As :func:`assert_equivariant`, in training mode (True), evaluation mode (False) or both, on the same fields."""
+    trial = _trial(layer, size, torch.Generator().manual_seed(seed))
+    states = [state for training in modes for state in _states(deepcopy(layer).double().train(training))]
+    worst = _check_exact(states, trial, tolerance)
+    _check_inexact([state for state in states if isinstance(state.claim, Approximate)], trial)
+    return worst
+
+
+def _states(layer: Layer) -> Iterator[_State]:
+    claim = layer.claim
+    if not isinstance(claim, Relaxed):
+        yield _State(layer, claim, ())
+        return
+    yield _State(layer, claim.strict, tuple(name for name, share in claim.shares.items() if share > _ZERO_SHARE))
+    yield _State(_at_equivariant_point(layer), claim.strict, ())
+
+
+def _check_exact(states: Sequence[_State], trial: Trial, tolerance: float) -> float:
+    """The largest error over the elements that must commute exactly, without those of broken subgroups."""
     worst = 0.0
-    output = _run(layer, trial.inputs, trial.companions)
+    outputs = [_run(state.layer, trial.inputs, trial.companions) for state in states]
     for move in trial.exact:
-        if move.subgroup in broken:
-            continue
-        error = _error(layer, trial, output, move)
-        _require(error, tolerance, layer, move, trial)
-        worst = max(worst, error)
-    if isinstance(claim, Approximate) and trial.smooth is not None:
-        moves = [move for move in trial.inexact if move.subgroup not in broken]
-        companions = trial.companions if trial.smooth_companions is None else trial.smooth_companions
-        output = _run(layer, trial.smooth, companions) if moves else output
-        for move in moves:
-            left = _run(layer, move.on_input(trial.smooth), move.on_companions(companions))
-            error = _mean_error(left, move.on_output(output), trial)
-            _require(error, claim.bound, layer, move, trial)
+        kept = [number for number, state in enumerate(states) if move.subgroup not in state.broken]
+        layers = [states[number].layer for number in kept]
+        for layer, error in zip(layers, _errors(layers, [outputs[n] for n in kept], trial, move), strict=True):
+            _require(error, tolerance, layer, move, trial)
+            worst = max(worst, error)
     return worst
+
+
+def _check_inexact(states: Sequence[_State], trial: Trial) -> None:
+    """The other elements must commute on smooth fields, within the bound of the claim."""
+    if trial.smooth is None:
+        return
+    companions = trial.companions if trial.smooth_companions is None else trial.smooth_companions
+    outputs: dict[int, Tensor] = {}
+    for move in trial.inexact:
+        kept = [number for number, state in enumerate(states) if move.subgroup not in state.broken]
+        if not kept:
+            continue
+        for number in kept:
+            if number not in outputs:
+                outputs[number] = _run(states[number].layer, trial.smooth, companions)
+        f, beside = move.on_input(trial.smooth), move.on_companions(companions)
+        for number, right in zip(kept, _moved(move, [outputs[number] for number in kept]), strict=True):
+            layer, claim, _ = states[number]
+            if isinstance(claim, Approximate):
+                _require(_mean_error(_run(layer, f, beside), right, trial), claim.bound, layer, move, trial)
 
 
 def _at_equivariant_point(layer: Layer) -> Layer:
@@ -163,13 +199,32 @@ def _as_field(out: Tensor, space: Space) -> Tensor:
     return out[(..., *[None] * space.dimension)] if isinstance(space, Grid) and out.ndim == 2 else out
 
 
-def _error(layer: Layer, trial: Trial, output: Tensor, move: Move) -> float:
-    left, right = _run(layer, move.on_input(trial.inputs), move.on_companions(trial.companions)), output
-    if right.shape[1] != layer.out_type.dim and move.subgroup != TRANSLATION:  # it lost some of its channels
-        return float("inf")
-    left, right = move.where(left), move.where(move.on_output(right))
+def _errors(layers: Sequence[Layer], outputs: Sequence[Tensor], trial: Trial, move: Move) -> list[float]:
+    """The error of each layer, given its output. The input and the outputs are moved once for all."""
+    if not layers:
+        return []
+    f, companions = move.on_input(trial.inputs), move.on_companions(trial.companions)
+    lefts = [_run(layer, f, companions) for layer in layers]
+    # Layers that lost some of their channels commute with translations only.
+    whole = [
+        right.shape[1] == layer.out_type.dim or move.subgroup == TRANSLATION
+        for layer, right in zip(layers, outputs, strict=True)
+    ]
+    rights = iter(_moved(move, [right for right, every in zip(outputs, whole, strict=True) if every]))
+    return [_error(left, next(rights), move) if every else inf for left, every in zip(lefts, whole, strict=True)]
+
+
+def _error(left: Tensor, right: Tensor, move: Move) -> float:
+    left, right = move.where(left), move.where(right)
     error = float((left - right).abs().max() / right.abs().max().clamp_min(1e-300)) if right.numel() else 0.0
-    return error if error == error else float("inf")
+    return error if error == error else inf
+
+
+def _moved(move: Move, outputs: Sequence[Tensor]) -> Sequence[Tensor]:
+    """Outputs after a move. It acts on each item of a batch by itself, so those of one shape are moved together."""
+    if len({(out.shape, out.dtype) for out in outputs}) != 1:
+        return [move.on_output(out) for out in outputs]
+    return move.on_output(torch.cat(list(outputs))).split(len(outputs[0]))
 
 
 def _mean_error(left: Tensor, right: Tensor, trial: Trial) -> float:

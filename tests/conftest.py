@@ -33,8 +33,8 @@ profile = os.environ.get("HYPOTHESIS_PROFILE", "repeatable")
 settings.load_profile(profile)
 
 # Hypothesis also draws constants that it reads from the source of every local module imported so far. In a fresh clone
-# that takes each worker seconds, and what is drawn depends on which tests ran before. There is no setting for it
-# (github.com/HypothesisWorks/hypothesis/issues/4627), so what reads them is replaced, in versions that have it.
+# that takes each worker seconds, and what is drawn depends on which tests ran before. Hypothesis has no setting for it,
+# so the function that reads them is replaced, in versions that have it.
 providers: Any = sys.modules.get("hypothesis.internal.conjecture.providers")
 if profile == "repeatable" and hasattr(providers, "_get_local_constants"):
     providers._get_local_constants = lambda none=providers._local_constants: none

@@ -106,6 +106,23 @@ def test_derivatives_forward_and_backward(border, kind):
     )
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("sizes", [(9,), (7, 8), (5, 6, 5)])
+def test_forward_mode_by_rows_and_one_neighbor_at_a_time(monkeypatch, kind, sizes):
+    """Small fields take rows of neighbors at once; the plain loop over neighbors gives the same values and tangents."""
+    f = torch.randn(2, 3, *sizes, dtype=torch.float64)
+    index, tangent = torch.rand(2, *sizes, len(sizes), dtype=torch.float64) * 5
+
+    def both():
+        return torch.func.jvp(lambda i: resample(f, i, border="mirror", interpolation=kind), (index,), (tangent,))
+
+    by_rows = both()
+    monkeypatch.setattr("intertwine.spaces._resample._SMALL", 0)
+    for fast, slow in zip(by_rows, both(), strict=True):
+        assert slow.abs().max() > 0.1
+        assert (fast - slow).abs().max() < 1e-12 * slow.abs().max()
+
+
 def test_a_tangent_without_gradients_is_seen():
     """Under no_grad the fast path must not drop a forward-mode tangent."""
     f, index = torch.randn(5, 5, dtype=torch.float64), 4 * torch.rand(3, 3, 2, dtype=torch.float64)

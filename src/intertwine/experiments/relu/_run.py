@@ -25,7 +25,7 @@ CIFAR = Normalization(
 
 # Per kind: title, number of mirrored layers, whether training images are mirrored, weight of the invariance loss, and
 # the share of training after which that loss starts. A tenth of the loss is a row of ours: does the weight, which the
-# paper does not name, explain how far our networks with the loss are from the published ones?
+# paper does not give, explain how far our networks with the loss are from the published ones?
 KINDS: dict[str, tuple[str, int, bool, float, float]] = {
     "cnn": ("CNN", 0, True, 0.0, 0.0),
     "cnn-plain": ("CNN without mirrored images", 0, False, 0.0, 0.0),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -60,6 +61,24 @@ def test_every_row(tmp_path, plain, symmetric):
             assert done.metrics["partners_found_involution"] >= 0.99
             assert done.metrics["invariance_error"] < 1e-5
             assert done.metrics["order_two_or_less"] == 1.0
+
+
+def test_networks_trained_in_other_ways(tmp_path):
+    """A row changes one setting of `relu-symmetry`, and only that."""
+    experiment = experiment_named("relu-training")
+    changed = {"epochs": 2, **QUICK}
+    sizes = {}
+    for name in ("cnn-half-long", "inv-half-slow"):
+        done = execute(JobSpec("relu-training", name, "smoke", 0, str(tmp_path), None, changed))
+        assert done.state == "finished", done.error
+        assert set(done.metrics) == {metric.name for metric in experiment.metrics}
+        sizes[name] = done.metrics["parameters"]
+    assert sizes["cnn-half-long"] == sizes["inv-half-slow"]
+    epochs = {}
+    for name in sizes:
+        (log,) = (tmp_path / "relu-training" / "smoke" / name).rglob("metrics.jsonl")
+        epochs[name] = max(json.loads(line)["epoch"] for line in log.read_text().splitlines()) + 1
+    assert epochs == {"cnn-half-long": 6, "inv-half-slow": 2}
 
 
 def test_figures(symmetric):

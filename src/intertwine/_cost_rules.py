@@ -14,6 +14,7 @@ With the rules off (:func:`cost_rules`), every layer takes the plain way: the on
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import TracebackType
 
 from ._checked import checked
@@ -186,6 +187,21 @@ def building_pays(rank: int, *, positions: int, fan: int, width: int, batch: int
     min_rank = BUILD_FROM_RANK_NARROW if fan <= NARROW else BUILD_FROM_RANK
     fits = positions * fan * width <= BUILD_AT_MOST
     return _enabled and rank >= min_rank and batch >= BUILD_FROM_BATCH and fits
+
+
+# -- maxima over windows: benchmarks/max_pool.py -------------------------------------------------------------------
+
+
+def channels_last_maximum_pays(kernel_size: Sequence[int], stride: Sequence[int]) -> bool:
+    """Whether to change the layout for a maximum over windows. The plain way keeps it.
+
+    Torch vectorizes its loop over windows in the channels-last layout only. The two copies pay where windows overlap,
+    so that every sample is compared several times.
+
+    >>> channels_last_maximum_pays((3, 3), (1, 1)), channels_last_maximum_pays((2, 2), (2, 2))
+    (True, False)
+    """
+    return _enabled and any(size > step for size, step in zip(kernel_size, stride, strict=True))
 
 
 # -- the sphere: benchmarks/sphere.py ------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from intertwine import _cost_rules, nn, relaxed
 from intertwine.groups import SO2, SO3, Cyclic, Dihedral, direct_sum
@@ -18,6 +19,19 @@ from tests.compiling import compiled
 
 C4, C8, D4, so3 = Cyclic(4), Cyclic(8), Dihedral(4), SO3()
 PLANE4, PLANE8, PLANE = Grid2d(C4), Grid2d(C8), Grid2d(D4)
+
+
+class Watched(TorchDispatchMode):
+    """Show every tensor that this operation gets."""
+
+    def __init__(self, name: str, note: Callable[[Tensor], None]) -> None:
+        super().__init__()
+        self.name, self.note = name, note
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+        if func.name() == self.name:
+            self.note(args[0])
+        return func(*args, **(kwargs or {}))
 
 
 def conv(plane: Grid2d, copies: int, kernel_size: int) -> Layer:
@@ -72,6 +86,17 @@ def by_fft(layer: Layer, x: Tensor) -> bool:
     return _cost_rules.fft_pays(x.shape[-1])
 
 
+def in_channels_last(layer: Layer, x: Tensor) -> bool:
+    layouts = []
+
+    def note(used: torch.Tensor) -> None:
+        layouts.append(used.is_contiguous(memory_format=torch.channels_last))
+
+    with Watched("aten::max_pool2d_with_indices", note):
+        layer(x)
+    return layouts == [True]
+
+
 def builds(layer: Layer, x: Tensor) -> bool:
     return layer.cheaper_path(len(x)) == "build"
 
@@ -92,6 +117,7 @@ CASES: dict[str, tuple[Callable[[], Layer], tuple[int, ...], Callable[[Layer, Te
     "SoftConv2d": (lambda: relaxed.SoftConv2d(2, 3, 3, learn=True), (1, 2, 6, 6), by_rank),
     "SoftGroupConv2d": (lambda: soft_group(), (1, 512, 3, 3), factored),
     "SphereConv": (lambda: sphere_conv(), (2, 3, 51, 101), by_fft),
+    "MaxPool2d": (lambda: max_pool(), (3, 8, 9, 9), in_channels_last),
     "LowRankLocalConv2d": (lambda: low_rank(), (32, 2, 6, 6), builds),
 }
 
@@ -110,6 +136,10 @@ def sphere_conv() -> Layer:
     return nn.SphereConv(
         sphere.field(h.trivial + h.irrep(1)), sphere.field(h.irrep(2) + h.trivial), sphere.grid(band_limit=50)
     )
+
+
+def max_pool() -> Layer:
+    return nn.MaxPool2d(PLANE4.field(2 * C4.regular), 3, stride=2, padding=1)
 
 
 def soft_group() -> Layer:
@@ -148,6 +178,25 @@ def test_both_ways_agree(name: str) -> None:
         scale = float(theirs.abs().max())
         assert float((ours - theirs).abs().max()) <= 1e-10 * scale
         assert float((also - theirs).abs().max()) <= 1e-10 * scale
+
+
+@pytest.mark.parametrize(("kernel_size", "stride"), [(3, 1), (2, 1), (3, 2)])
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+def test_maxima_in_another_layout_are_torchs(kernel_size: int, stride: int, layout: torch.memory_format) -> None:
+    """To the last bit, with many equal values too: the gradient goes to the same one. The layout is kept."""
+    torch.manual_seed(0)
+    margin = (kernel_size - 1) // 2
+    layer = nn.MaxPool2d(PLANE4.field(2 * C4.regular), kernel_size, stride=stride, padding=margin)
+    x = torch.randint(-2, 3, (5, 8, 9, 9)).float().contiguous(memory_format=layout)
+    x[0, 0, 4, 4] = float("nan")
+    ours, theirs = results(layer, x), results(layer.to_plain(), x)
+    for a, b in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(a, b, rtol=0, atol=0, equal_nan=True)
+    assert ours[0].is_contiguous(memory_format=layout)
+    stacked = torch.randn(2, 3, 8, 9, 9)
+    torch.testing.assert_close(torch.func.vmap(layer)(stacked), torch.stack([layer(part) for part in stacked]))
+    _, moved = torch.func.jvp(layer, (stacked[0],), (stacked[1],))
+    assert moved.isfinite().all()
 
 
 def test_the_switch_is_restored_and_can_be_set() -> None:

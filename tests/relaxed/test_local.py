@@ -23,14 +23,19 @@ def test_locally_connected_by_unfolding(options):
     torch.nn.init.normal_(layer.bias)
     x = images(3, 2, 9, 8)
     patches = unfold(x, 3, **options)  # (batch, channels 9, places)
-    expected = torch.einsum("lod,ndl->nol", layer.weight, patches).unflatten(2, layer.places.output_size) + layer.bias
+    expected = (
+        torch.einsum("lod,ndl->nol", layer.weight.movedim(-1, 2).flatten(2), patches).unflatten(
+            2, layer.places.output_size
+        )
+        + layer.bias
+    )
     assert (layer(x) - expected).abs().max() < 1e-13
 
 
 def test_equal_banks_are_a_convolution():
     layer = LocallyConnected2d(2, 4, 3, input_size=(9, 8)).double().to_equivariant_()
     x = images(3, 2, 9, 8)
-    expected = conv2d(x, layer.weight[0].reshape(4, 2, 3, 3), layer.bias[:, 0, 0])
+    expected = conv2d(x, layer.weight[0].movedim(-1, 1), layer.bias[:, 0, 0])
     assert (layer(x) - expected).abs().max() < 1e-13
     assert layer.relaxation()["translation"] < 1e-14
     assert LocallyConnected2d(2, 4, 3, input_size=20).relaxation()["translation"] > 0.99

@@ -181,7 +181,7 @@ def test_full_rank_is_any_locally_connected_layer():
         2, 4, 3, rank=12, input_size=(5, 6), normalize="none", sharing="full", bias=False, spatial_bias=False
     ).double()
     with torch.no_grad():
-        layer.weight.copy_(local.weight.reshape(12, 4, 2, 3, 3))
+        layer.weight.copy_(local.weight.movedim(-1, 2))
         layer.combining.full.copy_(torch.eye(12).reshape(12, 3, 4))
     x = images(3, 2, 5, 6)
     assert (layer(x) - local(x)).abs().max() < 1e-13

@@ -32,6 +32,9 @@ def test_outputs_and_counts_stay(row: dict[str, Any]) -> None:
     noise = torch.Generator().manual_seed(row["example"])
     layer.perturb_(0.5, generator=noise).eval()
     assert sum(p.numel() for p in layer.parameters()) == row["parameters"]
+    if isinstance(layer, relaxed.LocallyConnected2d):  # channels came before the window then
+        then = layer.weight.detach().reshape(*layer.weight.shape[:2], layer.in_type.dim, *layer.window.kernel_size)
+        layer.weight = torch.nn.Parameter(then.movedim(2, -1))
     x = torch.randn(row["input"], generator=noise, dtype=torch.float64)
     with torch.no_grad():
         y = layer(x.flatten(1, 2) if x.ndim == 5 else x).flatten()  # fields and samples were two axes then

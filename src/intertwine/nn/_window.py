@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from itertools import chain, product
 from math import prod
 from numbers import Integral
 from typing import Any, Literal
@@ -215,6 +215,17 @@ class Window:
         if self._torch_pads:
             return convolve(x, filters, bias, self.stride, self.before, self.dilation, groups)
         return convolve(self.padded(x), filters, bias, self.stride, 0, self.dilation, groups)
+
+    def samples(self, x: Tensor, first: int = 2) -> list[Tensor]:
+        """The first samples of all windows, the next ones, …: views of a padded ``x``, spatial from axis ``first`` on."""
+        views = []
+        counts = [(x.shape[first + axis] - reach) // self.stride[axis] for axis, reach in enumerate(self.reach)]
+        for tap in product(*map(range, self.kernel_size)):
+            starts = [index * spread for index, spread in zip(tap, self.dilation, strict=True)]
+            ends = [start + n * step + 1 for start, n, step in zip(starts, counts, self.stride, strict=True)]
+            seen = [slice(*bounds) for bounds in zip(starts, ends, self.stride, strict=True)]
+            views.append(x[(slice(None),) * first + tuple(seen)])
+        return views
 
     def cut(self, x: Tensor, first: int = 2) -> Tensor:
         """Views of all windows in a padded ``x`` whose spatial axes start at ``first``; their samples come last."""

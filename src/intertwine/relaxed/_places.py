@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+import torch
 from torch import Tensor
 
+from .._devices import autocast_rounds
 from ..errors import InputError
 from ..nn import Window
 
@@ -72,10 +74,14 @@ class Places:
             )
 
     def patches(self, x: Tensor) -> Tensor:
-        """What each position sees: ``(batch, channels, H, W)`` to ``(L, batch, channels kh kw)``.
+        """What each position sees: ``(batch, channels, H, W)`` to ``(L, batch, kh kw channels)``.
 
-        Positions come first, the layout of a batched product with one matrix per position. Channels are last while
-        windows are cut: the copy then reads all channels of a pixel at once.
+        Positions come first, the layout of a batched product with one matrix per position. Channels come last: all
+        channels of a pixel are then copied at once. Autocast would round the patches, which are kh kw times as large as
+        the images that are rounded here.
         """
-        rows_first = self.window.padded(x).permute(2, 3, 0, 1).contiguous()
-        return self.window.cut(rows_first, 0).reshape(self.count, x.shape[0], -1)
+        rows_first = self.window.padded(x).permute(2, 3, 0, 1)
+        if autocast_rounds(x):
+            rows_first = rows_first.to(torch.get_autocast_dtype(x.device.type))
+        pixels = self.window.samples(rows_first.contiguous(), 0)
+        return torch.cat(pixels, -1).reshape(self.count, x.shape[0], -1)

@@ -27,7 +27,7 @@ class LocallyConnected2d(RelaxedLayer):
     The opposite end of the family that starts with a convolution: positions share nothing.
 
     Shapes: ``(batch, in_channels, H, W)`` to ``(batch, out_channels, Ho, Wo)``; ``weight`` is ``(L, out_channels,
-    in_channels kh kw)`` with L = Ho Wo positions row by row, ``bias`` is ``(out_channels, Ho, Wo)``.
+    kh, kw, in_channels)`` with L = Ho Wo positions row by row, ``bias`` is ``(out_channels, Ho, Wo)``.
 
     Equivariance: commutes with translations by whole strides, away from the border, if and only if all banks W and all
     biases are equal; :meth:`relaxation` says how far they are from their means.
@@ -49,7 +49,7 @@ class LocallyConnected2d(RelaxedLayer):
     >>> layer(torch.zeros(2, 3, 10, 10)).shape
     torch.Size([2, 8, 8, 8])
     >>> layer.weight.shape
-    torch.Size([64, 8, 27])
+    torch.Size([64, 8, 3, 3, 3])
     >>> layer(torch.zeros(2, 3, 12, 12))
     Traceback (most recent call last):
     intertwine.errors.InputError: LocallyConnected2d: expected (batch, 3, 10, 10); got (2, 3, 12, 12). ...
@@ -75,7 +75,8 @@ class LocallyConnected2d(RelaxedLayer):
         self.places = Places.of(caller, input_size, kernel_size, stride=stride, padding=padding, dilation=dilation)
         self.window, self.fixed_sizes = self.places.window, self.places.input_size
         fan = self.in_type.dim * self.window.taps
-        self.weight = nn.Parameter(torch.empty(self.places.count, self.out_type.dim, fan))
+        shape = self.places.count, self.out_type.dim, *self.window.kernel_size, self.in_type.dim
+        self.weight = nn.Parameter(torch.empty(shape))
         self.bias = nn.Parameter(torch.empty(self.out_type.dim, *self.places.output_size)) if bias else None
         self._fan = fan * (self.places.count if lc_init == "keras" else 1)
         self.reset_parameters()
@@ -95,7 +96,7 @@ class LocallyConnected2d(RelaxedLayer):
 
     def compute(self, x: Tensor) -> Tensor:
         """The map itself."""
-        y = apply_banks(x, self.weight, self.places)
+        y = apply_banks(x, self.weight.flatten(2), self.places)
         return y if self.bias is None else y + self.bias
 
     def output_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
@@ -137,8 +138,8 @@ class LocallyConnected2d(RelaxedLayer):
     def local_kernels(self, sizes: Sequence[int]) -> LocalKernels:
         """The weights themselves."""
         self.output_sizes(sizes)
-        shape = *self.places.output_size, self.out_type.dim, self.in_type.dim, *self.window.kernel_size
-        return LocalKernels(self.weight.reshape(shape), None if self.bias is None else self.bias.movedim(0, -1))
+        weight = self.weight.unflatten(0, self.places.output_size).movedim(-1, -3)
+        return LocalKernels(weight, None if self.bias is None else self.bias.movedim(0, -1))
 
     @torch.no_grad()
     def dial(self) -> Mapping[str, float]:
@@ -160,7 +161,7 @@ class LocallyConnected2d(RelaxedLayer):
 
 
 def apply_banks(x: Tensor, banks: Tensor, places: Places) -> Tensor:
-    """Apply a bank ``(L, out, in kh kw)`` at each position: ``(batch, in, H, W)`` to ``(batch, out, Ho, Wo)``."""
+    """Apply a bank ``(L, out, kh kw in)`` at each position: ``(batch, in, H, W)`` to ``(batch, out, Ho, Wo)``."""
     y = torch.bmm(places.patches(x), banks.transpose(1, 2))  # (L, batch, out)
     return y.reshape(*places.output_size, x.shape[0], banks.shape[1]).permute(2, 3, 0, 1)
 

@@ -170,7 +170,8 @@ class LowRankLocalConv2d(LowRankBanks):
                 bias=biased,
             )
         local.window, local.places = window, places  # with their padding, which need not be symmetric
-        local.weight = nn.Parameter(self.built_banks(self.combining_weights()))
+        banks = self.built_banks(self.combining_weights())
+        local.weight = nn.Parameter(banks.unflatten(2, (kh, kw, self.in_type.dim)))
         if biased:
             bias = spatial_map(self.spatial, self.bias)
             local.bias = nn.Parameter(bias.expand(self.out_type.dim, *places.output_size).clone())

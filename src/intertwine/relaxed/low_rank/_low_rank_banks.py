@@ -190,8 +190,9 @@ class LowRankBanks(RelaxedLayer):
         return (outputs * w.to(outputs.dtype)).sum(1)
 
     def built_banks(self, w: Tensor) -> Tensor:
-        """F(i, j) = Σ_k w_k(i, j) f_k for w ``(K, Ho, Wo)``: ``(L, out_channels, in_channels kh kw)``."""
-        return (w.flatten(1).t() @ self.weight.flatten(1)).unflatten(1, (self.out_type.dim, -1))
+        """F(i, j) = Σ_k w_k(i, j) f_k for w ``(K, Ho, Wo)``: ``(L, out_channels, kh kw in_channels)``."""
+        channels_last = self.weight.movedim(2, -1).flatten(1)
+        return (w.flatten(1).t() @ channels_last).unflatten(1, (self.out_type.dim, -1))
 
     def combined_banks(self, x: Tensor, w: Tensor) -> Tensor:
         """The build path: the bank of every position, applied there."""

@@ -217,7 +217,7 @@ class Window:
         return convolve(self.padded(x), filters, bias, self.stride, 0, self.dilation, groups)
 
     def samples(self, x: Tensor, first: int = 2) -> list[Tensor]:
-        """The first samples of all windows, the next ones, …: views of a padded ``x``, spatial from axis ``first`` on."""
+        """The first samples of all windows, the next ones, …: views of a padded x, spatial from axis ``first`` on."""
         views = []
         counts = [(x.shape[first + axis] - reach) // self.stride[axis] for axis, reach in enumerate(self.reach)]
         for tap in product(*map(range, self.kernel_size)):

@@ -74,6 +74,14 @@ def autocast_rounds(x: Tensor) -> bool:
     return torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
 
 
+def rounded_as_autocast(x: Tensor) -> Tensor:
+    """x in the dtype that autocast computes products in: for layers that copy x several times before they multiply.
+
+    Autocast leaves float64 alone.
+    """
+    return x.to(torch.get_autocast_dtype(x.device.type)) if autocast_rounds(x) and x.dtype != torch.float64 else x
+
+
 def without_autocast(x: Tensor) -> AbstractContextManager[object]:
     """A context in which autocast does not round products of tensors on the device of x."""
     return torch.autocast(x.device.type, enabled=False) if autocast_rounds(x) else nullcontext()

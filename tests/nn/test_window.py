@@ -101,7 +101,9 @@ def test_another_padding_on_each_side() -> None:
     assert torch.allclose(y, conv2d(padded, filters, None, 2, 0, (1, 2)), rtol=0, atol=1e-13)
     cut = UNEVEN.cut(UNEVEN.padded(x)).permute(0, 1, 4, 5, 2, 3).reshape(2, 18, -1)
     assert torch.equal(cut, unfold(padded, (3, 2), (1, 2), 0, 2))
-    samples = torch.stack(UNEVEN.samples(UNEVEN.padded(x)), 2)  # batch, channel, sample of the window, places
+    samples = torch.stack(
+        UNEVEN.samples(UNEVEN.padded(x), UNEVEN.output_sizes(x.shape[2:])), 2
+    )  # batch, channel, sample of the window, places
     assert torch.equal(samples.flatten(1, 2).flatten(2), cut)
 
 

@@ -32,6 +32,19 @@ def test_locally_connected_by_unfolding(options):
     assert (layer(x) - expected).abs().max() < 1e-13
 
 
+def test_mixed_precision():
+    """The images are rounded before windows are cut, which is what autocast would do later; float64 stays."""
+    layer, x = LocallyConnected2d(2, 4, 3, input_size=(9, 8)), images(3, 2, 9, 8)
+    patches = unfold(x.float(), 3)
+    with torch.autocast("cpu", torch.bfloat16):
+        banks = layer.weight.movedim(-1, 2).flatten(2)
+        expected = torch.bmm(patches.permute(2, 0, 1), banks.transpose(1, 2)).permute(1, 2, 0)
+        ours = layer(x.float()) - layer.bias
+        assert layer.double()(x).dtype == torch.float64
+    assert expected.dtype == torch.bfloat16
+    assert (ours.flatten(2) - expected).abs().max() < 0.02 * expected.abs().max()
+
+
 def test_equal_banks_are_a_convolution():
     layer = LocallyConnected2d(2, 4, 3, input_size=(9, 8)).double().to_equivariant_()
     x = images(3, 2, 9, 8)

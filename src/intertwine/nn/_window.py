@@ -216,13 +216,18 @@ class Window:
             return convolve(x, filters, bias, self.stride, self.before, self.dilation, groups)
         return convolve(self.padded(x), filters, bias, self.stride, 0, self.dilation, groups)
 
-    def samples(self, x: Tensor, first: int = 2) -> list[Tensor]:
-        """The first samples of all windows, the next ones, …: views of a padded x, spatial from axis ``first`` on."""
+    def samples(self, x: Tensor, positions: Sequence[int], first: int = 2) -> list[Tensor]:
+        """The first sample of each window, then the next of each, …: views of a padded ``x``.
+
+        Args:
+            x: its spatial axes start at ``first``.
+            positions: the number of windows along each axis.
+            first: the first spatial axis.
+        """
         views = []
-        counts = [(x.shape[first + axis] - reach) // self.stride[axis] for axis, reach in enumerate(self.reach)]
         for tap in product(*map(range, self.kernel_size)):
             starts = [index * spread for index, spread in zip(tap, self.dilation, strict=True)]
-            ends = [start + n * step + 1 for start, n, step in zip(starts, counts, self.stride, strict=True)]
+            ends = [start + (n - 1) * s + 1 for start, n, s in zip(starts, positions, self.stride, strict=True)]
             seen = [slice(*bounds) for bounds in zip(starts, ends, self.stride, strict=True)]
             views.append(x[(slice(None),) * first + tuple(seen)])
         return views

@@ -8,7 +8,6 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from .._devices import autocast_rounds
 from ..errors import InputError
 from ..nn import Window
 
@@ -77,11 +76,8 @@ class Places:
         """What each position sees: ``(batch, channels, H, W)`` to ``(L, batch, kh kw channels)``.
 
         Positions come first, the layout of a batched product with one matrix per position. Channels come last: all
-        channels of a pixel are then copied at once. Autocast would round the patches, which are kh kw times as large as
-        the images that are rounded here.
+        channels of a pixel are then copied at once.
         """
-        rows_first = self.window.padded(x).permute(2, 3, 0, 1)
-        if autocast_rounds(x):
-            rows_first = rows_first.to(torch.get_autocast_dtype(x.device.type))
-        pixels = self.window.samples(rows_first.contiguous(), 0)
+        rows_first = self.window.padded(x).permute(2, 3, 0, 1).contiguous()
+        pixels = self.window.samples(rows_first, self.output_size, 0)
         return torch.cat(pixels, -1).reshape(self.count, x.shape[0], -1)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from ..._checked import Floats, checked
+from ..._devices import rounded_as_autocast
 from ...errors import InputError
 from ...nn import register_layer
 from ...spaces import FieldType, Grid2d
@@ -92,7 +93,7 @@ class LocallyConnected2d(RelaxedLayer):
     def forward(self, x: Floats) -> Tensor:
         """One matrix product per position."""
         self.places.check(type(self).__name__, x, self.in_type.dim)
-        return self.compute(x)
+        return self.compute(rounded_as_autocast(x))
 
     def compute(self, x: Tensor) -> Tensor:
         """The map itself."""

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from ..._cost_rules import building_pays
+from ..._devices import rounded_as_autocast
 from ...errors import InputError
 from ...nn import Window
 from ...spaces import FieldType
@@ -196,7 +197,7 @@ class LowRankBanks(RelaxedLayer):
 
     def combined_banks(self, x: Tensor, w: Tensor) -> Tensor:
         """The build path: the bank of every position, applied there."""
-        return apply_banks(x, self.built_banks(w), self.places)
+        return apply_banks(rounded_as_autocast(x), self.built_banks(w), self.places)
 
 
 def hull(windows: Sequence[Window]) -> Window:

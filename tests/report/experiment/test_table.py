@@ -86,14 +86,29 @@ def test_without_runs_every_row_says_so() -> None:
     assert not any("likelihood (nats)" in line for line in shown)
 
 
+def cells(block: str) -> list[list[str]]:
+    """The table that a page gets for this block."""
+    page = with_tables(f"<!-- {block} -->\n<!-- end -->")
+    return [[cell.strip() for cell in line.split("|")[1:-1]] for line in page.splitlines() if line[0] == "|"]
+
+
+def test_a_summary_counts_the_claims_of_both_scales():
+    header, _, low_rank, theirs, total = cells("summary: lrlc lrlc-mnist")
+    assert header[2:7] == ["claims", "seen", "not seen", "can't tell", "not run"]
+    small, quick = ([row[3] for row in cells(f"claims: lrlc {scale}")[2:]] for scale in ("small", "quick"))
+    best = [a if a in ("seen", "not seen") else b for a, b in zip(small, quick, strict=True)]
+    assert "not run" in small, "otherwise this test says nothing about two scales"
+    counts = [len(best), *(best.count(verdict) for verdict in header[3:7])]
+    assert low_rank[0] == "`lrlc`"
+    assert low_rank[2:7] == [str(count) if count else "" for count in counts]
+    for column in range(2, 7):
+        assert int(total[column] or 0) == int(low_rank[column] or 0) + int(theirs[column] or 0)
+
+
 def test_a_table_of_several_metrics_has_what_each_table_has():
     """A page may ask for several metrics side by side; a metric that was not published has no such column."""
-
-    def cells(words: str) -> list[list[str]]:
-        page = with_tables(f"<!-- results: {words} -->\n<!-- end -->")
-        return [[cell.strip() for cell in line.split("|")[1:-1]] for line in page.splitlines() if line[0] == "|"]
-
-    both, accuracy = cells("relu-symmetry small accuracy gcnn_barrier_unmatched"), cells("relu-symmetry small accuracy")
+    both = cells("results: relu-symmetry small accuracy gcnn_barrier_unmatched")
+    accuracy = cells("results: relu-symmetry small accuracy")
     assert both[0] == ["network", "accuracy", "published", "GCNN barrier unmatched", "seeds"]
     assert [row[:3] for row in both[2:]] == [[row[0], row[2], row[1]] for row in accuracy[2:]]
     runs = [run for run in kept_runs(experiment_named("relu-symmetry"), "small") if run.row == "cnn"]

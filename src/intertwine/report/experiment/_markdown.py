@@ -112,8 +112,7 @@ def _claims(experiment: Experiment, comparison: Comparison, runs: Sequence[Run])
         first, second = (experiment.row(name) for name in (claim.first, claim.second))
         cells = [cell_of(comparison, row, metric) for row in (first, second)]
         places = places_of(experiment, comparison, metric)
-        given = [row.published.get(metric.name) for row in (first, second)]
-        published = [NOT_PUBLISHED if one is None else f"{one.mean:g}" for one in given]
+        published = [NOT_PUBLISHED if cell.published is None else f"{cell.published.mean:g}" for cell in cells]
         ours = [NOT_PUBLISHED if cell.mean is None else number(cell.mean, places) for cell in cells]
         hours = sum(run.cpu_seconds or 0.0 for run in runs if run.row in (claim.first, claim.second)) / 3600
         rows.append(

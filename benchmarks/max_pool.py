@@ -1,4 +1,4 @@
-"""How long do overlapping maxima over windows take, over torch's max pooling in the layout that they get?
+"""How long do maxima over overlapping windows take, compared with torch's max pooling in the layout that it gets?
 
 Run as ``python benchmarks/max_pool.py``. ``MaxPool2d`` on regular fields of C16, forward only and as a training step,
 over the same with :func:`intertwine.nn.cost_rules` off, which is ``torch.nn.MaxPool2d``. Below 1, ours is faster. CPU

@@ -232,10 +232,10 @@ class Window:
             views.append(x[(slice(None),) * first + tuple(seen)])
         return views
 
-    def cut(self, x: Tensor, first: int = 2) -> Tensor:
-        """Views of all windows in a padded ``x`` whose spatial axes start at ``first``; their samples come last."""
-        for axis, (reach, step) in enumerate(zip(self.reach, self.stride, strict=True)):
-            x = x.unfold(first + axis, reach, step)
+    def cut(self, x: Tensor) -> Tensor:
+        """Views of all windows in a padded ``x``, whose spatial axes start at 2; the samples of a window come last."""
+        for axis, (reach, step) in enumerate(zip(self.reach, self.stride, strict=True), 2):
+            x = x.unfold(axis, reach, step)
         dilated: tuple[Any, ...] = (..., *[slice(None, None, step) for step in self.dilation])
         return x[dilated] if max(self.dilation) > 1 else x
 

@@ -9,6 +9,8 @@ import torch
 from torch.nn.functional import affine_grid, grid_sample
 
 from intertwine.data import load, random_rotation
+from intertwine.data.named import _rotated_mnist
+from intertwine.errors import InputError
 from tests.data.files import write_mnist
 
 
@@ -63,3 +65,20 @@ def test_rotated_mnist(tmp_path: Path) -> None:
     assert torch.equal(data.test.labels, plain.test.labels)
     assert not torch.equal(data.test.raw(), plain.test.raw())
     assert data.shape == (1, 28, 28)
+    with pytest.raises(InputError, match="more than 12000 training digits"):
+        load("rotated-mnist", folder=tmp_path, evaluate="val")
+
+
+def test_rotated_mnist_uses_every_digit_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without rotation, to recognize them: training, test and validation images together are those of MNIST."""
+    monkeypatch.setattr(_rotated_mnist, "TRAIN", 12)
+    monkeypatch.setattr(_rotated_mnist, "VALIDATION", 8)
+    monkeypatch.setattr(_rotated_mnist, "random_rotation", lambda images, generator: images)
+    write_mnist(tmp_path)
+    data, validation = load("rotated-mnist", folder=tmp_path), load("rotated-mnist", folder=tmp_path, evaluate="val")
+    plain = load("mnist", folder=tmp_path)
+    assert (len(data.train), len(data.test), len(validation.test)) == (12, 30, 8)
+    digits = {image.numpy().tobytes(): int(label) for part in (plain.train, plain.test) for image, label in part}
+    parts = (data.train, data.test, validation.test)
+    assert {image.numpy().tobytes(): int(label) for part in parts for image, label in part} == digits
+    assert torch.equal(data.test.raw()[:20], plain.test.raw()), "first the test digits of MNIST"

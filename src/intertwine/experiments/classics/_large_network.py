@@ -1,7 +1,8 @@
 """A larger classifier of rotated digits, after the networks of Weiler & Cesa (2019).
 
-Five convolutions between regular fields of a fine group, with antialiased pooling, then the maximum over the group, the
-mean over the plane, and a small head. Their networks are several times wider, with six convolutions.
+Five convolutions between regular fields of a fine group, with antialiased pooling. The filters of the last one cover
+the whole map; the maximum over the group and a small head follow. Their networks are several times wider, with six
+convolutions.
 """
 
 from __future__ import annotations
@@ -14,15 +15,15 @@ from ... import nn as tnn
 from ...groups import FiniteGroup
 from ...spaces import Grid2d
 
-_SIZES = (7, 5, 5, 5, 5)
-_POOLED = (0, 2)
+_SIZES = (7, 5, 5, 5, 7)
+_POOLED = (0, 2)  # maps of 28 x 28 shrink to 14 x 14 and 7 x 7, and by the last convolution to one pixel
 _HIDDEN = 64
 
 
 class LargeNetwork(nn.Module):
     """Regular fields of C_n, or of D_n with a restriction to its rotations before the last convolution.
 
-    Mirrors help to find strokes; but a mirrored digit is another digit, or none.
+    For images of 28 x 28 pixels. Mirrors help to find strokes; but a mirrored digit is another digit, or none.
 
     Args:
         group: C_n or D_n.
@@ -40,12 +41,13 @@ class LargeNetwork(nn.Module):
         field = plane.field(channels * group.trivial)
         layers: list[tnn.Layer] = []
         for k, (size, width) in enumerate(zip(_SIZES, widths, strict=True)):
-            if k == len(_SIZES) - 1 and rotations.order < group.order:
+            last = k == len(_SIZES) - 1
+            if last and rotations.order < group.order:
                 layers.append(tnn.Restrict(field, rotations))
                 field = layers[-1].out_type
             after = field.space.field(f"{width}*regular")
             layers += [
-                tnn.Conv2d(field, after, size, padding=size // 2, bias=False),
+                tnn.Conv2d(field, after, size, padding=0 if last else size // 2, bias=False),
                 tnn.BatchNorm(after),
                 tnn.ELU(after),
             ]

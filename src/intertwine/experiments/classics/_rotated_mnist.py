@@ -91,8 +91,8 @@ EXPERIMENT = Experiment(
                 scales={"smoke": {"widths": [1] * 5}, "small": {"epochs": 30}},
             )
             for group, title, widths in (
-                ("C16", "C16, larger, new rotations in every epoch (after Weiler & Cesa 2019)", [4, 6, 8, 8, 12]),
-                ("D16", "D16, then C16, larger, the same", [2, 3, 4, 4, 12]),
+                ("C16", "C16, larger, new rotations in every epoch (after Weiler & Cesa 2019)", [4, 6, 8, 16, 64]),
+                ("D16", "D16, then C16, larger, the same", [2, 3, 4, 8, 64]),
             )
         ),
     ),

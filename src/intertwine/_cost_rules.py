@@ -101,6 +101,20 @@ def columns_at_once(columns: int, taps: int) -> int:
     return next(n for n in (4, 3, 2, 1) if columns % n == 0 and (n == 1 or n * taps <= DIAGONAL_COLUMNS))
 
 
+# -- filters over the whole map: benchmarks/whole_map.py -----------------------------------------------------------
+
+WHOLE_MAP = 1 << 8
+
+
+def whole_map_pays(taps: int) -> bool:
+    """Whether a filter that covers the whole map is applied by ``linear``, one product for the whole batch.
+
+    Torch's convolution is slow where there is only one position. Beyond ``WHOLE_MAP`` samples, copying maps in the
+    channels-last layout takes longer than that saves. The plain way is the convolution.
+    """
+    return _enabled and taps <= WHOLE_MAP
+
+
 # -- pointwise maps: benchmarks/pointwise.py, --force measures without the rule ------------------------------------
 
 TURN, MOVE, START = 56, 44, 10_000_000

@@ -7,11 +7,12 @@ from collections.abc import Callable
 import pytest
 import torch
 from torch import Tensor
+from torch.nn.functional import conv1d, conv2d, conv3d
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from intertwine import _cost_rules, nn, relaxed
 from intertwine.groups import SO2, SO3, Cyclic, Dihedral, direct_sum
-from intertwine.nn import Layer, band_limited_regular, cost_rules
+from intertwine.nn import Layer, Window, band_limited_regular, cost_rules
 from intertwine.nn.basis._mix import mix, mixing
 from intertwine.relaxed.soft._soft_variants import cheapest
 from intertwine.spaces import Grid2d, Grid3d, Sphere
@@ -61,6 +62,13 @@ def several_columns(layer: Layer, x: Tensor) -> bool:
     return layer.expansion.blocks[0]._at_once > 1
 
 
+def is_product(layer: Layer, x: Tensor) -> bool:
+    used: list[Tensor] = []
+    with Watched("aten::convolution", used.append):
+        layer(x)
+    return not used
+
+
 def in_irreducible_basis(layer: Layer, x: Tensor) -> bool:
     point = layer.expand.point if isinstance(layer, nn.ConvNeXtBlock) else layer.point
     return point is not None and point.pays(x)
@@ -105,6 +113,7 @@ CASES: dict[str, tuple[Callable[[], Layer], tuple[int, ...], Callable[[Layer, Te
     "gathered filter": (lambda: conv(PLANE4, 3, 3), (2, 12, 5, 5), is_flat),
     "regular filter": (lambda: conv(PLANE8, 3, 3), (1, 24, 5, 5), multiplies_first),
     "wide regular filter": (lambda: conv(PLANE8, 200, 3), (1, 1600, 3, 3), several_columns),
+    "filter over the whole map": (lambda: conv(PLANE4, 3, 4), (5, 12, 4, 4), is_product),
     "Linear": (linear, (512, 256), in_irreducible_basis),
     "Conv2d 1 x 1": (lambda: conv_1x1(), (8, 256, 8, 8), in_irreducible_basis),
     "ConvNeXtBlock": (lambda: block(), (4, 128, 16, 16), in_irreducible_basis),
@@ -178,6 +187,28 @@ def test_both_ways_agree(name: str) -> None:
         scale = float(theirs.abs().max())
         assert float((ours - theirs).abs().max()) <= 1e-10 * scale
         assert float((also - theirs).abs().max()) <= 1e-10 * scale
+
+
+@pytest.mark.parametrize("dimension", [1, 2, 3])
+def test_a_filter_over_the_whole_map_is_the_convolution(dimension: int) -> None:
+    """In every dimension, for no images too, and only if there is one position, no padding and no gaps."""
+    torch.manual_seed(0)
+    sizes, one = (3, 4, 2)[:dimension], (1,) * dimension
+    filters, bias = torch.randn(5, 4, *sizes).double(), torch.randn(5).double()
+    convolve = (conv1d, conv2d, conv3d)[dimension - 1]
+    for images in (0, 2):
+        x = torch.randn(images, 4, *sizes).double()
+        ours = Window.of(sizes, dimension=dimension).convolve(x, filters, bias)
+        assert ours.shape == (images, 5, *one)
+        torch.testing.assert_close(ours, convolve(x, filters, bias), rtol=0, atol=1e-12)
+    larger = torch.randn(2, 4, *(2 * size for size in sizes)).double()
+    for changed in ({}, {"padding": 1}, {"dilation": 2}, {"stride": 2}):
+        ours = Window.of(sizes, dimension=dimension, **changed).convolve(larger, filters, bias)
+        torch.testing.assert_close(ours, convolve(larger, filters, bias, **changed), rtol=0, atol=1e-12)
+    padded = Window.of(sizes, dimension=dimension, padding=1).convolve(x, filters, bias)
+    torch.testing.assert_close(padded, convolve(x, filters, bias, padding=1), rtol=0, atol=1e-12)
+    grouped = Window.of(sizes, dimension=dimension).convolve(x, filters[:4, :2], groups=2)
+    torch.testing.assert_close(grouped, convolve(x, filters[:4, :2], groups=2), rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize(("kernel_size", "stride"), [(3, 1), (2, 1), (3, 2)])

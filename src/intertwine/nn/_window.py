@@ -10,9 +10,11 @@ from numbers import Integral
 from typing import Any, Literal
 
 from torch import Tensor
-from torch.nn.functional import conv1d, conv2d, conv3d, pad
+from torch.compiler import is_compiling
+from torch.nn.functional import conv1d, conv2d, conv3d, linear, pad
 
 from .._checked import checked
+from .._cost_rules import whole_map_pays
 from ..errors import InputError
 
 PaddingMode = Literal["zeros", "reflect", "replicate", "circular"]
@@ -212,9 +214,18 @@ class Window:
     def convolve(self, x: Tensor, filters: Tensor, bias: Tensor | None = None, *, groups: int = 1) -> Tensor:
         """The convolution with filters ``(out, in / groups, *kernel_size)``."""
         convolve = _CONVOLVE[len(self.kernel_size)]
+        if groups == 1 and self._covers(x):
+            return linear(x.flatten(1), filters.flatten(1), bias).view(len(x), len(filters), *[1] * self.dimension)
         if self._torch_pads:
             return convolve(x, filters, bias, self.stride, self.before, self.dilation, groups)
         return convolve(self.padded(x), filters, bias, self.stride, 0, self.dilation, groups)
+
+    def _covers(self, x: Tensor) -> bool:
+        """Whether the filter covers the whole map, and it pays to make use of that."""
+        # A compiled layer should work for other sizes too, so it must not ask for this one.
+        if is_compiling() or any(self._around) or not whole_map_pays(self.taps):
+            return False
+        return x.shape[2:] == self.kernel_size == self.reach
 
     def samples(self, x: Tensor, positions: Sequence[int], first: int = 2) -> list[Tensor]:
         """The first sample of each window, then the next of each, …: views of a padded ``x``.

@@ -7,20 +7,11 @@ seconds on one thread, interleaved, median and quartiles of the ratio of pairs.
 
 from __future__ import annotations
 
-from functools import partial
-
 import torch
-from _timing import compare, write_result
+from _timing import rules_over_plain, write_result
 
 from intertwine import nn
 from intertwine.spaces import Grid2d
-
-
-def run(layer: nn.MaxPool2d, x: torch.Tensor, *, rules: bool, gradients: bool) -> None:
-    with nn.cost_rules(enabled=rules), torch.set_grad_enabled(gradients):
-        y = layer(x)
-    if gradients:
-        y.backward(torch.ones_like(y))
 
 
 def main() -> None:
@@ -31,12 +22,8 @@ def main() -> None:
             Grid2d("C16").field(f"{copies}*regular"), kernel_size, stride=stride, padding=(kernel_size - 1) // 2
         )
         x = torch.randn(64, 16 * copies, size, size, requires_grad=True)
-        for what, gradients in (("forward", False), ("training step", True)):
-            call = partial(run, layer, x, gradients=gradients)
-            timing = compare(partial(call, rules=False), partial(call, rules=True), repeats=9)
-            name = f"{16 * copies} channels, {size} x {size}, window {kernel_size}, stride {stride}, {what}"
-            print(f"{name}: {timing.ratio:.2f} ({timing.spread[0]:.2f}-{timing.spread[1]:.2f})", flush=True)
-            result[name] = [timing.ratio, *timing.spread]
+        name = f"{16 * copies} channels, {size} x {size}, window {kernel_size}, stride {stride}"
+        result |= rules_over_plain(name, layer, x)
     write_result("max_pool", result)
 
 

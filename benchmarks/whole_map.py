@@ -8,20 +8,11 @@ and quartiles of the ratio of pairs.
 
 from __future__ import annotations
 
-from functools import partial
-
 import torch
-from _timing import compare, write_result
+from _timing import rules_over_plain, write_result
 
 from intertwine import nn
 from intertwine.spaces import Grid2d
-
-
-def run(layer: nn.Conv2d, x: torch.Tensor, *, rules: bool, gradients: bool) -> None:
-    with nn.cost_rules(enabled=rules), torch.set_grad_enabled(gradients):
-        y = layer(x)
-    if gradients:
-        y.backward(torch.ones_like(y))
 
 
 def main() -> None:
@@ -33,13 +24,9 @@ def main() -> None:
         channels = layer.in_type.dim
         for layout in (torch.contiguous_format, torch.channels_last):
             x = torch.randn(64, channels, size, size).contiguous(memory_format=layout).requires_grad_()
-            for what, gradients in (("forward", False), ("training step", True)):
-                call = partial(run, layer, x, gradients=gradients)
-                timing = compare(partial(call, rules=False), partial(call, rules=True), repeats=9)
-                last = ", channels last" if layout is torch.channels_last else ""
-                name = f"{channels} to {layer.out_type.dim} channels, {size} x {size}{last}, {what}"
-                print(f"{name}: {timing.ratio:.2f} ({timing.spread[0]:.2f}-{timing.spread[1]:.2f})", flush=True)
-                result[name] = [timing.ratio, *timing.spread]
+            last = ", channels last" if layout is torch.channels_last else ""
+            name = f"{channels} to {layer.out_type.dim} channels, {size} x {size}{last}"
+            result |= rules_over_plain(name, layer, x)
     write_result("whole_map", result)
 
 

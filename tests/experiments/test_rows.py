@@ -8,10 +8,11 @@ import pytest
 import torch
 
 from intertwine.experiments import experiment_named
+from intertwine.experiments.classics._large_network import LargeNetwork
 from intertwine.experiments.classics._plane_types import plane_network
 from intertwine.experiments.lab._runner import execute, jobs_of
 from intertwine.experiments.shapes._tetris import SHAPES, CloudClassifier, rotated_shapes, voxel_network, voxels
-from intertwine.groups import SO3
+from intertwine.groups import SO3, parse_finite
 from intertwine.spaces import Grid3d
 from intertwine.testing import assert_equivariant
 
@@ -25,6 +26,17 @@ def test_networks_on_the_plane_keep_their_claim(kind: str) -> None:
     size = 17 if kind == "c6-hexagonal" else 16
     assert_equivariant(net.features, size=size)
     assert net(torch.zeros(2, 1, 28, 28)).shape == (2, 10)
+
+
+@pytest.mark.parametrize("group", ["C8", "D8"])
+def test_the_larger_network_ignores_quarter_turns(group: str) -> None:
+    """Exactly; a mirrored digit may have another class, also for the group that has mirrors inside."""
+    torch.manual_seed(0)
+    net = LargeNetwork(parse_finite(group), 1, 10, widths=(2, 2, 2, 2, 3), dropout=0.3).double().eval()
+    x = torch.randn(3, 1, 28, 28, dtype=torch.float64)
+    before = net(x)
+    torch.testing.assert_close(net(x.rot90(1, (-2, -1))), before, rtol=0, atol=1e-10)
+    assert float((net(x.flip(-1)) - before).abs().max()) > 1e-3
 
 
 @pytest.mark.parametrize("kind", KINDS)

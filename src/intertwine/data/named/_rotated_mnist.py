@@ -31,10 +31,10 @@ VALIDATION = 8_000
 def rotated_mnist(folder: Path | None, *, download: bool, evaluate: Literal["test", "val"] = "test") -> ImageData:
     """12000 training and 50000 test images, rotated by fixed random angles.
 
-    The benchmark of 2007 has as many images and draws them from all 70000 digits; which ones, and their angles, are
-    different here. The training images are training digits of MNIST; the test images are its 10000 test digits, then
-    40000 of its other training digits. With ``evaluate`` "val", the test images are the remaining 8000, rotated too:
-    images to choose settings on.
+    The benchmark of 2007 has as many images, from the training and test digits of MNIST together; which ones, and their
+    angles, are different here. The training images are training digits of MNIST. The test images are its 10000 test
+    digits, followed by 40000 of its other training digits. With ``evaluate`` "val", the test images are the remaining
+    8000, rotated too: images to choose settings on.
     """
     if evaluate not in ("test", "val"):
         raise InputError("rotated-mnist", expected="evaluate 'test' or 'val'", got=repr(evaluate))

@@ -198,16 +198,16 @@ def test_a_filter_over_the_whole_map_is_the_convolution(dimension: int) -> None:
     convolve = (conv1d, conv2d, conv3d)[dimension - 1]
     for images in (0, 2):
         x = torch.randn(images, 4, *sizes).double()
-        ours = Window.of(sizes, dimension=dimension).convolve(x, filters, bias)
+        ours = Window.of(sizes, dimension=dimension).apply(x, filters, bias)
         assert ours.shape == (images, 5, *one)
         torch.testing.assert_close(ours, convolve(x, filters, bias), rtol=0, atol=1e-12)
     larger = torch.randn(2, 4, *(2 * size for size in sizes)).double()
     for changed in ({}, {"padding": 1}, {"dilation": 2}, {"stride": 2}):
-        ours = Window.of(sizes, dimension=dimension, **changed).convolve(larger, filters, bias)
+        ours = Window.of(sizes, dimension=dimension, **changed).apply(larger, filters, bias)
         torch.testing.assert_close(ours, convolve(larger, filters, bias, **changed), rtol=0, atol=1e-12)
-    padded = Window.of(sizes, dimension=dimension, padding=1).convolve(x, filters, bias)
+    padded = Window.of(sizes, dimension=dimension, padding=1).apply(x, filters, bias)
     torch.testing.assert_close(padded, convolve(x, filters, bias, padding=1), rtol=0, atol=1e-12)
-    grouped = Window.of(sizes, dimension=dimension).convolve(x, filters[:4, :2], groups=2)
+    grouped = Window.of(sizes, dimension=dimension).apply(x, filters[:4, :2], groups=2)
     torch.testing.assert_close(grouped, convolve(x, filters[:4, :2], groups=2), rtol=0, atol=1e-12)
 
 

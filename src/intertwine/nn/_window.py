@@ -214,14 +214,20 @@ class Window:
     def convolve(self, x: Tensor, filters: Tensor, bias: Tensor | None = None, *, groups: int = 1) -> Tensor:
         """The convolution with filters ``(out, in / groups, *kernel_size)``."""
         convolve = _CONVOLVE[len(self.kernel_size)]
-        if groups == 1 and self._covers(x):
-            return linear(x.flatten(1), filters.flatten(1), bias).view(len(x), len(filters), *[1] * self.dimension)
         if self._torch_pads:
             return convolve(x, filters, bias, self.stride, self.before, self.dilation, groups)
         return convolve(self.padded(x), filters, bias, self.stride, 0, self.dilation, groups)
 
+    def apply(self, x: Tensor, filters: Tensor, bias: Tensor | None = None, *, groups: int = 1) -> Tensor:
+        """:meth:`convolve`, as one product if the filters cover the whole map and that pays.
+
+        What it does depends on the sizes of ``x``, so it cannot be traced.
+        """
+        if groups == 1 and self._covers(x):
+            return linear(x.flatten(1), filters.flatten(1), bias).view(len(x), len(filters), *[1] * self.dimension)
+        return self.convolve(x, filters, bias, groups=groups)
+
     def _covers(self, x: Tensor) -> bool:
-        """Whether the filter covers the whole map, and it pays to make use of that."""
         # A compiled layer should work for other sizes too, so it must not ask for this one.
         if is_compiling() or any(self._around) or not whole_map_pays(self.taps):
             return False

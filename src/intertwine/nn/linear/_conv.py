@@ -113,7 +113,7 @@ class Conv(FilterLayer):
         filters, bias = self.filter_and_bias()
         if self.on_hexagon:
             return inside_hexagon(self.window.convolve(inside_hexagon(x), filters, bias, groups=self.groups))
-        return self.window.convolve(x, filters, bias, groups=self.groups)
+        return self.window.apply(x, filters, bias, groups=self.groups)
 
     def output_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
         """Sizes of the output; an error if the stride would break the symmetry."""

@@ -1,8 +1,8 @@
 """How long does a convolution take whose filters cover the whole map, compared with torch's convolution?
 
 Run as ``python benchmarks/whole_map.py``. ``Conv2d`` between regular fields on maps as large as its filters, forward
-only and as a training step, over the same with :func:`intertwine.nn.cost_rules` off for the last step, the convolution
-itself. Building the filters is part of both. Below 1, ours is faster. CPU seconds on one thread, interleaved, median
+only and as a training step, over the same with :func:`intertwine.nn.cost_rules` off, which calls torch's convolution.
+Both build their filters. Below 1, ours is faster. CPU seconds on one thread, interleaved, median
 and quartiles of the ratio of pairs.
 """
 

@@ -24,12 +24,13 @@ CIFAR = Normalization(
 )
 
 # Per kind: title, number of mirrored layers, whether training images are mirrored, weight of the invariance loss, and
-# the share of training after which that loss starts. A tenth of the loss is a row of ours: does the weight, which the
+# the share of training after which that loss starts. Rows with part of the loss are ours: does the weight, which the
 # paper does not give, explain how far our networks with the loss are from the published ones?
 KINDS: dict[str, tuple[str, int, bool, float, float]] = {
     "cnn": ("CNN", 0, True, 0.0, 0.0),
     "cnn-plain": ("CNN without mirrored images", 0, False, 0.0, 0.0),
     "cnn-inv": ("CNN, invariance loss", 0, True, 1.0, 0.0),
+    "cnn-inv-third": ("CNN, a third of the invariance loss", 0, True, 1 / 3, 0.0),
     "cnn-inv-tenth": ("CNN, a tenth of the invariance loss", 0, True, 0.1, 0.0),
     "cnn-late": ("CNN, late invariance loss", 0, True, 1.0, 0.2),
     "gcnn": ("GCNN", 8, True, 0.0, 0.0),

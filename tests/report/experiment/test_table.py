@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from intertwine.experiments import experiment_named, kept_runs
-from intertwine.report import comparison_table, with_tables
+from intertwine.report import comparison_table, experiment_page, with_tables
 from tests.report.sample_experiment import COMPARISON, EXPERIMENT, HOSTILE, RUNS, compared, hostile, with_null
 
 
@@ -51,6 +51,17 @@ def test_a_row_that_ran_and_does_not_have_the_metric_was_not_left_out() -> None:
     shown = lines(printed(100, comparison=compared(EXPERIMENT, runs)))
     assert "300 hidden units – –" in shown
     assert "boosted LeNet-4 – not run" in shown
+
+
+def test_degenerate_runs_are_counted_and_named() -> None:
+    text = "Left out as degenerate: 1 run of linear classifier."
+    assert text not in lines(printed(100))
+    strict = replace(EXPERIMENT, counts=lambda metrics: metrics["test_error"] < 9.65)
+    comparison = compared(strict, RUNS)
+    shown = lines(printed(100, experiment=strict, comparison=comparison))
+    assert "linear classifier 12 9.55 ± 0.07 2 −2.45 better" in shown
+    assert text in shown
+    assert text in experiment_page(strict, comparison, RUNS, scale="smoke")
 
 
 @pytest.mark.parametrize("width", [80, 100, 200])

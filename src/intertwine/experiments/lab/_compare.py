@@ -55,10 +55,17 @@ class Verdict:
 @checked
 @dataclass(frozen=True)
 class Comparison:
-    """The table of an experiment at one scale."""
+    """The table of an experiment at one scale.
+
+    Attributes:
+        cells: the numbers, by row and metric.
+        verdicts: one per claim.
+        left_out: how many degenerate runs of which row do not count.
+    """
 
     cells: Mapping[tuple[str, str], Cell]
     verdicts: tuple[Verdict, ...]
+    left_out: Mapping[str, int]
 
 
 @checked
@@ -83,7 +90,8 @@ def compare(
         )
         for claim in experiment.orderings
     )
-    return Comparison(cells, verdicts)
+    skipped = {row.name: sum(not experiment.counts(run) for run in runs.get(row.name, ())) for row in experiment.rows}
+    return Comparison(cells, verdicts, {row: count for row, count in skipped.items() if count})
 
 
 def _verdict(

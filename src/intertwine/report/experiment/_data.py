@@ -60,6 +60,7 @@ def page_data(
             }
             for verdict in comparison.verdicts
         ],
+        "left_out": dict(comparison.left_out),
         "runs": [
             {
                 "row": run.row,

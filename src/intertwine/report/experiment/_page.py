@@ -38,6 +38,7 @@ from ._text import (
     beside_name,
     claims,
     direction,
+    left_out,
     lines,
     metric_label,
     metric_name,
@@ -165,6 +166,8 @@ def _results(experiment: Experiment, comparison: Comparison, plots: bool) -> lis
                 [_result_row(line) for line in lines(experiment, comparison, metric, beside)],
             ),
         ]
+    if skipped := left_out(experiment, comparison):
+        blocks.append(Note(skipped))
     if plots and shown:
         reading = (
             "Open diamonds on dashed lines are published numbers, filled circles on solid lines are ours, and small "

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ..._checked import checked
 from ...experiments import Comparison, Experiment, Metric
 from .._terminal import heading, plain_table
-from ._text import CONFIDENCE, beside_name, claims, direction, lines, metric_label, shown_metrics
+from ._text import CONFIDENCE, beside_name, claims, direction, left_out, lines, metric_label, shown_metrics
 
 if TYPE_CHECKING:
     from rich.console import Group, RenderableType
@@ -33,6 +33,8 @@ def comparison_table(experiment: Experiment, comparison: Comparison) -> Group:
             _results(experiment, comparison, metric, beside),
             "",
         ]
+    if skipped := left_out(experiment, comparison):
+        parts += [Text(skipped), ""]
     if comparison.verdicts:
         parts += [heading("claims of the paper"), _claims(experiment, comparison), Text(CONFIDENCE, style="dim")]
     return Group(*parts)

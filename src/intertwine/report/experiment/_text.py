@@ -187,6 +187,15 @@ def _plus_minus(mean: float, spread: float | None, places: int) -> str:
     return f"{number(mean, places)} ± {number(spread, places)}"
 
 
+def left_out(experiment: Experiment, comparison: Comparison) -> str:
+    """Which degenerate runs the tables leave out; empty if they have all."""
+    texts = [
+        f"{runs} {'run' if runs == 1 else 'runs'} of {experiment.row(name).title}"
+        for name, runs in comparison.left_out.items()
+    ]
+    return f"Left out as degenerate: {'; '.join(texts)}." if texts else ""
+
+
 def claims(experiment: Experiment, comparison: Comparison) -> list[Claim]:
     """The claims of the paper, in its order."""
     return [_claim(experiment, verdict) for verdict in comparison.verdicts]

@@ -96,6 +96,12 @@ EXPERIMENT = Experiment(
                 ("D16", "D16, then C16, larger, the same", [2, 3, 4, 8, 64]),
             )
         ),
+        ExperimentRow(
+            "c16-wide",
+            "C16, larger, twice as many fields, 12 epochs",
+            {"large": "C16", "widths": [8, 12, 16, 32, 64], "precision": "auto"},
+            scales={"smoke": {"widths": [1] * 5}, "small": {"epochs": 12}},
+        ),
     ),
     scales={
         "smoke": {

@@ -1,9 +1,9 @@
 """Where does a training step of each experiment spend its time?
 
-Run as ``python benchmarks/experiment_steps.py DIR [NAME ...]``, where DIR has the data sets. Trains one row of each
-experiment at scale ``small`` until two stretches of steps are measured: the first for CPU seconds per step, and the
-shares of loading and of the optimizer; the second, under torch's profiler, for the shares of kinds of operations. One
-thread.
+Run as ``python benchmarks/experiment_steps.py [DIR [NAME ...]]``, where DIR has the data sets; without it, only the
+experiment that makes its own data is measured. Trains one row of each experiment at scale ``small`` until two stretches
+of steps are measured: the first for CPU seconds per step, and the shares of loading and of the optimizer; the second,
+under torch's profiler, for the shares of kinds of operations. One thread.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,7 @@ _ROWS: dict[str, tuple[str, dict[str, Any]]] = {
     "relu-symmetry": ("cnn-inv", {}),
 }
 _KINDS = {
+    "loading": (),
     "convolutions": ("conv",),
     "matrix products": ("mm", "matmul", "linear"),
     "normalization": ("norm",),
@@ -96,17 +98,18 @@ class Stopwatch:
         return {"ms per step": 1e3 * (end - start) / (last - first), **{k: 100 * v for k, v in shares.items()}}
 
 
+@dataclass(frozen=True)
 class WatchedJob(Job):
     """A job whose training is on the clock."""
 
-    stopwatch: Stopwatch
+    stopwatch: Stopwatch = field(default_factory=Stopwatch)
 
     def loggers(self) -> tuple[Stopwatch, ...]:
         """The stopwatch alone."""
         return (self.stopwatch,)
 
 
-def measured(name: str, data: Path) -> dict[str, float]:
+def measured(name: str, data: Path | None) -> dict[str, float]:
     """Train the row of an experiment until it is measured."""
     row, overrides = _ROWS[name]
     experiment, stopwatch = experiment_named(name), Stopwatch()
@@ -120,9 +123,7 @@ def measured(name: str, data: Path) -> dict[str, float]:
     try:
         with tempfile.TemporaryDirectory() as folder, suppress(MeasuredError):
             settings = experiment.settings(row, "small", overrides)
-            job = WatchedJob(name, row, "small", 0, settings, data, Path(folder))
-            object.__setattr__(job, "stopwatch", stopwatch)
-            experiment.run(job)
+            experiment.run(WatchedJob(name, row, "small", 0, settings, data, Path(folder), stopwatch=stopwatch))
     finally:
         DeterministicLoader.batches = batches  # type: ignore[method-assign]
         for hook in hooks:
@@ -136,12 +137,13 @@ def _add(stopwatch: Stopwatch, start: float) -> None:
 
 def main() -> None:
     torch.set_num_threads(1)
-    data, names = Path(sys.argv[1]), sys.argv[2:] or list(_ROWS)
+    data = Path(sys.argv[1]) if len(sys.argv) > 1 else None
+    names = sys.argv[2:] or (list(_ROWS) if data else ["tvae"])
     result: dict[str, object] = {}
     for name in names:
         result[name] = numbers = measured(name, data)
-        print(f"{name}, {_ROWS[name][0]}: {numbers.pop('ms per step'):.0f} CPU ms per step;", end=" ")
-        print(", ".join(f"{kind} {share:.0f} %" for kind, share in numbers.items()), flush=True)
+        print(f"{name}, {_ROWS[name][0]}: {numbers['ms per step']:.0f} CPU ms per step;", end=" ")
+        print(", ".join(f"{kind} {share:.0f} %" for kind, share in numbers.items() if kind in _KINDS), flush=True)
     write_result("experiment_steps", result)
 
 

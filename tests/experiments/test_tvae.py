@@ -59,6 +59,25 @@ class TestEveryRow:
         assert "images from rolled capsules" in page
 
 
+def test_length_of_training(tmp_path):
+    """A row multiplies the steps of a row of `tvae-mnist`, and changes nothing else."""
+    experiment, digits = experiment_named("tvae-length"), experiment_named("tvae-mnist")
+    last = {}
+    for name in ("vae-quarter", "tvae-twice"):
+        settings = experiment.settings(name, "small")
+        factor = settings.pop("steps_factor")
+        assert settings == digits.settings({"vae": "vae", "tvae": "half"}[name.split("-")[0]], "small")
+        done = execute(JobSpec("tvae-length", name, "smoke", 0, str(tmp_path), None, {"steps": 40}))
+        assert done.state == "finished", done.error
+        assert set(done.metrics) == {metric.name for metric in experiment.metrics}
+        (folder,) = (tmp_path / "tvae-length" / "smoke" / name).iterdir()
+        last[name] = max(
+            json.loads(line)["step"] for line in (folder / "fit" / "metrics.jsonl").read_text().splitlines()
+        )
+        assert last[name] == 40 * factor
+    assert last == {"vae-quarter": 10, "tvae-twice": 80}
+
+
 def test_turn_and_hue_have_a_cycle_each(tmp_path):
     """Learned one at a time, each by its generator; tested together as well, by the product of the two."""
     experiment = experiment_named("tvae-mnist")

@@ -540,7 +540,7 @@ from torch.utils.data import TensorDataset
 from intertwine.train import TrainConfig, deterministic_loader, fit
 
 data = TensorDataset(torch.rand(32, 1))
-loader = deterministic_loader(data, 8, seed=0, workers=2)
+loader = deterministic_loader(data, 8, seed=0, workers=1)  # torch warns about more workers than cores
 fit(torch.nn.Linear(1, 1), lambda m, b: m(b[0]).mean(), loader, TrainConfig(epochs=2, lr=0.1), folder=sys.argv[1])
 import multiprocessing
 print(len(multiprocessing.active_children()))

@@ -13,7 +13,7 @@ from docutils.utils.math import latex2mathml
 from sphinx.ext.napoleon import GoogleDocstring
 
 import intertwine
-from intertwine.report import with_tables
+from intertwine.report import with_plots, with_tables
 
 if TYPE_CHECKING:
     from docutils import nodes
@@ -46,9 +46,14 @@ html_title = f"intertwine {version}"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_copy_source = html_show_sphinx = False
+# Plots have the colors of the pages that `report` writes: name → color, first for light mode, then for dark mode.
+_colors = re.findall(
+    r"--(series-\d): (#\w+);", (Path(intertwine.__file__).parent / "report/templates/page.css").read_text("utf-8")
+)
+LIGHT, DARK = dict(_colors[: len(_colors) // 2]), dict(_colors[len(_colors) // 2 :])
 html_theme_options = {
-    "light_css_variables": {"color-brand-primary": "#1f5fa8", "color-brand-content": "#1f5fa8"},
-    "dark_css_variables": {"color-brand-primary": "#7db3f0", "color-brand-content": "#7db3f0"},
+    "light_css_variables": {"color-brand-primary": "#1f5fa8", "color-brand-content": "#1f5fa8", **LIGHT},
+    "dark_css_variables": {"color-brand-primary": "#7db3f0", "color-brand-content": "#7db3f0", **DARK},
 }
 copybutton_prompt_text = r">>> |\.\.\. "
 copybutton_prompt_is_regexp = True
@@ -162,7 +167,7 @@ def prepare_page(app: Sphinx, name: str, source: list[str]) -> None:
         source[0] += "\n" + api_page(room)
     elif name == "commands":
         source[0] += "\n" + commands_page()
-    source[0] = with_tables(source[0])
+    source[0] = with_plots(with_tables(source[0]))
     source[0] = re.sub(r"(```python\n.*?)\n+```", r"\1\n```", source[0], flags=re.DOTALL)
 
 

@@ -46,6 +46,7 @@ if TYPE_CHECKING:  # lets type checkers and editors see what __getattr__ provide
     from .discovery._table import discovery_text as discovery_text
     from .draw._kernel_figure import kernel_figure as kernel_figure
     from .draw._svg import inline_svg as inline_svg
+    from .experiment._markdown import with_plots as with_plots
     from .experiment._markdown import with_tables as with_tables
     from .experiment._page import experiment_page as experiment_page
     from .experiment._page import write_experiment_page as write_experiment_page
@@ -63,7 +64,7 @@ __getattr__, __dir__ = lazy_face(
         "discovery._table": ["discovery_table", "discovery_text"],
         "draw._kernel_figure": ["kernel_figure"],
         "draw._svg": ["inline_svg"],
-        "experiment._markdown": ["with_tables"],
+        "experiment._markdown": ["with_plots", "with_tables"],
         "experiment._page": ["experiment_page", "write_experiment_page"],
         "experiment._run_summary": ["RunSummary"],
         "experiment._table": ["comparison_table"],

@@ -1,14 +1,16 @@
 from __future__ import annotations
 
 import io
+import re
 from dataclasses import replace
 from statistics import fmean
 
 import pytest
 from rich.console import Console
 
+from intertwine.errors import InputError
 from intertwine.experiments import experiment_named, kept_runs
-from intertwine.report import comparison_table, experiment_page, with_tables
+from intertwine.report import comparison_table, experiment_page, with_plots, with_tables
 from tests.report.sample_experiment import COMPARISON, EXPERIMENT, HOSTILE, RUNS, compared, hostile, with_null
 
 
@@ -134,3 +136,38 @@ def test_a_table_of_several_metrics_has_what_each_table_has():
     mean = fmean(run.metrics["gcnn_barrier_unmatched"] for run in runs)
     assert float(both[2][3].split(" ± ")[0]) == pytest.approx(mean, abs=1e-3)
     assert both[2][-1] == str(len(runs))
+
+
+def titles(svg: str) -> set[str]:
+    """The texts of a picture."""
+    return set(re.findall(r"<text[^>]*>([^<]+)</text>", svg))
+
+
+def test_plots_of_a_page_show_the_rows_that_were_run():
+    """Adjacent lines make one block; rows after the metric choose among those that were run."""
+    plots = "<!-- plot: relu-symmetry small accuracy cnn gcnn -->\n<!-- curves: lrlc small val_accuracy -->"
+    page = with_plots(f"before\n\n{plots}\n\nafter\n")
+    assert page.startswith("before\n\n```{raw} html\n")
+    assert page.endswith("</div>\n```\n\nafter\n")
+    assert page.count('<div class="plots">') == 1
+    plot, curves = re.findall(r"<svg.*?</svg>", page, re.DOTALL)
+    experiment = experiment_named("relu-symmetry")
+    shown = titles(plot) & {row.title for row in experiment.rows}
+    assert shown == {experiment.row(name).title for name in ("cnn", "gcnn")}
+    runs = kept_runs(experiment_named("lrlc"), "small")
+    for row in experiment_named("lrlc").rows:
+        count = sum(run.row == row.name for run in runs)
+        assert (f"{row.title} (n = {count})" in titles(curves)) == (count > 0)
+    assert "(relu-symmetry, scale small)." in page
+
+
+def test_plots_of_rows_that_were_not_run():
+    assert with_plots("<!-- plot: lrlc small test_accuracy coord -->\n") == "*No results yet.*\n"
+
+
+@pytest.mark.parametrize(
+    "words", ["plot: lrlc small test_acuracy", "plot: lrlc tiny test_accuracy", "plot: lrcl small x"]
+)
+def test_a_plot_with_a_wrong_name_is_refused(words):
+    with pytest.raises(InputError, match="expected"):
+        with_plots(f"<!-- {words} -->\n")

@@ -87,16 +87,19 @@ SMALL: dict[str, Any] = {
     "kernel_size": 5,
     "hidden": 16,
     "pooled": [0, 1],
-    "epochs": 25,
+    "epochs": 30,
     "trial_epochs": 2,
     "warmup_epochs": 1,
-    "batch_size": 128,
-    "lr": 5e-3,
+    "lr": 3.5e-3,
     "precision": "auto",
     "extent_lr": 2e-3,
     "validate_every": 5,
 }
-"""Hours per row on one core: 24 x 24 pixels, half the channels, kernels of size 5, pooled after the first layer."""
+"""Hours per row on one core: 24 x 24 pixels, half the channels, kernels of size 5, pooled after the first layer.
+
+Batches have the published size: after 4 epochs, the strict network had .635 of the validation images right, with
+batches of 128 and a rate of 5e-3 .613.
+"""
 
 SMALL_PLANE: dict[str, Any] = {"size": None, "kernel_size": 7, "pooled": [1, 2], "epochs": 15}
 """What rows without rotations change at the small scale: they can afford the published images and kernels."""
@@ -108,7 +111,7 @@ QUICK: dict[str, Any] = {
     "validation": 1000,
     "width": 8,
     "epochs": 6,
-    "batch_size": 64,
+    "lr": 5e-3,
     "validate_every": 6,
 }
 """Minutes on two cores: a quarter of the channels, 6,000 images."""

@@ -1,4 +1,4 @@
-"""Kept results as Markdown tables, and the pages that hold them.
+"""Kept results as Markdown tables and as plots, and the pages that hold them.
 
 A page marks the place of a table, and :func:`with_tables` fills it:
 
@@ -8,17 +8,28 @@ A page marks the place of a table, and :func:`with_tables` fills it:
 ``results: EXPERIMENT SCALE METRIC ...`` has a line per row that was run. With one metric, it also has the metrics that
 belong beside it; with several, only those. ``claims: EXPERIMENT SCALE`` has a line per claim of the paper. ``summary:
 EXPERIMENT ...`` counts the claims of each experiment: seen, not seen, open.
+
+:func:`with_plots` draws what belongs in the site only, one line in the page:
+
+    <!-- plot: lrlc small test_accuracy -->
+    <!-- curves: lrlc small val_accuracy -->
+
+``plot`` has published numbers and ours in one metric, ``curves`` a logged quantity during training. Both have the rows
+that were run; names of rows after the metric choose among them.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
+from html import escape
 
 from ..._checked import checked
 from ...experiments import Comparison, Experiment, Metric, Run, Scale, Verdict, compare, experiment_named, kept_runs
 from .._numbers import number, percent
+from ._page import curve_pictures, result_picture
 from ._text import (
     NOT_PUBLISHED,
     NOT_RUN,
@@ -33,6 +44,7 @@ from ._text import (
     shown_metrics,
 )
 
+_NO_RESULTS = "*No results yet.*"
 _BLOCK = re.compile(r"<!-- (results|claims|summary): ([^>]*?) -->\n.*?<!-- end -->", re.DOTALL)
 
 
@@ -44,6 +56,48 @@ def with_tables(page: str) -> str:
     No tables.
     """
     return _BLOCK.sub(_filled, page)
+
+
+_PLOT = re.compile(r"^<!-- (plot|curves): ([^>]*?) -->$", re.MULTILINE)
+_PLOTS = re.compile(rf"(?:{_PLOT.pattern}\n)+", re.MULTILINE)
+
+
+@checked
+def with_plots(page: str) -> str:
+    """The page with its plots drawn from the results that come with the package, as HTML for the site.
+
+    >>> print(with_plots("No plots."))
+    No plots.
+    """
+    return _PLOTS.sub(_drawn, page)
+
+
+def _drawn(lines: re.Match[str]) -> str:
+    """Plots of adjacent lines stand side by side."""
+    figures = [figure for kind, words in _PLOT.findall(lines[0]) for figure in _figures(kind, words)]
+    if not figures:
+        return f"{_NO_RESULTS}\n"
+    return "\n".join(["```{raw} html", '<div class="plots">', *figures, "</div>", "```", ""])
+
+
+def _figures(kind: str, words: str) -> list[str]:
+    name, scale, quantity, *rows = words.split()
+    experiment, runs, comparison = _kept(name, scale)
+    chosen = [run for run in runs if not rows or run.row in rows]
+    if not chosen:
+        return []
+    shown = {run.row for run in chosen}
+    experiment = replace(experiment, rows=tuple(row for row in experiment.rows if row.name in shown), orderings=())
+    word = re.sub(r"[^a-z0-9]+", "-", words)
+    if kind == "plot":
+        pictures = [result_picture(experiment, comparison, experiment.metric(quantity), name=word)]
+    else:
+        pictures = curve_pictures(experiment, chosen, quantity, name=word)
+    source = escape(f" ({name}, scale {scale}).")
+    return [
+        f"<figure>{picture.svg}<figcaption>{escape(picture.caption.rstrip('.'))}{source}</figcaption></figure>"
+        for picture in pictures
+    ]
 
 
 def _filled(block: re.Match[str]) -> str:
@@ -112,7 +166,9 @@ def _claims(experiment: Experiment, comparison: Comparison, runs: Sequence[Run])
         first, second = (experiment.row(name) for name in (claim.first, claim.second))
         cells = [cell_of(comparison, row, metric) for row in (first, second)]
         places = places_of(experiment, comparison, metric)
-        published = [NOT_PUBLISHED if cell.published is None else f"{cell.published.mean:g}" for cell in cells]
+        published = [
+            NOT_PUBLISHED if cell.published is None else f"{cell.published.mean:g}".replace("-", "−") for cell in cells
+        ]
         ours = [NOT_PUBLISHED if cell.mean is None else number(cell.mean, places) for cell in cells]
         hours = sum(run.cpu_seconds or 0.0 for run in runs if run.row in (claim.first, claim.second)) / 3600
         rows.append(
@@ -175,6 +231,6 @@ def _pair(values: Sequence[str]) -> str:
 
 def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     if not rows:
-        return "*No results yet.*"
+        return _NO_RESULTS
     cells = [list(columns), ["---"] * len(columns), *rows]
     return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in cells)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ..._checked import checked
 from ..._figures import Figure
+from ...errors import InputError
 from ...experiments import Comparison, Experiment, Metric, Scale
 from .._html import (
     Block,
@@ -173,7 +174,9 @@ def _results(experiment: Experiment, comparison: Comparison, plots: bool) -> lis
             "Open diamonds on dashed lines are published numbers, filled circles on solid lines are ours, and small "
             "dots are seeds. Axes do not start at zero."
         )
-        pictures = [_result_plot(experiment, comparison, metric, k) for k, (metric, _) in enumerate(shown, 1)]
+        pictures = [
+            result_picture(experiment, comparison, metric, name=f"result-{k}") for k, (metric, _) in enumerate(shown, 1)
+        ]
         blocks += [Heading("Plots"), Prose(reading, quiet=True), Gallery(pictures)]
     return blocks
 
@@ -209,14 +212,15 @@ def _explained(beside: Sequence[Metric]) -> str:
     return capital("; ".join(f"{beside_name(other)}: {other.meaning.rstrip('.')}" for other in beside)) + "."
 
 
-def _result_plot(experiment: Experiment, comparison: Comparison, metric: Metric, index: int) -> Picture:
+def result_picture(experiment: Experiment, comparison: Comparison, metric: Metric, *, name: str) -> Picture:
+    """Published numbers and ours in one metric; ``name`` is a word that is unique on the page."""
     from ..draw._svg import inline_svg
     from ._plot import comparison_figure
 
     figure = comparison_figure(experiment, comparison, metric)
     title = f"{capital(metric_label(metric))} of each row, published and ours"
     caption = f"{capital(metric_name(metric))} of each row, published and ours."
-    return Picture(inline_svg(figure, name=f"result-{index}", title=title), caption)
+    return Picture(inline_svg(figure, name=name, title=title), caption)
 
 
 def _claims(experiment: Experiment, comparison: Comparison) -> list[Block]:
@@ -251,21 +255,12 @@ def _claims(experiment: Experiment, comparison: Comparison) -> list[Block]:
 
 
 def _curves(experiment: Experiment, runs: Sequence[RunSummary]) -> list[Block]:
-    from ..draw._svg import inline_svg
-    from ._plot import MAX_CURVES, curve_figure, learning_curves
-
-    pictures = []
-    points = max(_MIN_POINTS, min(_MAX_POINTS, _ALL_POINTS // len(experiment.rows)))
-    for index, (key, label) in enumerate(_logged(experiment, runs).items(), 1):
-        every = learning_curves(experiment, runs, key, max_points=points)
-        pieces = math.ceil(len(every) / MAX_CURVES)
-        bounds = [piece * len(every) // pieces for piece in range(pieces)]
-        for first, end in itertools.pairwise([*bounds, len(every)]):
-            chosen = every[first:end]
-            part = f", rows {first + 1} to {end} of {len(every)}" if pieces > 1 else ""
-            figure = curve_figure(chosen, every, label)
-            svg = inline_svg(figure, name=f"curve-{index}-{first}", title=f"{label} during training{part}")
-            pictures.append(Picture(svg, f"{capital(label)} during training{part}."))
+    points = _points_per_curve(experiment)
+    pictures = [
+        picture
+        for index, key in enumerate(logged_quantities(experiment, runs), 1)
+        for picture in curve_pictures(experiment, runs, key, name=f"curve-{index}")
+    ]
     if not pictures:
         return []
     reading = "Lines are means over seeds; bands span the lowest to the highest seed."
@@ -274,7 +269,34 @@ def _curves(experiment: Experiment, runs: Sequence[RunSummary]) -> list[Block]:
     return [Prose(reading, quiet=True), Gallery(pictures)]
 
 
-def _logged(experiment: Experiment, runs: Sequence[RunSummary]) -> dict[str, str]:
+def curve_pictures(experiment: Experiment, runs: Sequence[RunSummary], key: str, *, name: str) -> list[Picture]:
+    """A logged quantity of all rows during training; ``name`` is a word that is unique on the page."""
+    from ..draw._svg import inline_svg
+    from ._plot import MAX_CURVES, curve_figure, learning_curves
+
+    logged = logged_quantities(experiment, runs)
+    if key not in logged:
+        raise InputError(
+            f"experiment {experiment.name}", expected=f"a logged quantity: {', '.join(logged)}", got=repr(key)
+        )
+    label = logged[key]
+    pictures = []
+    every = learning_curves(experiment, runs, key, max_points=_points_per_curve(experiment))
+    pieces = math.ceil(len(every) / MAX_CURVES)
+    bounds = [piece * len(every) // pieces for piece in range(pieces)]
+    for first, end in itertools.pairwise([*bounds, len(every)]):
+        part = f", rows {first + 1} to {end} of {len(every)}" if pieces > 1 else ""
+        figure = curve_figure(every[first:end], every, label)
+        svg = inline_svg(figure, name=f"{name}-{first}", title=f"{label} during training{part}")
+        pictures.append(Picture(svg, f"{capital(label)} during training{part}."))
+    return pictures
+
+
+def _points_per_curve(experiment: Experiment) -> int:
+    return max(_MIN_POINTS, min(_MAX_POINTS, _ALL_POINTS // len(experiment.rows)))
+
+
+def logged_quantities(experiment: Experiment, runs: Sequence[RunSummary]) -> dict[str, str]:
     """The logged quantities to plot, with their labels: losses, metrics and validation metrics."""
     known = {"train_loss": "training loss", "loss": "training loss", "val_loss": "validation loss"}
     known |= {metric.name: metric_label(metric) for metric in experiment.metrics}

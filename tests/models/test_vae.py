@@ -11,7 +11,7 @@ from torch import nn
 
 from intertwine.errors import InputError
 from intertwine.models import VAE, BubbleVAE, NotCyclicWarning, TopographicVAE, topographic_pool
-from intertwine.topographic import TorusTopology, Window, shifting_topology
+from intertwine.topographic import AdjacencyTopology, TorusTopology, Window, shifting_topology, student_t_moments
 
 X = torch.rand(3, 5, 1, 8, 8, generator=torch.Generator().manual_seed(0)).round()
 SMALL = {"capsules": 3, "length": 5}
@@ -47,6 +47,7 @@ with torch.random.fork_rng():
         TopographicVAE((1, 8, 8), capsules=1, length=30, topology=TorusTopology(5, 6, 3)),
         BubbleVAE((1, 8, 8), **SMALL, window=3, width=3),
         TopographicVAE((1, 8, 8), **SMALL, window=3, network="conv", likelihood="gaussian"),
+        TopographicVAE((1, 8, 8), **SMALL, window=3, band=1, standardize=True),
     ]
 
 
@@ -94,6 +95,34 @@ def test_likelihoods():
     torch.testing.assert_close(gaussian.log_likelihood(X, decoded), law.log_prob(X).flatten(2).sum(2))
     extreme = bernoulli.log_likelihood(X, 1e4 * (2 * X - 1))
     assert bool((extreme == 0).all()), "logits do not overflow"
+
+
+@pytest.mark.parametrize(
+    "options", [{"window": 3, "band": 1}, {"topology": TorusTopology(5, 6, 3)}], ids=["shifting", "torus"]
+)
+def test_standardizing_represents_the_same_functions(options):
+    """The first layer of the decoder can undo it: other weights give the same network."""
+    size = {"capsules": 1, "length": 30} if "topology" in options else SMALL
+    standard = TopographicVAE((1, 8, 8), **size, **options, shift=7.0, standardize=True).double()
+    plain = TopographicVAE((1, 8, 8), **size, **options, shift=7.0).double()
+    plain.load_state_dict(standard.state_dict())
+    mean, deviation = student_t_moments(7 if "window" in options else 9, shift=7.0)
+    x = X.double()[:, :, :, :8]
+    t = plain.latent(x, generator=torch.Generator().manual_seed(1))
+    assert not torch.allclose(plain.decode(t), standard.decode(t))
+    with torch.no_grad():
+        plain.decoder.first.weight /= deviation
+        plain.decoder.first.bias -= mean * plain.decoder.first.weight.sum(1)
+    torch.testing.assert_close(plain.decode(t), standard.decode(t), rtol=0, atol=1e-10)
+    torch.testing.assert_close(plain.traverse(t[:, 0]), standard.traverse(t[:, 0]), rtol=0, atol=1e-10)
+
+
+def test_what_cannot_be_standardized():
+    topology = AdjacencyTopology(torch.eye(5) + torch.eye(5).roll(1, 0), length=5)
+    with pytest.raises(InputError, match="neighborhoods of one size"):
+        TopographicVAE((1, 8, 8), **SMALL, topology=topology, standardize=True)
+    with pytest.raises(InputError, match="at least 3 neighbors"):
+        BubbleVAE((1, 8, 8), **SMALL, window=1, width=2, standardize=True)
 
 
 def test_traversal_rolls_all_capsules():

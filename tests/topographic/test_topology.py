@@ -20,6 +20,7 @@ from intertwine.topographic import (
     shifting_topology,
     stationary_topology,
     student_t,
+    student_t_moments,
 )
 
 PADDINGS = ("cyclic", "zero", "replicate")
@@ -136,6 +137,27 @@ def test_each_variable_is_student_t(topology):
     assert stats.kstest(one, stats.norm.cdf).pvalue < 1e-3 or len(topology.offsets) > 8, "no normal distribution"
     far = law.ppf(0.995)
     assert np.mean(np.abs(t[:, 0, 0, :].numpy()) > far) == pytest.approx(0.01, abs=0.004)
+
+
+@pytest.mark.parametrize("neighbors", [4, 15, 52])
+@pytest.mark.parametrize("shift", [0.0, 30.0])
+def test_moments_of_the_prior(neighbors, shift):
+    """Against noncentral Student-t variables: t = (z + shift) / √V is one of them, divided by √ν."""
+    reference = stats.nct(neighbors, shift) if shift else stats.t(neighbors)
+    mean, deviation = student_t_moments(neighbors, shift=shift)
+    assert mean == pytest.approx(reference.mean() / neighbors**0.5, rel=1e-9, abs=1e-12)
+    assert deviation == pytest.approx(reference.std() / neighbors**0.5, rel=1e-9)
+    topology = stationary_topology(1, neighbors)
+    generator = torch.Generator().manual_seed(0)
+    t = sample_topographic(
+        topology, sequences=50_000, time=1, capsules=1, length=neighbors, shift=shift, generator=generator
+    )
+    assert float(t.mean()) == pytest.approx(mean, abs=0.05 * deviation)
+
+
+def test_no_variance_with_fewer_than_three_neighbors():
+    with pytest.raises(InputError, match="at least 3 neighbors"):
+        student_t_moments(2)
 
 
 class TestTorus:

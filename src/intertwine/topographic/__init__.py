@@ -3,6 +3,7 @@
 from ._cayley import CayleyTopology as CayleyTopology
 from ._latent import sample_topographic as sample_topographic
 from ._latent import student_t as student_t
+from ._latent import student_t_moments as student_t_moments
 from ._product import ProductTopology as ProductTopology
 from ._topology import AdjacencyTopology as AdjacencyTopology
 from ._topology import OffsetTopology as OffsetTopology

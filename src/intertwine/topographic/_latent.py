@@ -2,6 +2,8 @@ r"""Topographic Student-t variables, t = (z − μ) / √(W u² + ε), and exact
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -29,6 +31,28 @@ def student_t(z: Tensor, u: Tensor, topology: Topology, *, shift: Tensor | float
             got=f"{tuple(z.shape)} and {tuple(u.shape)}",
         )
     return (z + shift) / (topology.sums(u.square()) + eps).sqrt()
+
+
+@checked
+def student_t_moments(neighbors: Positive, *, shift: float = 0.0) -> tuple[float, float]:
+    """The mean and the standard deviation of t = (z + shift) / √V under the prior.
+
+    V is the sum of ``neighbors`` squares of standard normal variables. With fewer than three, t has no variance.
+
+    >>> mean, deviation = student_t_moments(52, shift=30.0)
+    >>> round(mean, 2), round(deviation, 2)
+    (4.22, 0.44)
+    """
+    if neighbors < 3:
+        raise InputError(
+            "student_t_moments",
+            expected="at least 3 neighbors",
+            got=str(neighbors),
+            fix="With fewer, t has no finite variance.",
+        )
+    inverse_root = math.exp(math.lgamma((neighbors - 1) / 2) - math.lgamma(neighbors / 2)) / math.sqrt(2)
+    mean = shift * inverse_root
+    return mean, math.sqrt((1 + shift**2) / (neighbors - 2) - mean**2)
 
 
 @checked

@@ -35,7 +35,8 @@ def run(job: Job) -> Mapping[str, float]:
 def _row(network: str, length: str) -> ExperimentRow:
     digits = next(row for row in DIGITS.rows if row.name == _NETWORKS[network])
     factor, words = _LENGTHS[length]
-    return ExperimentRow(f"{network}-{length}", f"{digits.title}, {words}", {**digits.settings, "steps_factor": factor})
+    settings = {**digits.settings, "steps_factor": factor}
+    return ExperimentRow(f"{network}-{length}", f"{digits.title}, {words}", settings, scales=digits.scales)
 
 
 EXPERIMENT = Experiment(

@@ -49,7 +49,14 @@ def build(settings: Mapping[str, Any], image: tuple[int, int, int]) -> Network:
     topology = topology_of(settings)
     if topology is None:
         return VAE(image, **options)
-    return TopographicVAE(image, **options, topology=topology, shift=settings["shift"], eps=settings["eps"])
+    return TopographicVAE(
+        image,
+        **options,
+        topology=topology,
+        shift=settings["shift"],
+        eps=settings["eps"],
+        standardize=settings.get("standardize", False),
+    )
 
 
 def prior_sampler(

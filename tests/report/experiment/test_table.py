@@ -108,13 +108,22 @@ def cells(block: str) -> list[list[str]]:
 def test_a_summary_counts_the_claims_of_both_scales():
     header, _, low_rank, theirs, total = cells("summary: lrlc lrlc-mnist")
     assert header[2:7] == ["claims", "seen", "not seen", "can't tell", "not run"]
-    small, quick = ([row[3] for row in cells(f"claims: lrlc {scale}")[2:]] for scale in ("small", "quick"))
-    best = [a if a in ("seen", "not seen") else b for a, b in zip(small, quick, strict=True)]
-    counts = [len(best), *(best.count(verdict) for verdict in header[3:7])]
+    verdicts = [row[3] for row in cells("claims: lrlc")[2:]]
+    counts = [len(verdicts), *(verdicts.count(verdict) for verdict in header[3:7])]
     assert low_rank[0] == "`lrlc`"
     assert low_rank[2:7] == [str(count) if count else "" for count in counts]
     for column in range(2, 7):
         assert int(total[column] or 0) == int(low_rank[column] or 0) + int(theirs[column] or 0)
+
+
+def test_a_claim_has_the_numbers_of_the_larger_scale_that_decides_it():
+    small, quick = (cells(f"claims: lrlc {scale}")[2:] for scale in ("small", "quick"))
+    rows = cells("claims: lrlc")[2:]
+    assert {row[5] for row in rows} == {"small", "quick"}
+    for row, large, little in zip(rows, small, quick, strict=True):
+        decided = large[3] in ("seen", "not seen") or little[3] not in ("seen", "not seen")
+        assert row == (large if decided else little)
+    assert cells("claims: nbody") == cells("claims: nbody small"), "an experiment without scale quick"
 
 
 def test_claims_leave_out_published_numbers_on_another_scale():

@@ -6,8 +6,9 @@ A page marks the place of a table, and :func:`with_tables` fills it:
     <!-- end -->
 
 ``results: EXPERIMENT SCALE METRIC ...`` has a line per row that was run. With one metric, it also has the metrics that
-belong beside it; with several, only those. ``claims: EXPERIMENT SCALE`` has a line per claim of the paper. ``summary:
-EXPERIMENT ...`` counts the claims of each experiment: seen, not seen, open.
+belong beside it; with several, only those. ``claims: EXPERIMENT`` has a line per claim of the paper, with our numbers
+at scale ``small`` if they decide it, and at ``quick`` otherwise; ``claims: EXPERIMENT SCALE`` is about one scale.
+``summary: EXPERIMENT ...`` counts the claims of each experiment: seen, not seen, open.
 
 :func:`with_plots` draws what belongs in the site only, one line in the page:
 
@@ -25,6 +26,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from html import escape
+from typing import NamedTuple
 
 from ..._checked import checked
 from ...experiments import Comparison, Experiment, Metric, Run, Scale, Verdict, compare, experiment_named, kept_runs
@@ -82,7 +84,7 @@ def _drawn(lines: re.Match[str]) -> str:
 
 def _figures(kind: str, words: str) -> list[str]:
     name, scale, quantity, *rows = words.split()
-    experiment, runs, comparison = _kept(name, scale)
+    _, experiment, runs, comparison = _kept(name, scale)
     chosen = [run for run in runs if not rows or run.row in rows]
     if not chosen:
         return []
@@ -101,28 +103,38 @@ def _figures(kind: str, words: str) -> list[str]:
 
 
 def _filled(block: re.Match[str]) -> str:
-    kind, words = block[1], block[2].split()
+    kind, (name, *words) = block[1], block[2].split()
     if kind == "summary":
-        table = _summary(words)
+        table = _summary([name, *words])
+    elif kind == "claims":
+        table = _claims(name, words)
     else:
-        experiment, runs, comparison = _kept(words[0], words[1])
-        claims = kind == "claims"
-        table = _claims(experiment, comparison, runs) if claims else _results(experiment, comparison, words[2:])
+        table = _results(_kept(name, words[0]), words[1:])
     return f"<!-- {kind}: {block[2]} -->\n{table}\n<!-- end -->"
 
 
+class _Kept(NamedTuple):
+    """What is kept of an experiment at one scale."""
+
+    scale: Scale
+    experiment: Experiment
+    runs: list[Run]
+    comparison: Comparison
+
+
 @cache
-def _kept(name: str, scale: Scale) -> tuple[Experiment, list[Run], Comparison]:
+def _kept(name: str, scale: Scale) -> _Kept:
     experiment = experiment_named(name)
     experiment.require_scale(scale)
     runs = kept_runs(experiment, scale)
     by_row: dict[str, list[Mapping[str, float]]] = {row.name: [] for row in experiment.rows}
     for run in runs:
         by_row[run.row].append(run.metrics)
-    return experiment, runs, compare(experiment, by_row, scale=scale)
+    return _Kept(scale, experiment, runs, compare(experiment, by_row, scale=scale))
 
 
-def _results(experiment: Experiment, comparison: Comparison, names: Sequence[str]) -> str:
+def _results(kept: _Kept, names: Sequence[str]) -> str:
+    experiment, comparison = kept.experiment, kept.comparison
     metric, *others = (experiment.metric(name) for name in names)
     if others:
         return _several(experiment, comparison, [metric, *others])
@@ -158,58 +170,68 @@ def _seeds(line: Line) -> str:
     return line.our_runs.removeprefix("n = ")
 
 
-def _claims(experiment: Experiment, comparison: Comparison, runs: Sequence[Run]) -> str:
-    rows = []
-    for verdict in comparison.verdicts if runs else ():
-        claim = verdict.ordering
-        metric = experiment.metric(claim.metric)
-        first, second = (experiment.row(name) for name in (claim.first, claim.second))
-        cells = [cell_of(comparison, row, metric) for row in (first, second)]
-        places = places_of(experiment, comparison, metric)
-        published = [
-            NOT_PUBLISHED if cell.published is None else f"{cell.published.mean:g}".replace("-", "−") for cell in cells
-        ]
-        ours = [NOT_PUBLISHED if cell.mean is None else number(cell.mean, places) for cell in cells]
-        hours = sum(run.cpu_seconds or 0.0 for run in runs if run.row in (claim.first, claim.second)) / 3600
-        rows.append(
-            [
-                f"{first.title}: {metric.better} {metric_name(metric)} than {second.title}",
-                _pair(published),
-                _pair(ours),
-                seen(verdict),
-                "" if verdict.confidence is None else percent(verdict.confidence),
-                ", ".join(str(len(cell.values)) for cell in cells),
-                f"{hours:.2g}" if hours else "",
-            ]
-        )
-    return _table(["claim", "published", "ours", "seen?", "confidence", "seeds", "CPU hours"], rows)
+def _claims(name: str, scales: Sequence[str]) -> str:
+    """A line per claim: the paper's numbers, and ours at the scale that decides it."""
+    decided = _decided(name, scales)
+    rows = [_claim(*line) for line in decided] if any(kept.runs for kept, _ in decided) else []
+    return _table(["claim", "published", "ours", "seen?", "confidence", "scale", "seeds", "CPU hours"], rows)
+
+
+def _claim(kept: _Kept, verdict: Verdict) -> list[str]:
+    claim, experiment = verdict.ordering, kept.experiment
+    metric = experiment.metric(claim.metric)
+    first, second = (experiment.row(name) for name in (claim.first, claim.second))
+    cells = [cell_of(kept.comparison, row, metric) for row in (first, second)]
+    places = places_of(experiment, kept.comparison, metric)
+    published = [
+        NOT_PUBLISHED if cell.published is None else f"{cell.published.mean:g}".replace("-", "−") for cell in cells
+    ]
+    ours = [NOT_PUBLISHED if cell.mean is None else number(cell.mean, places) for cell in cells]
+    hours = sum(run.cpu_seconds or 0.0 for run in kept.runs if run.row in (claim.first, claim.second)) / 3600
+    return [
+        f"{first.title}: {metric.better} {metric_name(metric)} than {second.title}",
+        _pair(published),
+        _pair(ours),
+        seen(verdict),
+        "" if verdict.confidence is None else percent(verdict.confidence),
+        kept.scale,
+        ", ".join(str(len(cell.values)) for cell in cells),
+        f"{hours:.2g}" if hours else "",
+    ]
 
 
 def _summary(names: Sequence[str]) -> str:
-    """How many claims of each experiment were seen. Of two scales, the larger one that decides a claim counts."""
+    """How many claims of each experiment were seen."""
     rows, totals = [], [0] * (1 + len(_VERDICTS))
     for name in names:
-        experiment = experiment_named(name)
-        kept = [_kept(name, scale) for scale in ("small", "quick") if scale in experiment.scales]
-        hours = sum(run.cpu_seconds or 0.0 for _, runs, _ in kept for run in runs) / 3600
-        verdicts = [
-            min((seen(comparison.verdicts[k]) for _, _, comparison in kept), key=_decided)
-            for k in range(len(experiment.orderings))
-        ]
+        decided = _decided(name)
+        hours = sum(run.cpu_seconds or 0.0 for kept in _kept_at(name) for run in kept.runs) / 3600
+        verdicts = [seen(verdict) for _, verdict in decided]
         counts = [len(verdicts), *(verdicts.count(each) for each in _VERDICTS)]
         totals = [total + count for total, count in zip(totals, counts, strict=True)]
-        rows.append([f"`{name}`", experiment.reference, *map(_or_nothing, counts), f"{hours:.2g}" if hours else ""])
+        reference = experiment_named(name).reference
+        rows.append([f"`{name}`", reference, *map(_or_nothing, counts), f"{hours:.2g}" if hours else ""])
     return _table(
         ["experiment", "paper", "claims", *_VERDICTS, "CPU hours"], [*rows, ["all", "", *map(_or_nothing, totals), ""]]
     )
 
 
+def _decided(name: str, scales: Sequence[str] = ()) -> list[tuple[_Kept, Verdict]]:
+    """Each claim of an experiment, at the first of these scales that decides it."""
+    kept = _kept_at(name, scales)
+    lines = zip(*([(one, verdict) for verdict in one.comparison.verdicts] for one in kept), strict=True)
+    return [min(line, key=lambda one: _WEIGHT[seen(one[1])]) for line in lines]
+
+
+def _kept_at(name: str, scales: Sequence[str] = ()) -> list[_Kept]:
+    """What is kept of an experiment at these scales, or at those that we run, the larger one first."""
+    offered = [scale for scale in ("small", "quick") if scale in experiment_named(name).scales]
+    return [_kept(name, scale) for scale in scales or offered]
+
+
 _VERDICTS = ("seen", "not seen", "can't tell", NOT_RUN)
-
-
-def _decided(verdict: str) -> int:
-    """Smaller if it says more."""
-    return {"seen": 0, "not seen": 0, "can't tell": 1}.get(verdict, 2)
+_WEIGHT = {"seen": 0, "not seen": 0, "can't tell": 1, NOT_RUN: 2}
+"""Smaller if it says more."""
 
 
 def _or_nothing(count: int) -> str:

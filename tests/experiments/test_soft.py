@@ -140,8 +140,8 @@ def test_both_kernel_networks_are_in_one_table():
 
 def test_the_small_scale_is_larger_for_planes_and_quick_is_cheaper():
     plane, turned = SOFT.settings("t2-soft", "small"), SOFT.settings("se2-4-soft", "small")
-    assert [plane[key] for key in ("size", "kernel_size", "width", "epochs", "batch_size")] == [None, 7, 16, 15, 128]
-    assert [turned[key] for key in ("size", "kernel_size", "width", "epochs", "batch_size")] == [24, 5, 16, 25, 128]
+    assert [plane[key] for key in ("size", "kernel_size", "width", "epochs", "batch_size")] == [None, 7, 16, 15, 64]
+    assert [turned[key] for key in ("size", "kernel_size", "width", "epochs", "batch_size")] == [24, 5, 16, 30, 64]
     assert plane["images"] is turned["images"] is None
     assert SOFT.settings("t2-soft", "quick")["images"] == 6000
 

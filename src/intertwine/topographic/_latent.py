@@ -41,7 +41,7 @@ def student_t_moments(neighbors: Positive, *, shift: float = 0.0) -> tuple[float
 
     >>> mean, deviation = student_t_moments(52, shift=30.0)
     >>> round(mean, 2), round(deviation, 2)
-    (4.22, 0.44)
+    (4.22, 0.45)
     """
     if neighbors < 3:
         raise InputError(

@@ -164,6 +164,8 @@ def show(
 
     typer.echo(f"{shown.experiment.title} ({shown.experiment.reference}), scale {shown.scale}")
     typer.echo(f"{shown.source}{_cost(shown.runs)}")
+    if shown.elsewhere:
+        typer.echo("; ".join(f"--scale {each} shows {count} more" for each, count in shown.elsewhere.items()))
     wide_console().print(comparison_table(shown.experiment, shown.comparison))
 
 
@@ -201,13 +203,14 @@ def keep(
 
 @dataclass(frozen=True)
 class _Shown:
-    """What to show: an experiment at a scale, its runs, and where they come from."""
+    """What to show: an experiment at a scale, its runs, where they are from, and how many there are at other scales."""
 
     experiment: Experiment
     scale: ScaleName
     runs: Sequence[Run]
     comparison: Comparison
     source: str
+    elsewhere: Mapping[ScaleName, int]
 
 
 def _shown(name: str, scale: Scale | None, results: Path | None) -> _Shown:
@@ -225,10 +228,14 @@ def _shown(name: str, scale: Scale | None, results: Path | None) -> _Shown:
         sources += [(s, kept_runs(experiment, s), "results that come with the package") for s in scales]
     nothing = (scales[-1], sources[0][1], f"no finished runs in {folder}")
     chosen, runs, source = next((entry for entry in sources if entry[1]), nothing)
+    elsewhere: dict[ScaleName, int] = {}
+    for other, more, _ in sources:
+        if more and other != chosen:
+            elsewhere.setdefault(other, len(more))  # of two sources, --scale shows the first
     by_row: dict[str, list[Mapping[str, float]]] = {row.name: [] for row in experiment.rows}
     for run in runs:
         by_row[run.row].append(run.metrics)
-    return _Shown(experiment, chosen, runs, compare(experiment, by_row, scale=chosen), source)
+    return _Shown(experiment, chosen, runs, compare(experiment, by_row, scale=chosen), source, elsewhere)
 
 
 def _cost(runs: Sequence[Run]) -> str:

@@ -83,3 +83,14 @@ def test_a_fresh_install_shows_them_in_an_empty_folder(tmp_path, monkeypatch):
     assert any(cell["values"] for row in as_json["rows"] for cell in row["metrics"].values())
     own = CliRunner().invoke(program(), ["experiment", "show", name, "--results", str(tmp_path)])
     assert "no finished runs" in own.output
+
+
+def test_show_names_the_other_scales_that_have_results(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    small, quick = (len(kept_runs(experiments()["lrlc"], scale)) for scale in ("small", "quick"))
+    assert small > 0 < quick
+    largest = CliRunner().invoke(program(), ["experiment", "show", "lrlc"]).output
+    assert "scale small\n" in largest
+    assert f"--scale quick shows {quick} more" in largest
+    chosen = CliRunner().invoke(program(), ["experiment", "show", "lrlc", "--scale", "quick"]).output
+    assert "more" not in chosen

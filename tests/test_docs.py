@@ -6,13 +6,14 @@ import doctest
 import re
 import runpy
 from pathlib import Path
+from statistics import fmean
 
 import pytest
 import torch
 from typer.main import get_command
 
 from intertwine.cli import program
-from intertwine.experiments import classification
+from intertwine.experiments import classification, experiment_named, kept_runs
 from intertwine.report import with_tables
 
 ROOT = Path(__file__).parent.parent
@@ -115,6 +116,16 @@ def test_the_readme_keeps_its_samples_short() -> None:
     blocks = BLOCK.findall((ROOT / "README.md").read_text(encoding="utf-8"))
     assert len(blocks) == 4
     assert max(block.strip().count("\n") + 1 for block in blocks) <= 15
+
+
+def test_the_readme_has_the_errors_of_the_kept_results() -> None:
+    readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    experiment = experiment_named("rotated-mnist")
+    runs = kept_runs(experiment, "small")
+    c4, plain = (fmean(run.metrics["test_error"] for run in runs if run.row == row) for row in ("c4", "plain"))
+    theirs, theirs_plain = (experiment.row(row).published["test_error"].mean for row in ("c4", "plain"))
+    assert f"equivariant to quarter turns has {c4:.1f} % error, and a plain one" in readme
+    assert f"weights {plain:.1f} %; {theirs:.1f} and {theirs_plain:.1f} were published" in readme
 
 
 def test_the_picture_of_the_verbs_shows_what_it_says() -> None:

@@ -76,8 +76,10 @@ class Browser:
 
     def requests(self) -> list[str]:
         messages = [json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance")]
-        sent = [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
-        return [url for url in sent if not url.startswith("data:")]
+        sent = [m["params"] for m in messages if m["method"] == "Network.requestWillBeSent"]
+        # On a busy machine, the new tab that Chromium starts with still loads its own parts after a page was opened.
+        urls = [request["request"]["url"] for request in sent if not request["documentURL"].startswith("chrome://")]
+        return [url for url in urls if not url.startswith("data:")]
 
     def column(self, caption: str, number: int) -> list[str]:
         """The cells of a column, from above, without their notes."""

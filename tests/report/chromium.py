@@ -50,7 +50,8 @@ class Browser:
             options.add_argument(flag)
         options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
         self.driver = Chrome(options=options, service=Service(DRIVER))
-        self.driver.get("about:blank")  # leave the new tab
+        # Chromium starts with a new-tab page, whose many parts would be taken for requests of the page that comes next.
+        self.driver.get("about:blank")
 
     def open(self, path: Path | str, *, width: int = 1200, scheme: str = "light") -> None:
         device = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
@@ -77,11 +78,8 @@ class Browser:
 
     def requests(self) -> list[str]:
         messages = [json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance")]
-        sent = [m["params"] for m in messages if m["method"] == "Network.requestWillBeSent"]
-        # On a busy machine, the new tab that Chromium starts with still loads its own parts after a page was opened.
-        own = ("chrome://", "chrome-untrusted://")
-        urls = [request["request"]["url"] for request in sent if not request["documentURL"].startswith(own)]
-        return [url for url in urls if not url.startswith("data:")]
+        sent = [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
+        return [url for url in sent if not url.startswith("data:")]
 
     def column(self, caption: str, number: int) -> list[str]:
         """The cells of a column, from above, without their notes."""
